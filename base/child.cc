@@ -18,15 +18,6 @@
 namespace mooring {
 namespace {
 
-// execve(2) takes pointers to non-const strings and changes none of them.
-std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 void SetUpGroup(posix_spawnattr_t& attributes) {
   sigset_t none;
   ::sigemptyset(&none);
@@ -36,6 +27,15 @@ void SetUpGroup(posix_spawnattr_t& attributes) {
 }
 
 }  // namespace
+
+// execve(2) takes pointers to non-const strings and changes none of them.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 absl::StatusOr<pid_t> SpawnProgram(const SpawnSpec& spec) {
   posix_spawn_file_actions_t actions;

@@ -31,6 +31,9 @@ struct SpawnSpec {
 // posix_spawn(3). The error names the program.
 absl::StatusOr<pid_t> SpawnProgram(const SpawnSpec& spec);
 
+// The pointers to `texts` and a null pointer, as execve(2) takes them. Valid while `texts` is not changed.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts);
+
 // pidfd_open(2): readable when the process has ended. Not open and errno on failure.
 UniqueFd OpenPidFd(pid_t pid);
 

@@ -26,9 +26,9 @@ absl::Status CheckBeginsEmpty(const std::string& state_dir);
 // A random id of this state directory, in hexadecimal digits, made at the first start. It labels containers.
 absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir);
 
-// Makes `root` part of a shared mount, if necessary by a bind on itself, so that mounts of plugins
-// in other namespaces arrive here, and ours there. It stays after a stop, because running plugins need it. Files and
-// directories that an earlier boot left below `root` do not matter.
+// Makes `root` part of a shared mount, if necessary by a bind on itself. So mounts of plugins in other namespaces
+// arrive here, and ours there. It stays after a stop, because running plugins need it. Files and directories that an
+// earlier boot left below `root` do not matter.
 absl::Status ShareRoot(const std::string& root, Mounts& kernel);
 
 }  // namespace mooring::manager

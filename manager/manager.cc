@@ -51,12 +51,12 @@ absl::Status AssemblePlugins(Components& components) {
   MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(config.state_dir));
   components.container_launcher = std::make_unique<ContainerLauncher>(
       config.engine, ContainerOwner{.id = id, .host = config.host, .socket_root = config.runtime_dir});
-  components.supervisor = std::make_unique<Supervisor>(components.store, *components.registry, components.events,
-                                                       components.channels.connector(), *components.exec_launcher,
-                                                       *components.container_launcher, SupervisorSettings(config));
   components.plugins = std::make_unique<PluginLoop>(
       *components.registry, components.events, components.channels.connector(),
       [&components] { return ExpectedOf(*components.supervisor); }, PluginLoop::Settings());
+  components.supervisor = std::make_unique<Supervisor>(
+      components.store, *components.registry, *components.plugins, components.events, components.channels.connector(),
+      *components.exec_launcher, *components.container_launcher, SupervisorSettings(config));
   return absl::OkStatus();
 }
 

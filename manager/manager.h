@@ -49,8 +49,8 @@ struct Components {
   Events events;
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Launcher> exec_launcher, container_launcher;
-  std::unique_ptr<Supervisor> supervisor;
   std::unique_ptr<PluginLoop> plugins;
+  std::unique_ptr<Supervisor> supervisor;
   KeyedLocks controller_locks;
   std::unique_ptr<MountJournal> journal;
   std::unique_ptr<VolumeManager> volume_manager;

@@ -19,7 +19,7 @@
 
 namespace mooring::manager {
 
-// One call under way.
+// A call under way.
 struct ApiCall {
   Clock::time_point until;        // when its work ends
   std::function<bool()> is_over;  // for streams: the caller went away, or the manager stops

@@ -133,14 +133,12 @@ absl::Status Attachments::AttemptLocked(AttachmentRecord& record) {
 // A CANCELLED step is no failure: the manager stops.
 void Attachments::Report(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
   if (absl::IsCancelled(status)) return;
-  Event event;
-  event.bad = !status.ok();
-  event.kind = kind;
-  event.plugin = record.plugin;
-  event.volume = record.volume;
-  event.allocation = record.allocation;
-  event.text = Message(status);
-  events_.Add(std::move(event));
+  events_.Add({.bad = !status.ok(),
+               .kind = kind,
+               .plugin = record.plugin,
+               .volume = record.volume,
+               .allocation = record.allocation,
+               .text = Message(status)});
 }
 
 }  // namespace mooring::manager

@@ -32,11 +32,11 @@ class ClaimBroker {
   // own record and releases the claim later.
   virtual bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
 
-  // Releases a claim after its unmount. `node_outcome` OK: nothing is mounted at the node any more; the controller is
-  // asked to unpublish, unless another claim of that node still uses the volume, and the claim is freed. Each step is
+  // Releases a claim after its unmount. `node_outcome` OK: nothing is mounted at the node any more. The controller is
+  // asked to unpublish, unless another claim of that node still uses the volume; then the claim is freed. Each step is
   // stored before the next. An error: the claim stays, in state unpublishing, with that error as its problem.
-  // Returns OK for an unknown claim, for a claim that a user keeps (it stays), and when the controller cannot be asked
-  // now: the call is then owed and sent later. The release is durable with the next synced commit of the caller.
+  // Returns OK for an unknown claim, and for a claim that a user keeps, which stays. Also OK: the controller cannot be
+  // asked now; the call is owed and sent later. The release is durable with the next synced commit of the caller.
   virtual absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                const absl::Status& node_outcome, Clock::time_point until) = 0;
 

@@ -40,13 +40,7 @@ absl::Status ClaimRecords::ChangeVolume(const VolumeKey& key, const std::functio
 }
 
 void ClaimRecords::Report(const ClaimRecord& claim, bool bad, const std::string& text) {
-  Event event;
-  event.bad = bad;
-  event.kind = "claim";
-  event.volume = claim.volume;
-  event.allocation = claim.allocation;
-  event.text = text;
-  events_.Add(std::move(event));
+  events_.Add({.bad = bad, .kind = "claim", .volume = claim.volume, .allocation = claim.allocation, .text = text});
 }
 
 }  // namespace mooring::manager

@@ -3,27 +3,19 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
+#include "base/child.h"
 #include "base/status.h"
 
 namespace mooring::manager {
 namespace {
 
 constexpr int kLink = 3;
-
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  pointers.reserve(texts.size() + 1);
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // Between fork and execve only the calls of signal-safety(7) are allowed: another thread may have held a lock.
 
@@ -72,7 +64,7 @@ HeldChild::HeldChild(pid_t pid, UniqueFd link) : pid_(pid), link_(std::move(link
 HeldChild::~HeldChild() {
   if (!link_.ok()) return;
   link_.reset();
-  ::waitpid(pid_, nullptr, 0);
+  AwaitChild(pid_);
 }
 
 absl::StatusOr<HeldChild> HeldChild::Fork(const ProgramSpec& program) {
@@ -82,8 +74,8 @@ absl::StatusOr<HeldChild> HeldChild::Fork(const ProgramSpec& program) {
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  const std::vector<char*> arguments = Pointers(program.arguments);
-  const std::vector<char*> environment = Pointers(program.environment);
+  const std::vector<char*> arguments = PointersTo(program.arguments);
+  const std::vector<char*> environment = PointersTo(program.environment);
 
   sigset_t all;  // the manager's signal handlers must not run in the child
   sigset_t before;

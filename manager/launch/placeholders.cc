@@ -8,7 +8,7 @@
 namespace mooring::manager {
 namespace {
 
-// One pass: placeholders in a value are not filled in.
+// Works in a single pass: placeholders in a value are not filled in.
 std::string Fill(std::string_view text, const PlaceholderValues& values) {
   const std::string endpoint = EndpointOf(values.socket);
   const std::array<std::pair<std::string_view, std::string_view>, 6> table = {{

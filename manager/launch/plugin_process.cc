@@ -1,38 +1,24 @@
 #include "manager/launch/plugin_process.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <sstream>
 #include <utility>
 
+#include "base/child.h"
+#include "base/file/await_input.h"
 #include "base/file/whole_file.h"
 #include "base/host.h"
 #include "base/status.h"
 #include "manager/launch/process_log.h"
 #include "manager/launch/wake_event.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring::manager {
-namespace {
-
-int PidfdOpen(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
-
-int PidfdSignal(int pidfd, int number) {
-  return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0));
-}
-
-std::string HowItEnded(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED) return fmt::format("ended with exit code {}", info.si_status);
-  return fmt::format("was ended by signal {} ({})", info.si_status, ::strsignal(info.si_status));
-}
-
-}  // namespace
 
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
   constexpr int kFieldsToStartTime = 20;  // after the name in parentheses, see proc(5)
@@ -48,7 +34,7 @@ absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
 
 void KillServerLeft(const std::string& socket_path) {
   const SocketServer server = ServerOf(socket_path);
-  if (server.process.ok()) PidfdSignal(server.process.get(), SIGKILL);
+  if (server.process.ok()) sys::PidFdSendSignal(server.process.get(), SIGKILL);
 }
 
 PluginProcess::PluginProcess(pid_t pid, UniqueFd pidfd, const std::string& directory)
@@ -56,14 +42,14 @@ PluginProcess::PluginProcess(pid_t pid, UniqueFd pidfd, const std::string& direc
 
 absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const ProcessIdentity& identity,
                                                                    const std::string& directory) {
-  UniqueFd pidfd(PidfdOpen(identity.pid));
+  UniqueFd pidfd = OpenPidFd(identity.pid);
   if (!pidfd.ok()) {
     return errno == ESRCH ? NotFound(fmt::format("there is no process {}", identity.pid))
                           : ErrnoStatus(errno, fmt::format("open process {}", identity.pid));
   }
   // Compared after the pidfd is open, so that the pid cannot be reused in between.
   const absl::StatusOr<ProcessIdentity> now = IdentityOf(identity.pid);
-  if (!now.ok() && !IsEnded(pidfd.get())) return now.status();
+  if (!now.ok() && !HasInput(pidfd)) return now.status();
   if (!now.ok() || *now != identity)
     return NotFound(fmt::format("process {} has ended; another process may have its pid", identity.pid));
   return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), directory));
@@ -71,16 +57,15 @@ absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const Process
 
 bool PluginProcess::HasEnded() {
   if (ended_) return true;
-  if (!IsEnded(pidfd_.get())) return false;
-  siginfo_t info = {};
-  // waitid(2) fails for a process that an earlier manager started, because init is its parent now.
-  const bool ours = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
-  how_ = ours ? HowItEnded(info) : "ended";
+  if (!HasInput(pidfd_)) return false;
+  int status = 0;
+  // waitpid(2) fails for a process that an earlier manager started, because init is its parent now.
+  how_ = ::waitpid(pid_, &status, WNOHANG) == pid_ ? "ended: " + HowChildEnded(status) : "ended";
   if (!server_.process.ok()) KillServerLeft(socket_path_);
   return ended_ = true;
 }
 
-bool PluginProcess::HaveAllEnded() { return HasEnded() && (!server_.process.ok() || IsEnded(server_.process.get())); }
+bool PluginProcess::HaveAllEnded() { return HasEnded() && (!server_.process.ok() || HasInput(server_.process)); }
 
 bool PluginProcess::WaitForAll(Clock::time_point until, const std::stop_token& cut) {
   WakeEvent wake;
@@ -99,7 +84,7 @@ void PluginProcess::Terminate() {
 
 void PluginProcess::SignalAll(int number) {
   for (const UniqueFd* process : {&pidfd_, static_cast<const UniqueFd*>(&server_.process)}) {
-    if (process->ok()) PidfdSignal(process->get(), number);
+    if (process->ok()) sys::PidFdSendSignal(process->get(), number);
   }
 }
 

@@ -1,9 +1,7 @@
 #include "manager/launch/socket_server.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/child.h"
+#include "base/file/await_input.h"
 #include "base/file/directory.h"
 #include "base/log.h"
 
@@ -71,17 +71,12 @@ bool HasAnyOpen(pid_t pid, const std::vector<std::string>& sockets) {
 
 }  // namespace
 
-bool IsEnded(int pidfd) {
-  pollfd asked = {pidfd, POLLIN, 0};
-  return ::poll(&asked, 1, 0) != 0;
-}
-
 SocketServer ServerOf(const std::string& socket_path, pid_t except) {
   const pid_t pid = PidOfServer(socket_path);
   if (pid <= 0 || pid == ::getpid() || pid == except) return {};
-  UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  UniqueFd process = OpenPidFd(pid);
   // Checked after the pidfd is open. If the process still has not ended then, the pid was not reused in between.
-  if (process.ok() && HasAnyOpen(pid, ListeningAt(socket_path, pid)) && !IsEnded(process.get())) {
+  if (process.ok() && HasAnyOpen(pid, ListeningAt(socket_path, pid)) && !HasInput(process)) {
     return {pid, std::move(process)};
   }
   log::Warning(

@@ -15,9 +15,6 @@ struct SocketServer {
   UniqueFd process;  // a pidfd
 };
 
-// Whether the process of this pidfd has ended. True if poll(2) fails.
-bool IsEnded(int pidfd);
-
 // Finds the process that called listen(2) at this path and still has the socket open. SO_PEERCRED alone gives a pid
 // that another process may have by now. `process` is not open if nobody serves there. It is not open either if the
 // process is not certain, which is logged. Never gives this process or `except`.

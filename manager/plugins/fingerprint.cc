@@ -15,25 +15,58 @@ absl::Status AskInfo(CsiChannel& channel, Fingerprint& found, Clock::time_point 
   return absl::OkStatus();
 }
 
-void Note(csi::v1::PluginCapability::Service::Type type, PluginTraits& traits) {
-  using Service = csi::v1::PluginCapability::Service;
-  if (type == Service::CONTROLLER_SERVICE) traits.controller_service = true;
-  if (type == Service::GROUP_CONTROLLER_SERVICE) traits.group_controller_service = true;
-  if (type == Service::VOLUME_ACCESSIBILITY_CONSTRAINTS) traits.topology = true;
-}
+// A capability of CSI and the trait that it sets.
+template <typename Type>
+struct TraitRow {
+  Type type;
+  bool PluginTraits::*trait;
+};
+using Service = csi::v1::PluginCapability::Service;
+using Expansion = csi::v1::PluginCapability::VolumeExpansion;
+using NodeRpc = csi::v1::NodeServiceCapability::RPC;
+using ControllerRpc = csi::v1::ControllerServiceCapability::RPC;
 
-void Note(csi::v1::PluginCapability::VolumeExpansion::Type type, PluginTraits& traits) {
-  using Expansion = csi::v1::PluginCapability::VolumeExpansion;
-  if (type == Expansion::ONLINE) traits.expands_online = true;
-  if (type == Expansion::OFFLINE) traits.expands_offline = true;
+constexpr TraitRow<Service::Type> kServices[] = {
+    {Service::CONTROLLER_SERVICE, &PluginTraits::controller_service},
+    {Service::GROUP_CONTROLLER_SERVICE, &PluginTraits::group_controller_service},
+    {Service::VOLUME_ACCESSIBILITY_CONSTRAINTS, &PluginTraits::topology},
+};
+constexpr TraitRow<Expansion::Type> kExpansions[] = {
+    {Expansion::ONLINE, &PluginTraits::expands_online},
+    {Expansion::OFFLINE, &PluginTraits::expands_offline},
+};
+constexpr TraitRow<NodeRpc::Type> kNodeRpcs[] = {
+    {NodeRpc::STAGE_UNSTAGE_VOLUME, &PluginTraits::stages},
+    {NodeRpc::EXPAND_VOLUME, &PluginTraits::node_expands},
+    {NodeRpc::GET_VOLUME_STATS, &PluginTraits::node_stats},
+    {NodeRpc::VOLUME_CONDITION, &PluginTraits::node_condition},
+    {NodeRpc::SINGLE_NODE_MULTI_WRITER, &PluginTraits::node_single_writer},
+};
+constexpr TraitRow<ControllerRpc::Type> kControllerRpcs[] = {
+    {ControllerRpc::CREATE_DELETE_VOLUME, &PluginTraits::creates},
+    {ControllerRpc::PUBLISH_UNPUBLISH_VOLUME, &PluginTraits::publishes},
+    {ControllerRpc::PUBLISH_READONLY, &PluginTraits::publishes_read_only},
+    {ControllerRpc::LIST_VOLUMES, &PluginTraits::lists},
+    {ControllerRpc::CREATE_DELETE_SNAPSHOT, &PluginTraits::snapshots},
+    {ControllerRpc::LIST_SNAPSHOTS, &PluginTraits::lists_snapshots},
+    {ControllerRpc::CLONE_VOLUME, &PluginTraits::clones},
+    {ControllerRpc::EXPAND_VOLUME, &PluginTraits::controller_expands},
+    {ControllerRpc::SINGLE_NODE_MULTI_WRITER, &PluginTraits::controller_single_writer},
+};
+
+template <typename Rows, typename Type>
+void Note(const Rows& rows, Type type, PluginTraits& traits) {
+  for (const auto& row : rows) {
+    if (row.type == type) traits.*row.trait = true;
+  }
 }
 
 absl::Status AskPluginCapabilities(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
   const auto answer = Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until);
   if (!answer.ok()) return Annotate(answer.status(), "GetPluginCapabilities");
   for (const csi::v1::PluginCapability& capability : answer->capabilities()) {
-    if (capability.has_service()) Note(capability.service().type(), found.traits);
-    if (capability.has_volume_expansion()) Note(capability.volume_expansion().type(), found.traits);
+    if (capability.has_service()) Note(kServices, capability.service().type(), found.traits);
+    if (capability.has_volume_expansion()) Note(kExpansions, capability.volume_expansion().type(), found.traits);
   }
   return absl::OkStatus();
 }
@@ -51,48 +84,6 @@ absl::Status AskNodeInfo(CsiChannel& channel, Fingerprint& found, Clock::time_po
   return absl::OkStatus();
 }
 
-void Note(csi::v1::NodeServiceCapability::RPC::Type type, PluginTraits& traits) {
-  using Rpc = csi::v1::NodeServiceCapability::RPC;
-  if (type == Rpc::STAGE_UNSTAGE_VOLUME) traits.stages = true;
-  if (type == Rpc::EXPAND_VOLUME) traits.node_expands = true;
-  if (type == Rpc::GET_VOLUME_STATS) traits.node_stats = true;
-  if (type == Rpc::VOLUME_CONDITION) traits.node_condition = true;
-  if (type == Rpc::SINGLE_NODE_MULTI_WRITER) traits.node_single_writer = true;
-}
-
-absl::Status AskNodeCapabilities(CsiChannel& channel, PluginTraits& traits, Clock::time_point until) {
-  const auto answer = Call(channel, csi::v1::NodeGetCapabilitiesRequest(), until);
-  if (!answer.ok()) return Annotate(answer.status(), "NodeGetCapabilities");
-  traits.stages = traits.node_expands = traits.node_stats = traits.node_condition = traits.node_single_writer = false;
-  for (const csi::v1::NodeServiceCapability& capability : answer->capabilities()) Note(capability.rpc().type(), traits);
-  return absl::OkStatus();
-}
-
-void Note(csi::v1::ControllerServiceCapability::RPC::Type type, PluginTraits& traits) {
-  using Rpc = csi::v1::ControllerServiceCapability::RPC;
-  if (type == Rpc::CREATE_DELETE_VOLUME) traits.creates = true;
-  if (type == Rpc::PUBLISH_UNPUBLISH_VOLUME) traits.publishes = true;
-  if (type == Rpc::PUBLISH_READONLY) traits.publishes_read_only = true;
-  if (type == Rpc::LIST_VOLUMES) traits.lists = true;
-  if (type == Rpc::CREATE_DELETE_SNAPSHOT) traits.snapshots = true;
-  if (type == Rpc::LIST_SNAPSHOTS) traits.lists_snapshots = true;
-  if (type == Rpc::CLONE_VOLUME) traits.clones = true;
-  if (type == Rpc::EXPAND_VOLUME) traits.controller_expands = true;
-  if (type == Rpc::SINGLE_NODE_MULTI_WRITER) traits.controller_single_writer = true;
-}
-
-absl::Status AskControllerCapabilities(CsiChannel& channel, PluginTraits& traits, Clock::time_point until) {
-  const auto answer = Call(channel, csi::v1::ControllerGetCapabilitiesRequest(), until);
-  if (!answer.ok()) return Annotate(answer.status(), "ControllerGetCapabilities");
-  traits.creates = traits.publishes = traits.publishes_read_only = traits.lists = false;
-  traits.snapshots = traits.lists_snapshots = traits.clones = false;
-  traits.controller_expands = traits.controller_single_writer = false;
-  for (const csi::v1::ControllerServiceCapability& capability : answer->capabilities()) {
-    Note(capability.rpc().type(), traits);
-  }
-  return absl::OkStatus();
-}
-
 // Asks for the facts that do not change while the plugin's process lives.
 absl::Status AskOnce(CsiChannel& channel, PluginType type, Fingerprint& found, Clock::time_point until) {
   found.traits = {};
@@ -101,9 +92,21 @@ absl::Status AskOnce(CsiChannel& channel, PluginType type, Fingerprint& found, C
   return type == PluginType::kNode ? AskNodeInfo(channel, found, until) : absl::OkStatus();
 }
 
+template <typename Request, typename Rows>
+absl::Status AskRpcsOf(CsiChannel& channel, const char* name, const Rows& rows, PluginTraits& traits,
+                       Clock::time_point until) {
+  const auto answer = Call(channel, Request(), until);
+  if (!answer.ok()) return Annotate(answer.status(), name);
+  for (const auto& row : rows) traits.*row.trait = false;
+  for (const auto& capability : answer->capabilities()) Note(rows, capability.rpc().type(), traits);
+  return absl::OkStatus();
+}
+
 absl::Status AskRpcs(CsiChannel& channel, PluginType type, Fingerprint& found, Clock::time_point until) {
-  return type == PluginType::kNode ? AskNodeCapabilities(channel, found.traits, until)
-                                   : AskControllerCapabilities(channel, found.traits, until);
+  return type == PluginType::kNode ? AskRpcsOf<csi::v1::NodeGetCapabilitiesRequest>(channel, "NodeGetCapabilities",
+                                                                                    kNodeRpcs, found.traits, until)
+                                   : AskRpcsOf<csi::v1::ControllerGetCapabilitiesRequest>(
+                                         channel, "ControllerGetCapabilities", kControllerRpcs, found.traits, until);
 }
 
 }  // namespace
@@ -115,10 +118,10 @@ absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_po
   return absl::OkStatus();
 }
 
-Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
-                          std::chrono::steady_clock::time_point until) {
+Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known, const absl::Status& probed,
+                           std::chrono::steady_clock::time_point until) {
   Fingerprint found = known;
-  absl::Status status = ProbePlugin(channel, until);  // first, so that a dead plugin gives the same error each time
+  absl::Status status = probed;
   if (status.ok() && !known.healthy) status = AskOnce(channel, type, found, until);
   if (status.ok()) status = AskRpcs(channel, type, found, until);
   if (!status.ok()) {
@@ -131,6 +134,11 @@ Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprin
   found.healthy = status.ok();
   found.at = std::chrono::system_clock::now();
   return found;
+}
+
+Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
+                          std::chrono::steady_clock::time_point until) {
+  return DescribePlugin(channel, type, known, ProbePlugin(channel, until), until);
 }
 
 }  // namespace mooring::manager

@@ -47,9 +47,13 @@ class CsiChannel;
 // Calls Probe once. UNAVAILABLE: the plugin says that it is not ready. An absent `ready` means ready (CSI 1.12, Probe).
 absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_point until);
 
-// Inspects the plugin, and returns by `until`. `known` is the previous fingerprint. While it is healthy, name, plugin
-// capabilities and node info are copied from it. An unhealthy plugin may be another process by now, and is asked again.
-// A failure gives `known` with `healthy` false and the error.
+// Asks a plugin for its capabilities, unless Probe has failed (`probed`), and returns by `until`. `known` is the
+// previous fingerprint. While it is healthy, name, plugin capabilities and node info are copied from it. An unhealthy
+// plugin may be another process by now, and is asked again. A failure gives `known` with `healthy` false and the error.
+Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known, const absl::Status& probed,
+                           std::chrono::steady_clock::time_point until);
+
+// ProbePlugin, then DescribePlugin.
 Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
                           std::chrono::steady_clock::time_point until);
 

@@ -1,13 +1,12 @@
-// Inspects one running plugin instance of one type, every 30 s. It has a thread of its own, so that a plugin that hangs
-// delays no other.
+// The health of one plugin instance in one role, and its channel for calls. It has no thread: PluginWatch inspects the
+// instance and stores what it finds.
 #ifndef MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
 #define MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <optional>
 
 #include "manager/plugins/plugin_directory.h"
 
@@ -15,24 +14,18 @@ namespace mooring::manager {
 
 class InstanceManager {
  public:
-  struct Settings {
-    Clock::duration interval = std::chrono::seconds(30);
-    Clock::duration interval_sick = std::chrono::seconds(5);  // shorter, because callers wait for the plugin
-    Clock::duration deadline = std::chrono::seconds(30);
-    Clock::duration last_inspection = std::chrono::seconds(1);
-    Clock::duration retry_incomplete = std::chrono::milliseconds(500);  // until the first success
-  };
-  // Called only when health, error or description differ from `before`. Called from the instance's thread, with no lock
-  // held; must return soon. The first call has a `before` whose `at` is Time().
+  // Called only when health, error or description differ from `before`. Called from the thread that stores, with no
+  // lock held; must return soon. The first call has a `before` whose `at` is Time().
   using OnChange =
       std::function<void(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before)>;
 
-  InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChannel> channel, Settings settings, OnChange on_change);
-  ~InstanceManager();  // Stop
+  InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChannel> channel, Clock::duration last_inspection,
+                  OnChange on_change);
 
-  // Inspects once more, for at most `last_inspection`; then the instance is unhealthy for good. Waits for the thread.
-  // If the plugin does not answer, its channel is closed, so that hanging calls end. Otherwise calls under way may
-  // finish.
+  void Store(Fingerprint found);  // does nothing once BeginStop was called
+
+  // Inspects once more, for at most `last_inspection`; then the instance is unhealthy for good. If the plugin does not
+  // answer, its channel is closed, so that hanging calls end. Otherwise calls under way may finish.
   void Stop();
   void BeginStop();  // starts the time of the last inspection, and does not wait
 
@@ -41,25 +34,17 @@ class InstanceManager {
   ReadyPlugin Now() const;
 
  private:
-  void Run();
-  void InspectLast();
-  bool IsStopping() const;
-  void Store(Fingerprint found);
-  Clock::duration Pause() const;  // under mutex_
+  void Replace(Fingerprint found);
 
   const InstanceInfo instance_;
   const std::shared_ptr<CsiChannel> channel_;
-  const Settings settings_;
+  const Clock::duration last_inspection_;
   const OnChange on_change_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   Fingerprint fingerprint_;
-  bool stopping_ = false;
-  Clock::time_point stop_until_ = {};  // set once, with stopping_
-  bool done_ = false;
-  std::mutex joining_;  // held during thread_.join()
-  std::thread thread_;
+  std::optional<Clock::time_point> stop_until_;
+  std::once_flag stopped_;
 };
 
 }  // namespace mooring::manager

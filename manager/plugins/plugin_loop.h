@@ -1,6 +1,6 @@
 // Keeps an InstanceManager for every registered instance in use, and gives plugins to the rest of the manager.
 //
-//   Registry ──events──▶ loop thread (one per type) ──▶ InstanceManager (a thread each) ──▶ plugin
+//   Registry ──events──▶ loop thread (one per type) ──▶ InstanceManager ◀── PluginWatch, in the plugin's thread
 //                        resync every 30 s                     │ health
 //                                                              ▼
 //                                                       Events, PluginCounts
@@ -11,9 +11,17 @@
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "manager/plugins/instance_manager.h"
@@ -33,7 +41,7 @@ class PluginLoop final : public PluginDirectory {
  public:
   struct Settings {
     Clock::duration resync = std::chrono::seconds(30);
-    InstanceManager::Settings instance;
+    Clock::duration last_inspection = std::chrono::seconds(1);
   };
   // A declared plugin, with the number of instances in each role. AskExpected is called for every status.
   struct Expected {
@@ -56,17 +64,68 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
+  // The roles of the plugin's instances in use, for its watch. Waits until the loop has followed the registry.
+  std::vector<std::shared_ptr<InstanceManager>> InUse(const std::string& plugin);
+
   // Like Find, but waits until the health of each instance in use is known. DEADLINE_EXCEEDED: it was not known in
   // time. CANCELLED: the manager is stopping.
   absl::StatusOr<PluginStatus> WaitUntilInspected(const std::string& plugin, Clock::time_point until);
 
   // `callback` is called after the first inspection of an instance, and whenever its health changes: from the
-  // instance's thread, with no lock held. Calls to the plugin belong to another thread.
+  // plugin's thread, with no lock held. Calls to the plugin belong to another thread.
   void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  using Managed = std::shared_ptr<InstanceManager>;
+  using InstanceKey = std::pair<PluginType, std::string>;  // with the instance id
+
+  static InstanceKey KeyOf(const InstanceInfo& instance) { return {instance.type, instance.instance_id}; }
+
+  // The loop.
+  void Run(PluginType type);
+  void Handle(const RegistryEvent& event);
+  void Resync(PluginType type);
+  void Ensure(PluginType type, const std::string& name);
+  std::vector<InstanceInfo> Wanted(PluginType type, const std::string& name) const;
+  std::vector<Managed> Replace(PluginType type, const std::string& name, const std::vector<InstanceInfo>& wanted);
+  Managed Start(const InstanceInfo& instance);
+  void StopInBackground(std::vector<Managed> instances);
+
+  // Called from the plugin's thread, or from that of a stop.
+  void Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before);
+
+  // Called under mutex_.
+  const std::vector<Managed>& Of(PluginType type, const std::string& name) const;
+  const InstanceManager* FindManager(const InstanceInfo& instance) const;
+  bool HasFollowed(const std::string& name) const;
+  bool HasHealthy(const std::string& name) const;
+  Managed NextHealthyController(const std::string& name);
+  std::string LastErrors(PluginType type, const std::string& name) const;
+
+  absl::StatusOr<ReadyPlugin> Wait(PluginType type, const std::string& name, Clock::time_point until,
+                                   const std::function<Managed()>& find);
+  void Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const;
+  PluginCounts CountsOf(const std::string& name) const;
+
+  Registry& registry_;
+  Events& events_;
+  const CsiConnector connect_;
+  const AskExpected expected_;
+  const Settings settings_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;                                             // instances, or the health of one
+  std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers_;  // newest first
+  std::map<std::string, PluginCounts> counts_;                                  // by plugin
+  std::map<std::string, std::uint64_t> turns_;                                  // of controllers, by plugin
+  std::set<InstanceKey> left_;            // instances of an earlier manager that this one has not inspected yet
+  std::vector<std::future<void>> stops_;  // of instances, in the background
+  std::vector<std::function<void(const PluginHealth&)>> callbacks_;
+  bool waits_end_ = false;
+  bool stopping_ = false;
+
+  std::map<PluginType, std::unique_ptr<Registry::Subscription>> subscriptions_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace mooring::manager

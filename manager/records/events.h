@@ -21,12 +21,13 @@ struct Event {
   std::uint64_t number = 0;  // from 1; Add sets number and time
   Time time = {};
   bool bad = false;  // an operation failed, or a plugin is sick
-  std::string kind;  // "Mount volume", "Unmount volume", "registered", "deregistered", "health", "waiting", "claim", …
-  std::string plugin;  // fields that do not apply are empty
-  std::string instance;
-  std::optional<VolumeKey> volume;
-  std::string allocation;
-  std::string text;  // a sentence, without secrets and mount flags
+  std::string kind =
+      {};  // "Mount volume", "Unmount volume", "registered", "deregistered", "health", "waiting", "claim", …
+  std::string plugin = {};  // fields that do not apply are empty
+  std::string instance = {};
+  std::optional<VolumeKey> volume = {};
+  std::string allocation = {};
+  std::string text = {};  // a sentence, without secrets and mount flags
 };
 
 // Add never waits for readers.

@@ -9,19 +9,21 @@
 
 #include "manager/csi/csi_channel.h"
 #include "manager/launch/launcher.h"
+#include "manager/plugins/plugin_watch.h"
 #include "manager/plugins/registry.h"
 #include "manager/records/events.h"
 
 namespace mooring::manager {
+
+class PluginLoop;
 
 struct SupervisorSettings {
   std::string host;
   std::string socket_root;  // each instance has a directory of its own below it: <socket_root>/<plugin>-<8 hex>
   std::string root;         // staging and target paths lie below it
   Clock::duration probe_interval = std::chrono::milliseconds(500);  // between Probes until the plugin is ready
-  Clock::duration probe_time = std::chrono::seconds(5);             // deadline of one Probe
   Clock::duration report_interval = std::chrono::seconds(30);       // between events that say why a start takes long
-  Clock::duration watch_interval = std::chrono::seconds(5);         // between Probes while the plugin serves
+  PluginWatch::Settings watch;                                      // while the plugin serves
   Clock::duration sick_for = std::chrono::seconds(60);              // a plugin unhealthy for this long is restarted
   Clock::duration first_backoff = std::chrono::seconds(1);
   Clock::duration longest_backoff = std::chrono::seconds(60);
@@ -32,6 +34,7 @@ struct SupervisorSettings {
 // All members outlive the supervised plugins.
 struct SupervisorDependencies {
   Registry& registry;
+  PluginLoop& plugins;
   Events& events;
   CsiConnector connect;
   Launcher& exec;

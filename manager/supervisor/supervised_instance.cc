@@ -34,13 +34,11 @@ std::string EndpointInstanceId(const PluginRecord& plugin) {
 
 void AddEvent(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
               std::string text) {
-  Event event;
-  event.bad = bad;
-  event.kind = kind;
-  event.plugin = plugin;
-  if (instance != nullptr) event.instance = instance->id();
-  event.text = std::move(text);
-  events.Add(std::move(event));
+  events.Add({.bad = bad,
+              .kind = kind,
+              .plugin = plugin,
+              .instance = instance == nullptr ? "" : instance->id(),
+              .text = std::move(text)});
 }
 
 absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id) {
@@ -51,24 +49,21 @@ absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, c
   return first;
 }
 
-SupervisedInstance::SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process,
-                                       std::shared_ptr<CsiChannel> channel)
+SupervisedInstance::SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process)
     : plugin_(directory.plugin),
       id_(directory.id),
       version_(VersionOf(directory)),
       socket_path_(directory.SocketPath()),
       provider_(ProviderOf(directory.kind)),
       directory_(directory.path),
-      process_(std::move(process)),
-      channel_(std::move(channel)) {}
+      process_(std::move(process)) {}
 
-SupervisedInstance::SupervisedInstance(const PluginRecord& plugin, std::shared_ptr<CsiChannel> channel)
+SupervisedInstance::SupervisedInstance(const PluginRecord& plugin)
     : plugin_(plugin.name),
       id_(EndpointInstanceId(plugin)),
       version_(VersionOf(plugin)),
       socket_path_(plugin.endpoint),
-      provider_("endpoint"),
-      channel_(std::move(channel)) {}
+      provider_("endpoint") {}
 
 std::string SupervisedInstance::Handle() const {
   return process_ ? process_->Handle() : fmt::format("endpoint unix://{}", socket_path_);
@@ -103,7 +98,6 @@ absl::Status SupervisedInstance::Deregister(Registry& registry) const {
 }
 
 absl::Status SupervisedInstance::End(Clock::time_point until, const std::stop_token& stop) {
-  channel_->Close();
   if (!process_) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(process_->End(until, stop));
   RemoveInstanceDirectory(directory_);

@@ -28,16 +28,13 @@ std::string VersionOf(const InstanceDirectory& directory);
 // Used by one thread at a time: that of its plugin, and later that of its termination.
 class SupervisedInstance {
  public:
-  // `process` runs in `directory`.
-  SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process,
-                     std::shared_ptr<CsiChannel> channel);
-  // An endpoint.
-  SupervisedInstance(const PluginRecord& plugin, std::shared_ptr<CsiChannel> channel);
+  SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process);  // that runs in `directory`
+  explicit SupervisedInstance(const PluginRecord& plugin);                             // an endpoint
 
   const std::string& id() const { return id_; }
   const std::string& version() const { return version_; }
   bool IsOurs() const { return process_ != nullptr; }  // the manager launches, restarts and ends it; not an endpoint
-  CsiChannel& channel() { return *channel_; }
+  const std::string& socket_path() const { return socket_path_; }
   std::string Handle() const;
   int ExitFd() const { return process_ ? process_->ExitFd() : -1; }
 
@@ -54,7 +51,8 @@ class SupervisedInstance {
 
   // State that the plugin keeps of its instance.
   Clock::time_point since = Clock::now();
-  Clock::time_point next_probe = Clock::now();
+  Clock::time_point next_probe = Clock::now();  // while it starts
+  Clock::time_point judged_at = {};             // the verdict of the watch that was considered last
   Clock::time_point ready_by = Clock::time_point::max();
   Clock::time_point report_at = Clock::time_point::max();
   std::optional<Clock::time_point> sick_since;
@@ -68,7 +66,6 @@ class SupervisedInstance {
   const std::string provider_;
   const std::string directory_;  // empty for an endpoint
   const std::unique_ptr<Launched> process_;
-  const std::shared_ptr<CsiChannel> channel_;
 };
 
 // Adds an event about `plugin`; `instance` may be null.

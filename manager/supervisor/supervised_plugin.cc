@@ -2,26 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/supervisor/plugin_worker.h"
 #include "manager/supervisor/seconds.h"
+#include "manager/supervisor/supervised_instance.h"
 
 namespace mooring::manager {
 
 SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, PluginRecord wanted,
                                    std::vector<InstanceDirectory> left)
-    : deps_(deps),
-      settings_(deps.settings),
-      name_(wanted.name),
+    : name_(wanted.name),
       wanted_(std::move(wanted)),
-      goal_(wanted_.run || !wanted_.endpoint.empty() ? Goal::kSupervise : Goal::kTerminate),
-      left_(std::move(left)),
-      backoff_(deps.settings.first_backoff),
+      terminating_(!wanted_.run && wanted_.endpoint.empty()),
       terminator_(deps, name_, [this] { wake_.Wake(); }),
-      thread_([this] { Work(); }) {}
+      thread_([this, &deps, left = std::move(left)](const std::stop_token& stop) mutable {
+        PluginWorker(deps, *this, terminator_, wake_, std::move(left), stop).Run();
+      }) {}
 
 SupervisedPlugin::~SupervisedPlugin() { Stop(); }
 
@@ -40,7 +39,7 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
   std::unique_lock<std::mutex> lock(mutex_);
   const std::string version = VersionOf(wanted_);
   const auto settled = [&] {
-    return status_.serving == version || status_.failed == version || goal_ != Goal::kSupervise ||
+    return status_.serving == version || status_.failed == version || terminating_ || stopping_ ||
            VersionOf(wanted_) != version;
   };
   const bool in_time = changed_.wait_until(lock, until, settled);
@@ -58,24 +57,10 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
       fmt::format("plugin {} was stopped, or another version of it was declared, during the wait", Quote(name_)));
 }
 
-void SupervisedPlugin::SetGoal(Goal goal) {
-  std::vector<std::weak_ptr<CsiChannel>> channels;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (goal_ == Goal::kSupervise) goal_ = goal;
-    channels = channels_;
-    changed_.notify_all();
-  }
-  stop_.request_stop();
-  for (const auto& weak : channels) {
-    if (const auto channel = weak.lock()) channel->Close();
-  }
+void SupervisedPlugin::EndSupervision() {
+  thread_.request_stop();
+  changed_.notify_all();
   wake_.Wake();
-}
-
-void SupervisedPlugin::Join() {
-  const std::lock_guard<std::mutex> lock(join_mutex_);
-  if (thread_.joinable()) thread_.join();
 }
 
 absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
@@ -84,8 +69,9 @@ absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
     const std::lock_guard<std::mutex> lock(mutex_);
     tried = tries_to_terminate_;
     hurry_ = true;
+    if (!stopping_) terminating_ = true;
   }
-  SetGoal(Goal::kTerminate);
+  EndSupervision();
   terminator_.EndBy(until);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return over_ || tries_to_terminate_ > tried; });
@@ -103,27 +89,13 @@ void SupervisedPlugin::BeginStop() {
     stopping_ = true;
   }
   terminator_.BeginStop();
-  SetGoal(Goal::kStop);
+  EndSupervision();
 }
 
 void SupervisedPlugin::Stop() {
   BeginStop();
-  Join();
-}
-
-bool SupervisedPlugin::IsOver() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return over_;
-}
-
-bool SupervisedPlugin::FailedToTerminate() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return !over_ && tries_to_terminate_ > 0;
-}
-
-std::uint64_t SupervisedPlugin::restarts() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return restarts_;
+  const std::lock_guard<std::mutex> lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
 }
 
 std::string SupervisedPlugin::StatusText() const {
@@ -139,15 +111,47 @@ std::string SupervisedPlugin::StatusText() const {
   return text;
 }
 
-SupervisedPlugin::Goal SupervisedPlugin::goal() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return goal_;
+std::uint64_t SupervisedPlugin::restarts() const {
+  return Locked([this] { return status_.restarts_ever; });
+}
+bool SupervisedPlugin::IsOver() const {
+  return Locked([this] { return over_; });
+}
+bool SupervisedPlugin::FailedToTerminate() const {
+  return Locked([this] { return !over_ && tries_to_terminate_ > 0; });
+}
+PluginRecord SupervisedPlugin::wanted() const {
+  return Locked([this] { return wanted_; });
+}
+bool SupervisedPlugin::TakeHurry() {
+  return Locked([this] { return std::exchange(hurry_, false); });
+}
+bool SupervisedPlugin::IsStopping() const {
+  return Locked([this] { return stopping_; });
+}
+bool SupervisedPlugin::IsTerminating() const {
+  return Locked([this] { return terminating_; });
 }
 
-PluginRecord SupervisedPlugin::ReadWanted() {
+void SupervisedPlugin::Update(const std::function<void(Status& status)>& change) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::exchange(hurry_, false)) next_try_ = Clock::now();
-  return wanted_;
+  change(status_);
+  changed_.notify_all();
+}
+
+bool SupervisedPlugin::NoteTermination(const absl::Status& outcome, bool nothing_left) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  over_ = stopping_ || nothing_left;
+  terminated_ = outcome;
+  ++tries_to_terminate_;
+  changed_.notify_all();
+  return over_;
+}
+
+void SupervisedPlugin::NoteOver() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  over_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace mooring::manager

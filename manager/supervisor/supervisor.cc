@@ -49,12 +49,13 @@ absl::Status NotDeclared(const std::string& name) {
 
 }  // namespace
 
-Supervisor::Supervisor(RecordsStore& store, Registry& registry, Events& events, CsiConnector connect, Launcher& exec,
-                       Launcher& container, Settings settings)
+Supervisor::Supervisor(RecordsStore& store, Registry& registry, PluginLoop& plugins, Events& events,
+                       CsiConnector connect, Launcher& exec, Launcher& container, Settings settings)
     : store_(store),
       registry_(registry),
       events_(events),
       deps_{registry,
+            plugins,
             events,
             std::move(connect),
             exec,
@@ -93,11 +94,9 @@ void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop
   for (const std::string& engine : engines) {
     const absl::Status ended = deps_.container.EndStrays(engine, Clock::now() + deps_.settings.end_time, stop);
     if (ended.ok() || absl::IsUnavailable(ended) || absl::IsCancelled(ended)) continue;
-    Event event;
-    event.bad = true;
-    event.kind = "failed";
-    event.text = "The containers that an earlier manager left cannot be removed: " + Message(ended);
-    events_.Add(std::move(event));
+    events_.Add({.bad = true,
+                 .kind = "failed",
+                 .text = "The containers that an earlier manager left cannot be removed: " + Message(ended)});
   }
 }
 
@@ -179,7 +178,7 @@ absl::Status Supervisor::RunPlugin(const std::string& name, const PluginRecord::
 
 absl::StatusOr<std::string> Supervisor::AskName(const std::string& socket_path, Clock::time_point until) const {
   const auto channel = deps_.connect(socket_path, "");
-  const auto time = std::min(until, Clock::now() + deps_.settings.probe_time);
+  const auto time = std::min(until, Clock::now() + deps_.settings.watch.probe_time);
   const auto info = Call(*channel, csi::v1::GetPluginInfoRequest(), time);
   if (!info.ok()) {
     return Annotate(info.status(),
@@ -257,12 +256,10 @@ void Supervisor::KeepTypes(const std::string& name, const std::vector<PluginType
   PluginRecord record = found->second.record;
   record.types = types;
   if (const absl::Status stored = Store(record); !stored.ok()) {
-    Event event;
-    event.bad = true;
-    event.kind = "failed";
-    event.plugin = name;
-    event.text = "The services of the plugin cannot be stored: " + Message(stored);
-    events_.Add(std::move(event));
+    events_.Add({.bad = true,
+                 .kind = "failed",
+                 .plugin = name,
+                 .text = "The services of the plugin cannot be stored: " + Message(stored)});
     return;
   }
   found->second.record = record;

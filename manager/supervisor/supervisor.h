@@ -37,8 +37,8 @@ class Supervisor {
   using Settings = SupervisorSettings;
 
   // All references outlive the supervisor. `exec` and `container` launch the two kinds of run.
-  Supervisor(RecordsStore& store, Registry& registry, Events& events, CsiConnector connect, Launcher& exec,
-             Launcher& container, Settings settings);
+  Supervisor(RecordsStore& store, Registry& registry, PluginLoop& plugins, Events& events, CsiConnector connect,
+             Launcher& exec, Launcher& container, Settings settings);
   ~Supervisor();  // the plugins run on
 
   // Adopts or starts the declared plugins, and registers the endpoints. In the background, ends instances that an

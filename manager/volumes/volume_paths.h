@@ -35,7 +35,7 @@ MountOptions StagedOptions(const MountOptions& of_volume, MountOptions of_reques
 bool AreEqual(const MountOptions& a, const MountOptions& b);  // whatever the order of the flags
 
 // All users of a volume with equal `options` (StagedOptions) share one staging path. A volume that gets the name of an
-// earlier one has another external id, and so another path: a stage left by the first is never used for the second.
+// earlier one has another external id, and so another path. A stage left by the first is never used for the second.
 // Without external id and options the path has no hash.
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
                         const std::string& external_id, AttachmentMode attachment, const MountOptions& options);

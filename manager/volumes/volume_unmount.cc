@@ -118,8 +118,8 @@ absl::Status VolumeManager::UnbindBroken(const AttachmentRecord& record, const P
                                         Quote(record.attach_path), attached.mount->fs_type, attached.failure));
 }
 
-// A bind is ours if its mount id is in the record. The id is missing if the manager was killed after the bind, and not
-// unique on old kernels; then a bind that shows the published volume is ours.
+// A bind is ours if its mount id is in the record. The id is missing if the manager was killed after the bind. Kernels
+// before 6.8 may use an id again. So a bind that shows the published volume is ours, too.
 absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, const PathInfo& attached) {
   if (attached.mount->id == record.attach_mount_id) return true;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));

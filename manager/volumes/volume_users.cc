@@ -61,7 +61,7 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const AttachmentRecord& record
   return false;
 }
 
-// Looks for mounts of the stage at targets of the volume that no record has: after a lost journal, or from a call that
+// Looks for mounts of the stage at targets of the volume that no record has. A lost journal leaves them, or a call that
 // took effect after its caller gave up. An unknown mount is not unmounted. Stage and claim stay then, because the
 // controller must not unpublish a volume with a mounted filesystem.
 absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,

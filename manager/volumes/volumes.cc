@@ -117,13 +117,7 @@ absl::StatusOr<Volume> Volumes::GetReady(const VolumeKey& key) {
 }
 
 void Volumes::Report(const Volume& volume, bool bad, const std::string& text) {
-  Event event;
-  event.bad = bad;
-  event.kind = "volume";
-  event.plugin = volume.plugin;
-  event.volume = volume.key;
-  event.text = text;
-  events_.Add(std::move(event));
+  events_.Add({.bad = bad, .kind = "volume", .plugin = volume.plugin, .volume = volume.key, .text = text});
 }
 
 }  // namespace mooring::manager

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/child.h"
 #include "base/server_start.h"
 #include "base/status.h"
 
@@ -66,9 +67,7 @@ int ErrnoInChild(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child < 0) return errno;
   if (child == 0) ::_exit(work());
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = AwaitChild(child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
 }
 

@@ -15,6 +15,7 @@
 #include "manager/state/sqlite_state.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/fake_mounter.h"
+#include "tests/manager/plugins/watch_threads.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -61,6 +62,8 @@ class DockerDriverTest : public ::testing::Test {
     components_->plugins = std::make_unique<PluginLoop>(
         *components_->registry, components_->events, sockets_.connector(),
         [] { return std::vector<PluginLoop::Expected>(); }, PluginLoop::Settings());
+    watches_ =
+        std::make_unique<testing::WatchThreads>(*components_->registry, *components_->plugins, sockets_.connector());
     components_->journal = *MountJournal::Open(components_->store, config.host);
     VolumeManager::Settings mounting;
     mounting.root = config.root;
@@ -91,6 +94,7 @@ class DockerDriverTest : public ::testing::Test {
   void StopManager() {
     if (components_ == nullptr) return;
     driver_.reset();
+    watches_.reset();
     components_->attachments->Stop();
     components_->plugins->Stop();
     components_.reset();
@@ -148,6 +152,7 @@ class DockerDriverTest : public ::testing::Test {
   std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>();
   std::string boot_ = "boot-1";
   std::unique_ptr<Components> components_;
+  std::unique_ptr<testing::WatchThreads> watches_;
   std::unique_ptr<DockerVolumeDriver> driver_;
 };
 

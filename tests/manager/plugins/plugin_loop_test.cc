@@ -15,6 +15,7 @@
 
 #include "manager/state/sqlite_state.h"
 #include "tests/fakes/fake_csi_plugin.h"
+#include "tests/manager/plugins/watch_threads.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -26,6 +27,8 @@ using ::mooring::testing::FakeCsiFeatures;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::FakeSockets;
 using ::mooring::testing::TempDir;
+using ::mooring::testing::WatchOnce;
+using ::mooring::testing::WatchThreads;
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -53,13 +56,7 @@ class PluginLoopTest : public ::testing::Test {
   // The loop resyncs on request, or often.
   void StartLoop(Clock::duration interval = hours(1), Clock::duration resync = hours(1),
                  Clock::duration last_inspection = milliseconds(50)) {
-    PluginLoop::Settings settings;
-    settings.resync = resync;
-    settings.instance = {.interval = interval,
-                         .interval_sick = interval,
-                         .deadline = seconds(20),
-                         .last_inspection = last_inspection,
-                         .retry_incomplete = milliseconds(2)};
+    const PluginLoop::Settings settings = {.resync = resync, .last_inspection = last_inspection};
     loop_ = std::make_unique<PluginLoop>(
         *registry_, events_,
         [this](const std::string& path, const std::string& plugin) {
@@ -67,6 +64,8 @@ class PluginLoopTest : public ::testing::Test {
           return sockets_.connector()(path, plugin);
         },
         [this] { return expected_; }, settings);
+    watching_.probe_interval = watching_.describe_interval = interval;
+    watches_ = std::make_unique<WatchThreads>(*registry_, *loop_, sockets_.connector(), watching_);
   }
 
   static InstanceInfo Instance(const std::string& name, const std::string& id, PluginType type) {
@@ -118,7 +117,9 @@ class PluginLoopTest : public ::testing::Test {
   Events events_;
   std::vector<PluginLoop::Expected> expected_;
   std::atomic<int> connected_ = 0;
+  PluginWatch::Settings watching_ = WatchOnce();
   std::unique_ptr<PluginLoop> loop_;
+  std::unique_ptr<WatchThreads> watches_;
 };
 
 TEST_F(PluginLoopTest, StartsWithTheRegisteredInstances) {
@@ -176,6 +177,7 @@ TEST_F(PluginLoopTest, NewInstanceReplacesTheOldOne) {
 }
 
 TEST_F(PluginLoopTest, NewInstanceReplacesAHangingOne) {
+  watching_.probe_time = milliseconds(20);
   StartLoop();
   const auto hung = Run("p", "1");
   hung->Hang(FakeCsiPlugin::kAnyCall);
@@ -251,7 +253,7 @@ TEST_F(PluginLoopTest, SickPluginDoesNotDelayOthers) {
   const auto hung = Serve("1");
   hung->Hang(FakeCsiPlugin::kAnyCall);
   for (const PluginType type : {kNode, kController}) ASSERT_OK(registry_->Register(Instance("hung", "1", type)));
-  EXPECT_TRUE(hung->WaitForCalls("Probe", 2));
+  EXPECT_TRUE(hung->WaitForCalls("Probe", 1));
   auto waiting = std::async(std::launch::async, [&] { return Front("hung", Clock::now() + milliseconds(300)); });
   Run("well", "2", {kNode, kController});
   EXPECT_EQ(Front("well"), "2");
@@ -268,7 +270,7 @@ TEST_F(PluginLoopTest, WaitUntilInspectedNamesEachInstance) {
   EXPECT_THAT(loop_->WaitUntilInspected("p", Clock::now() + milliseconds(20)),
               FailsWith(absl::StatusCode::kDeadlineExceeded, "'p'"));
   auto waiting = std::async(std::launch::async, [&] { return loop_->WaitUntilInspected("p", Soon()); });
-  EXPECT_TRUE(slow->WaitForCalls("Probe", 2));
+  EXPECT_TRUE(slow->WaitForCalls("Probe", 1));
   slow->Release();
   const auto status = waiting.get();
   ASSERT_OK(status);

@@ -12,6 +12,7 @@
 #include "manager/state/sqlite_state.h"
 #include "manager/volumes/volume_manager.h"
 #include "tests/fakes/fake_csi_plugin.h"
+#include "tests/manager/plugins/watch_threads.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -43,14 +44,10 @@ class PluginTroubleTest : public ::testing::Test {
     store_ = std::make_unique<RecordsStore>(*state_);
     journal_ = MountJournal::Open(*store_, "host-1").value();
     registry_ = Registry::Open(*state_, "host-1").value();
-    PluginLoop::Settings settings;
-    settings.instance = {.interval = hours(1),
-                         .interval_sick = hours(1),
-                         .deadline = seconds(20),
-                         .last_inspection = milliseconds(50),
-                         .retry_incomplete = milliseconds(2)};
+    const PluginLoop::Settings settings = {.resync = hours(1), .last_inspection = milliseconds(50)};
     loop_ = std::make_unique<PluginLoop>(
         *registry_, events_, sockets_.connector(), [] { return std::vector<PluginLoop::Expected>(); }, settings);
+    watches_ = std::make_unique<testing::WatchThreads>(*registry_, *loop_, sockets_.connector());
     const RetryPolicy retry{.each = seconds(20), .first_pause = milliseconds(1), .longest_pause = milliseconds(5)};
     manager_ = std::make_unique<VolumeManager>(*loop_, kernel_, *journal_, events_,
                                                VolumeManager::Settings{.root = dir_ / "mounts", .retry = retry});
@@ -111,6 +108,7 @@ class PluginTroubleTest : public ::testing::Test {
   Events events_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<PluginLoop> loop_;
+  std::unique_ptr<testing::WatchThreads> watches_;
   std::unique_ptr<VolumeManager> manager_;
   std::vector<AttachmentRecord> records_;
   std::string before_;

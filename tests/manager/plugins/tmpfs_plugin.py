@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 """A CSI plugin for the manager's tests that shares no code with Mooring: each volume is a tmpfs.
 
-A volume's tmpfs is mounted below --data from CreateVolume to DeleteVolume, so what is written lasts as long as it would
-with real storage; staging and publishing bind it. Sizes are enforced. The records lie beside it as JSON: the plugin may
-be killed and started again at any time. The messages are made from csi.proto by protoc when it starts.
+A volume's tmpfs is mounted below --data from CreateVolume to DeleteVolume, so its files last as long as on real storage.
+Staging and publishing bind it. Sizes are enforced. The records lie beside it as JSON: the plugin may be killed and
+started again at any time. The messages are made from csi.proto by protoc when it starts.
 
-It is strict where a manager may be careless: with --controller-publish a node call needs the publish context of this
-node, with --token each call that can have secrets needs it, and paths have to be there as the specification says.
+It is strict where a manager may be careless. With --controller-publish a node call needs the publish context of this
+node. With --token each call that can have secrets needs it. Paths have to be there as the specification says.
 
-With --calls, each call is a line of JSON there: method, request, the code it ended with; never a secret. With --faults,
-a file DIR/<Method> injects: "sleep SECONDS", "hang" (until the file goes), "CODE words" (an error instead of the call),
-"lost CODE words" (the call is made, and its answer is lost).
+With --calls, each call is a line of JSON there: method, request, the code it ended with; never a secret. With --faults, a
+file DIR/<Method> injects a fault. "sleep SECONDS" delays the call, and "hang" holds it until the file goes. "CODE words"
+is an error instead of the call. "lost CODE words" makes the call and loses its answer.
 """
 import argparse
 import concurrent.futures

@@ -1,5 +1,5 @@
-// SqliteState beyond the contract of State: one process at a time, at most one fdatasync per commit, and an order that
-// a power cut cannot change. This program replaces fdatasync(2) to observe the syncs.
+// SqliteState beyond the contract of State: one process at a time, and at most one fdatasync per commit. A power cut
+// cannot change the order of commits. This program replaces fdatasync(2) to observe the syncs.
 #include "manager/state/sqlite_state.h"
 
 #include <dlfcn.h>

@@ -147,13 +147,13 @@ TEST_F(ExecLauncherTest, RefusesAFileThatIsNotAProgram) {
 TEST_F(ExecLauncherTest, DescribesHowItEndedAndItsLastOutput) {
   Launched& process = Launch(Shell("echo starting; echo 'cannot open /dev/x' >&2; exit 3"));
   ASSERT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Describe(), HasSubstr("ended with exit code 3; its last output: starting | cannot open /dev/x"));
+  EXPECT_THAT(process.Describe(), HasSubstr("ended: exit status 3; its last output: starting | cannot open /dev/x"));
 }
 
 TEST_F(ExecLauncherTest, DescribesTheSignalThatEndedIt) {
   Launched& process = Launch(Shell("kill -9 $$"));
   ASSERT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Describe(), HasSubstr("was ended by signal 9 (Killed)"));
+  EXPECT_THAT(process.Describe(), HasSubstr("ended: killed by signal 9 (Killed)"));
 }
 
 TEST_F(ExecLauncherTest, EndSendsSigtermFirst) {
@@ -163,7 +163,7 @@ TEST_F(ExecLauncherTest, EndSendsSigtermFirst) {
   Read(directory_ / "ready");
   EXPECT_OK(process.End(Soon(), {}));
   EXPECT_FALSE(process.IsAlive());
-  EXPECT_THAT(process.Describe(), AllOf(HasSubstr("ended with exit code 0; its last output: "), HasSubstr("bye")));
+  EXPECT_THAT(process.Describe(), AllOf(HasSubstr("ended: exit status 0; its last output: "), HasSubstr("bye")));
   EXPECT_OK(process.End(Soon(), {}));  // gone already
 }
 
@@ -234,7 +234,7 @@ TEST_F(ExecLauncherTest, EndsThePluginOfAScriptThatDied) {
   Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & exit 3"));
   const auto plugin = Child();
   EXPECT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Describe(), HasSubstr("exit code 3"));
+  EXPECT_THAT(process.Describe(), HasSubstr("exit status 3"));
   EXPECT_OK(process.End(Soon(), {}));
   EXPECT_TRUE(WaitForEnd(*plugin));
 }

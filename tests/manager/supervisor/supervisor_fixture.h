@@ -9,7 +9,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
@@ -35,13 +37,17 @@ class SupervisorFixture : public ::testing::Test {
     store_ = std::make_unique<manager::RecordsStore>(*state_);
     registry_ = *manager::Registry::Open(*state_, "host");
     events_ = std::make_unique<manager::Events>();
-    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *events_, sockets_.connector(), exec_,
-                                                        container_, settings_);
+    plugins_ = std::make_unique<manager::PluginLoop>(
+        *registry_, *events_, sockets_.connector(), [] { return std::vector<manager::PluginLoop::Expected>(); },
+        manager::PluginLoop::Settings{.last_inspection = std::chrono::milliseconds(50)});
+    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *plugins_, *events_, sockets_.connector(),
+                                                        exec_, container_, settings_);
     ASSERT_OK(supervisor_->Start());
   }
 
   void StopManager() {
     supervisor_.reset();
+    plugins_.reset();
     if (registry_) registry_->Close();
     registry_.reset();
     events_.reset();
@@ -62,9 +68,45 @@ class SupervisorFixture : public ::testing::Test {
     return run;
   }
 
+  static manager::PluginRecord::Run Image(const std::string& name) {
+    manager::PluginRecord::Run run;
+    run.kind = manager::PluginRecord::Run::Kind::kContainer;
+    run.image = name;
+    return run;
+  }
+
   absl::Status RunPlugin(const std::string& name, const std::string& program = "plugin",
                          const std::string& declared_by = "people") {
     return supervisor_->RunPlugin(name, Program(program), declared_by, /*wait=*/true, Soon());
+  }
+
+  absl::Status StartPlugin(const std::string& name, const std::string& program) {  // without waiting
+    return supervisor_->RunPlugin(name, Program(program), "people", /*wait=*/false, Soon());
+  }
+
+  // The plugin that every launch from now on serves.
+  std::shared_ptr<FakeCsiPlugin> NextPlugin(bool ready = true) {
+    auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(ready);
+    exec_.OnLaunch([plugin] { return plugin; });
+    return plugin;
+  }
+
+  void LaunchOnlyPluginsThatAreNotReady() {
+    exec_.OnLaunch([] {
+      auto plugin = std::make_shared<FakeCsiPlugin>();
+      plugin->SetReady(false);
+      return plugin;
+    });
+  }
+
+  // Returns while a Probe hangs: no other begins for many intervals.
+  static void HangInProbe(FakeCsiPlugin& plugin) {
+    plugin.Hang("Probe");
+    for (int seen = -1; seen != plugin.Count("Probe");) {
+      seen = plugin.Count("Probe");
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
   }
 
   std::optional<manager::InstanceInfo> Front(const std::string& name, PluginType type = PluginType::kNode) {
@@ -111,9 +153,10 @@ class SupervisorFixture : public ::testing::Test {
       .socket_root = directory_ / "plugins",
       .root = directory_ / "mounts",
       .probe_interval = std::chrono::milliseconds(10),
-      .probe_time = std::chrono::seconds(5),
       .report_interval = std::chrono::milliseconds(30),
-      .watch_interval = std::chrono::milliseconds(10),
+      .watch = {.probe_interval = std::chrono::milliseconds(10),
+                .describe_interval = std::chrono::milliseconds(10),
+                .retry_incomplete = std::chrono::milliseconds(10)},
       .sick_for = std::chrono::milliseconds(100),
       .first_backoff = std::chrono::milliseconds(20),
       .longest_backoff = std::chrono::milliseconds(80),
@@ -124,6 +167,7 @@ class SupervisorFixture : public ::testing::Test {
   std::unique_ptr<manager::RecordsStore> store_;
   std::unique_ptr<manager::Registry> registry_;
   std::unique_ptr<manager::Events> events_;
+  std::unique_ptr<manager::PluginLoop> plugins_;
   std::unique_ptr<manager::Supervisor> supervisor_;
 };
 

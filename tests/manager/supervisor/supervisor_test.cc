@@ -41,9 +41,7 @@ TEST_F(SupervisorTest, LaunchesAProgramWithItsOwnSocketDirectory) {
 }
 
 TEST_F(SupervisorTest, LaunchesAnImageAsAContainer) {
-  PluginRecord::Run run;
-  run.kind = PluginRecord::Run::Kind::kContainer;
-  run.image = "plugin:1";
+  PluginRecord::Run run = Image("plugin:1");
   ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
   EXPECT_THAT(exec_.Processes(), IsEmpty());
   ASSERT_THAT(container_.Processes(), SizeIs(1));
@@ -51,9 +49,7 @@ TEST_F(SupervisorTest, LaunchesAnImageAsAContainer) {
 }
 
 TEST_F(SupervisorTest, OtherBindsMakeANewGeneration) {
-  PluginRecord::Run run;
-  run.kind = PluginRecord::Run::Kind::kContainer;
-  run.image = "plugin:1";
+  PluginRecord::Run run = Image("plugin:1");
   run.binds = {{"/srv//state/", "/state", false, Propagation::kPrivate},
                {"/srv", settings_.root + "-of-others", false, Propagation::kShared},
                {directory_.path(), directory_.path(), false, Propagation::kSlave}};
@@ -68,9 +64,7 @@ TEST_F(SupervisorTest, OtherBindsMakeANewGeneration) {
 }
 
 TEST_F(SupervisorTest, RefusesImpossibleBinds) {
-  PluginRecord::Run run;
-  run.kind = PluginRecord::Run::Kind::kContainer;
-  run.image = "plugin:1";
+  PluginRecord::Run run = Image("plugin:1");
   const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& message) {
     run.binds = std::move(binds);
     EXPECT_THAT(supervisor_->RunPlugin("boxed", run, "people", false, Soon()),
@@ -199,11 +193,12 @@ TEST_F(SupervisorTest, RegistersAnEndpointOnceItAnswers) {
 }
 
 TEST_F(SupervisorTest, AnotherEndpointReplacesTheOldOne) {
+  settings_.watch.probe_time = seconds(1);
+  RestartManager();
   const auto old_plugin = std::make_shared<FakeCsiPlugin>();
   sockets_.Serve(directory_ / "old.sock", old_plugin);
   ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "old.sock", "people", true, Soon()));
-  old_plugin->Hang("Probe");
-  ASSERT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 1));
+  HangInProbe(*old_plugin);
   sockets_.Serve(directory_ / "new.sock", std::make_shared<FakeCsiPlugin>());
   ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "new.sock", "people", true, Soon()));
   EXPECT_EQ(Front("fake")->socket_path, directory_ / "new.sock");
@@ -211,10 +206,8 @@ TEST_F(SupervisorTest, AnotherEndpointReplacesTheOldOne) {
 }
 
 TEST_F(SupervisorTest, RegistersOnlyAfterASuccessfulProbe) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  plugin->SetReady(false);
-  exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->RunPlugin("slow", Program("plugin"), "people", false, Soon()));
+  const auto plugin = NextPlugin(/*ready=*/false);
+  ASSERT_OK(StartPlugin("slow", "plugin"));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
   EXPECT_FALSE(Front("slow"));
   EXPECT_THAT(supervisor_->StatusText("slow"), HasSubstr("starting for"));
@@ -224,10 +217,8 @@ TEST_F(SupervisorTest, RegistersOnlyAfterASuccessfulProbe) {
 }
 
 TEST_F(SupervisorTest, ReportsPeriodicallyWhyAPluginIsNotReady) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  plugin->SetReady(false);
-  exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->RunPlugin("slow", Program("plugin"), "people", false, Soon()));
+  const auto plugin = NextPlugin(/*ready=*/false);
+  ASSERT_OK(StartPlugin("slow", "plugin"));
   const auto first = WaitForEvent("waiting", "not ready");
   ASSERT_TRUE(first);
   EXPECT_EQ(first->plugin, "slow");
@@ -235,11 +226,7 @@ TEST_F(SupervisorTest, ReportsPeriodicallyWhyAPluginIsNotReady) {
 }
 
 TEST_F(SupervisorTest, RestartsAfterTheStartDeadline) {
-  exec_.OnLaunch([] {
-    const auto plugin = std::make_shared<FakeCsiPlugin>();
-    plugin->SetReady(false);
-    return plugin;
-  });
+  LaunchOnlyPluginsThatAreNotReady();
   PluginRecord::Run run = Program("plugin");
   run.start_deadline = seconds(1);
   EXPECT_THAT(supervisor_->RunPlugin("never", run, "people", true, Soon()),
@@ -252,25 +239,20 @@ TEST_F(SupervisorTest, RestartsAfterTheStartDeadline) {
 }
 
 TEST_F(SupervisorTest, HealthEventsHaveThePluginsMessage) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one"));
   plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
   const auto sick = WaitForEvent("health", "the disk is on fire");
   ASSERT_TRUE(sick);
   EXPECT_TRUE(sick->bad);
   EXPECT_EQ(sick->instance, Front("one")->instance_id);
-  EXPECT_TRUE(WaitForEvent("health", "Healthy again"));
+  EXPECT_TRUE(WaitForEvent("health", "instance is healthy"));
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
 TEST_F(SupervisorTest, RestartsADeadPluginWithBackOff) {
-  exec_.OnLaunch([] {
-    const auto plugin = std::make_shared<FakeCsiPlugin>();
-    plugin->SetReady(false);
-    return plugin;
-  });
-  ASSERT_OK(supervisor_->RunPlugin("mortal", Program("plugin"), "people", false, Soon()));
+  LaunchOnlyPluginsThatAreNotReady();
+  ASSERT_OK(StartPlugin("mortal", "plugin"));
   for (std::size_t deaths = 1; deaths <= 5; ++deaths) {
     ASSERT_TRUE(WaitForEvent([&](const auto& event) {
       return event.kind == "starting" && event.instance == exec_.Processes().back().spec.instance_id &&
@@ -307,7 +289,7 @@ TEST_F(SupervisorTest, RestartsAPluginThatIsSickForTooLong) {
 }
 
 TEST_F(SupervisorTest, RestartsAPluginThatHangs) {
-  settings_.probe_time = milliseconds(50);
+  settings_.watch.probe_time = milliseconds(50);
   RestartManager();
   ASSERT_OK(RunPlugin("one"));
   const auto hung = exec_.Processes().front();
@@ -318,13 +300,11 @@ TEST_F(SupervisorTest, RestartsAPluginThatHangs) {
 TEST_F(SupervisorTest, UpdateKeepsTheOldInstanceUntilTheNewOneIsReady) {
   ASSERT_OK(RunPlugin("one", "old"));
   const auto old_one = exec_.Processes().front();
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  plugin->SetReady(false);
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin(/*ready=*/false);
   std::string front_at_the_end;
   exec_.OnEnd([&](const auto&) { front_at_the_end = Front("one")->instance_id; });
 
-  ASSERT_OK(supervisor_->RunPlugin("one", Program("new"), "people", false, Soon()));
+  ASSERT_OK(StartPlugin("one", "new"));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
   EXPECT_EQ(exec_.Alive(), 2);
   EXPECT_EQ(Front("one")->instance_id, old_one.spec.instance_id);
@@ -356,8 +336,7 @@ TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
 TEST_F(SupervisorTest, FailingUpdateDoesNotChangeTheProbeInterval) {
   settings_.first_backoff = settings_.longest_backoff = seconds(60);
   RestartManager();
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one", "old"));
   exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
   EXPECT_FALSE(RunPlugin("one", "nonsense").ok());
@@ -367,17 +346,31 @@ TEST_F(SupervisorTest, FailingUpdateDoesNotChangeTheProbeInterval) {
 }
 
 TEST_F(SupervisorTest, ProbesTheOldInstanceDuringAnUpdate) {
-  const auto old_plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return old_plugin; });
+  const auto old_plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one", "old"));
-  exec_.OnLaunch([] {
-    const auto plugin = std::make_shared<FakeCsiPlugin>();
-    plugin->SetReady(false);
-    return plugin;
-  });
-  ASSERT_OK(supervisor_->RunPlugin("one", Program("new"), "people", false, Soon()));
+  LaunchOnlyPluginsThatAreNotReady();
+  ASSERT_OK(StartPlugin("one", "new"));
   ASSERT_TRUE(WaitForEvent("waiting"));
   EXPECT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 3));
+}
+
+// An engine may pull an image for minutes.
+TEST_F(SupervisorTest, ProbesTheOldInstanceWhileTheNewOneIsLaunched) {
+  const auto plugin = NextPlugin();
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.HangLaunches();
+  ASSERT_OK(StartPlugin("one", "new"));
+  ASSERT_TRUE(exec_.WaitForLaunches(2));
+  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
+}
+
+TEST_F(SupervisorTest, ProbesAnInstanceThatCannotBeAdopted) {
+  const auto plugin = NextPlugin();
+  ASSERT_OK(RunPlugin("one"));
+  StopManager();
+  exec_.FailAdopts(absl::InternalError("too many open files"));
+  StartManager();
+  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
 }
 
 TEST_F(SupervisorTest, RunAfterAnEndpointIsANewGeneration) {
@@ -446,19 +439,17 @@ TEST_F(SupervisorTest, StopDeregistersBeforeItEndsTheProcess) {
 }
 
 TEST_F(SupervisorTest, StopsAHangingPluginAtOnce) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one"));
-  plugin->Hang("Probe");
-  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  HangInProbe(*plugin);
   const auto start = Clock::now();
   ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
 }
 
 TEST_F(SupervisorTest, LaunchEndedByAStopIsNotAFailure) {
   exec_.HangLaunches();
-  ASSERT_OK(supervisor_->RunPlugin("one", Program("plugin"), "people", /*wait=*/false, Soon()));
+  ASSERT_OK(StartPlugin("one", "plugin"));
   ASSERT_TRUE(exec_.WaitForLaunches(1));
   EXPECT_OK(supervisor_->StopPlugin("one", "", Soon()));
   EXPECT_EQ(events_->last(), 0U) << "no event";
@@ -543,10 +534,8 @@ TEST_F(SupervisorTest, AdoptsARunningPlugin) {
 }
 
 TEST_F(SupervisorTest, AdoptsAStartingPlugin) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  plugin->SetReady(false);
-  exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->RunPlugin("slow", Program("plugin"), "people", false, Soon()));
+  const auto plugin = NextPlugin(/*ready=*/false);
+  ASSERT_OK(StartPlugin("slow", "plugin"));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
   RestartManager();
   plugin->SetReady(true);
@@ -579,10 +568,8 @@ TEST_F(SupervisorTest, DeregistersInstancesAfterAReboot) {
 TEST_F(SupervisorTest, ContinuesAnUpdateAfterARestart) {
   ASSERT_OK(RunPlugin("one", "old"));
   const std::string old_one = Front("one")->instance_id;
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  plugin->SetReady(false);
-  exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->RunPlugin("one", Program("new"), "people", false, Soon()));
+  const auto plugin = NextPlugin(/*ready=*/false);
+  ASSERT_OK(StartPlugin("one", "new"));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
   RestartManager();
   EXPECT_EQ(Front("one")->instance_id, old_one);
@@ -601,8 +588,7 @@ TEST_F(SupervisorTest, WatchesTheNewInstanceWhileTheOldOneEnds) {
     ends.set_value();
     may_end.get_future().wait_until(Soon());
   });
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one", "new"));
   ASSERT_EQ(ends.get_future().wait_until(Soon()), std::future_status::ready);
   EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
@@ -649,9 +635,7 @@ TEST_F(SupervisorTest, EndsAnInstanceOnceItCanBeInspected) {
 }
 
 TEST_F(SupervisorTest, SweepsTheUsedEnginesAtTheStart) {
-  PluginRecord::Run run;
-  run.kind = PluginRecord::Run::Kind::kContainer;
-  run.image = "plugin:1";
+  PluginRecord::Run run = Image("plugin:1");
   run.engine = "/run/engine.sock";
   ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
   RestartManager();
@@ -674,28 +658,24 @@ TEST_F(SupervisorTest, EndsUndeclaredPluginsAtTheStart) {
 }
 
 TEST_F(SupervisorTest, ShutdownLeavesAHangingPluginRunning) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one"));
-  plugin->Hang("Probe");
-  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  HangInProbe(*plugin);
   const auto start = Clock::now();
   supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_TRUE(Front("one"));
 }
 
 TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnAdoptedHangingPlugin) {
-  const auto plugin = std::make_shared<FakeCsiPlugin>();
-  exec_.OnLaunch([&] { return plugin; });
+  const auto plugin = NextPlugin();
   ASSERT_OK(RunPlugin("one"));
   RestartManager();
-  plugin->Hang("Probe");
-  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  HangInProbe(*plugin);
   const auto start = Clock::now();
   supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The fixture of the system tests: a manager process in a directory of its own, plugins that it runs (ours, or one in
-// Python), and a client. TearDown detaches and deletes everything through the manager; nothing may stay mounted.
+// The fixture of the system tests: a manager process in a directory of its own, its plugins (ours, or one in Python),
+// and a client. TearDown detaches and deletes everything through the manager; nothing may stay mounted.
 #ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_
 #define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_
 

@@ -1,0 +1,31 @@
+// When a plugin that has failed is started again: after pauses that double up to a limit.
+#ifndef MOORING_MANAGER_SUPERVISOR_BACK_OFF_H_
+#define MOORING_MANAGER_SUPERVISOR_BACK_OFF_H_
+
+#include <algorithm>
+
+#include "manager/csi/csi_channel.h"
+
+namespace mooring::manager {
+
+class BackOff {
+ public:
+  BackOff(Clock::duration first, Clock::duration longest) : first_(first), longest_(longest), pause_(first) {}
+
+  void Fail() {
+    next_try_ = Clock::now() + pause_;
+    pause_ = std::min(2 * pause_, longest_);
+  }
+  void Reset() { pause_ = first_; }  // the next pause is the first again
+  void TryNow() { next_try_ = Clock::now(); }
+  Clock::time_point next_try() const { return next_try_; }
+
+ private:
+  const Clock::duration first_, longest_;
+  Clock::duration pause_;
+  Clock::time_point next_try_ = Clock::now();
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_BACK_OFF_H_

@@ -1,0 +1,75 @@
+// Watches every registered plugin, each in a thread of its own, as the supervisor does in the manager.
+#ifndef MOORING_TESTS_MANAGER_PLUGINS_WATCH_THREADS_H_
+#define MOORING_TESTS_MANAGER_PLUGINS_WATCH_THREADS_H_
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "manager/plugins/plugin_loop.h"
+#include "manager/plugins/plugin_watch.h"
+#include "manager/plugins/registry.h"
+
+namespace mooring::testing {
+
+// Inspects each instance once, and again only while that fails.
+inline manager::PluginWatch::Settings WatchOnce() {
+  return {.probe_interval = std::chrono::hours(1),
+          .probe_time = std::chrono::seconds(20),
+          .describe_interval = std::chrono::hours(1),
+          .describe_time = std::chrono::seconds(20),
+          .retry_incomplete = std::chrono::milliseconds(2)};
+}
+
+class WatchThreads {
+ public:
+  // All references outlive the threads.
+  WatchThreads(manager::Registry& registry, manager::PluginLoop& loop, manager::CsiConnector connect,
+               manager::PluginWatch::Settings settings = WatchOnce())
+      : registry_(registry), loop_(loop), connect_(std::move(connect)), settings_(settings) {}
+
+  ~WatchThreads() {
+    finder_.request_stop();
+    finder_.join();
+    for (auto& [name, thread] : threads_) thread.request_stop();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kRound{1};
+
+  void FindPlugins(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const manager::PluginType type : manager::kPluginTypes) {
+        for (const manager::InstanceInfo& front : registry_.List(type)) {
+          if (threads_.contains(front.name)) continue;
+          threads_[front.name] =
+              std::jthread([this, name = front.name](const std::stop_token& end) { Watch(name, end); });
+        }
+      }
+      manager::SleepUntil(stop, manager::Clock::now() + kRound);
+    }
+  }
+
+  void Watch(const std::string& name, const std::stop_token& stop) {
+    manager::PluginWatch watch([&] { return loop_.InUse(name); }, connect_, settings_);
+    while (!stop.stop_requested()) {
+      watch.Inspect(stop);
+      manager::SleepUntil(stop, std::min(watch.Next(), manager::Clock::now() + kRound));
+    }
+  }
+
+  manager::Registry& registry_;
+  manager::PluginLoop& loop_;
+  const manager::CsiConnector connect_;
+  const manager::PluginWatch::Settings settings_;
+  std::map<std::string, std::jthread> threads_;  // by plugin
+  std::jthread finder_{[this](const std::stop_token& stop) { FindPlugins(stop); }};
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_MANAGER_PLUGINS_WATCH_THREADS_H_
