@@ -1,21 +1,17 @@
-// ControllerModifyVolume: what of a volume becomes another way while it is in use, and stays so.
+// ControllerModifyVolume changes a volume, also while it is in use.
 #include <signal.h>
 
 #include <filesystem>
-#include <map>
 
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using csi::v1::ControllerModifyVolumeRequest;
-using Parameters = std::map<std::string, std::string>;
-
 class Modify : public RpcTest {
  protected:
   Answer<csi::v1::ControllerModifyVolumeResponse> Change(const std::string& id, const Parameters& parameters) {
-    ControllerModifyVolumeRequest request;
+    csi::v1::ControllerModifyVolumeRequest request;
     request.set_volume_id(id);
     request.mutable_mutable_parameters()->insert(parameters.begin(), parameters.end());
     return driver().Send(request);
@@ -36,8 +32,8 @@ class Modify : public RpcTest {
   }
 };
 
-TEST_F(Modify, ReachesAVolumeInUseAndStaysThroughEverything) {
-  const VolumeCapability capability = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER);
+TEST_F(Modify, ChangesAVolumeInUseAndLasts) {
+  const VolumeCapability capability = Mount("", kMultiWriter);
   const std::string id = Created(capability), other = Created(capability);
   const std::string staging = Staging(id), target = Target("a"), later = Target("b");
   ASSERT_OK(driver().Stage(id, staging, capability));
@@ -56,7 +52,7 @@ TEST_F(Modify, ReachesAVolumeInUseAndStaysThroughEverything) {
   for (const std::string& path : {target, later}) ASSERT_OK(driver().Unpublish(id, path));
   ASSERT_OK(driver().Unstage(id, staging));
   ASSERT_TRUE(Eventually([&] { return LoopsOver(Image(id)).empty(); }));
-  // The device that it had has forgotten it.
+  // The next volume on that device has the usual value.
   ASSERT_OK(driver().Stage(other, Staging(other), capability));
   EXPECT_EQ(ReadAheadOf(other), before);
   ASSERT_OK(driver().Stage(id, staging, capability));
@@ -69,9 +65,9 @@ TEST_F(Modify, ReachesAVolumeInUseAndStaysThroughEverything) {
   EXPECT_EQ(ReadAheadOf(id), before);
 }
 
-TEST_F(Modify, WhatOneMountAskedForComesBack) {
-  const VolumeCapability quiet = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER, {"noatime"});
-  const VolumeCapability strict = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER, {"strictatime"});
+TEST_F(Modify, ResetRestoresTheFlagsOfEachMount) {
+  const VolumeCapability quiet = Mount("", kMultiWriter, {"noatime"});
+  const VolumeCapability strict = Mount("", kMultiWriter, {"strictatime"});
   const std::string id = Created(quiet);
   const std::string staging = Staging(id), target = Target("a");
   ASSERT_OK(driver().Stage(id, staging, quiet));
@@ -87,8 +83,8 @@ TEST_F(Modify, WhatOneMountAskedForComesBack) {
   EXPECT_OK(driver().Publish(id, staging, target, strict));
 }
 
-TEST_F(Modify, ABlockVolumeAndItsReadOnlyDeviceAreTuned) {
-  const VolumeCapability block = Block(AccessMode::SINGLE_NODE_MULTI_WRITER);
+TEST_F(Modify, ChangesABlockVolumeAndItsReadOnlyDevice) {
+  const VolumeCapability block = Block(kMultiWriter);
   const std::string id = Created(block);
   const std::string staging = Staging(id);
   ASSERT_OK(driver().Stage(id, staging, block));
@@ -103,7 +99,7 @@ TEST_F(Modify, ABlockVolumeAndItsReadOnlyDeviceAreTuned) {
   EXPECT_EQ(ReadAhead(LoopsOver(device)[0].device), "64\n");
 }
 
-TEST_F(Modify, WhatCannotBeIsRefusedAndNothingIsApplied) {
+TEST_F(Modify, InvalidParametersAreRefusedAndNothingIsApplied) {
   const std::string id = Created();
   const std::string staging = Staging(id);
   ASSERT_OK(driver().Stage(id, staging));
@@ -121,11 +117,8 @@ TEST_F(Modify, WhatCannotBeIsRefusedAndNothingIsApplied) {
   EXPECT_FALSE(IsNoatime(staging));
 }
 
-TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
-  csi::v1::CreateVolumeRequest request;
-  request.set_name("tuned");
-  *request.add_volume_capabilities() = Mount();
-  request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+TEST_F(Modify, CreateAcceptsMutableParameters) {
+  csi::v1::CreateVolumeRequest request = CreateRequest("tuned");
   (*request.mutable_mutable_parameters())["readAhead"] = "512KiB";
   (*request.mutable_mutable_parameters())["noatime"] = "true";
   const auto made = driver().Send(request);
@@ -140,9 +133,7 @@ TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
   EXPECT_EQ(ReadAheadOf(id), "512\n");
   (*request.mutable_mutable_parameters())["readAhead"] = "much";
   ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "readAhead");
-  csi::v1::ValidateVolumeCapabilitiesRequest validate;
-  validate.set_volume_id(id);
-  *validate.add_volume_capabilities() = Mount();
+  csi::v1::ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
   (*validate.mutable_mutable_parameters())["noatime"] = "true";
   const auto confirmed = driver().Send(validate);
   EXPECT_EQ(confirmed->confirmed().mutable_parameters().at("noatime"), "true");
@@ -150,18 +141,15 @@ TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
   EXPECT_FALSE(driver().Send(validate)->has_confirmed());
 }
 
-TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNeitherUsedNorLogged) {
+TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNotLogged) {
   for (const char* const key : {"encrypted", "encryption", "luks", "Encrypt", "kmsKeyId"}) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name("secret");
-    *request.add_volume_capabilities() = Mount();
-    (*request.mutable_parameters())[key] = "true";
+    csi::v1::CreateVolumeRequest request = CreateRequest("secret", Mount(), 0, {{key, "true"}});
     (*request.mutable_secrets())["passphrase"] = "never-to-be-logged";
     ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "encrypts nothing");
     request.clear_parameters();
     const auto made = driver().Send(request);
     EXPECT_OK(made);
-    ControllerModifyVolumeRequest change;
+    csi::v1::ControllerModifyVolumeRequest change;
     change.set_volume_id(made->volume().volume_id());
     (*change.mutable_mutable_parameters())["noatime"] = "true";
     (*change.mutable_secrets())["passphrase"] = "never-to-be-logged";
