@@ -303,7 +303,8 @@ void CrashTest::ExpectNothingLeft() {
   EXPECT_EQ(Files(), files_before_);
   ExpectNoRows("catalog.db");
   ExpectNoRows("node.db");
-  EXPECT_TRUE(Eventually([this] { return LeftProcesses().empty(); })) << "left: " << LeftProcesses().front();
+  std::vector<std::string> left;
+  EXPECT_TRUE(Eventually([&] { return (left = LeftProcesses()).empty(); })) << ::testing::PrintToString(left);
 }
 
 TEST_P(CrashTest, KilledAndCalledAgain) { Run({}); }

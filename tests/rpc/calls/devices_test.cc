@@ -14,8 +14,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const VolumeCapability kMount = Mount("", kMultiWriter), kBlockDevice = Block(kMultiWriter);
-
 class DevicesTest : public RpcTest {
  protected:
   void SetUp() override {
@@ -51,13 +49,13 @@ class DevicesTest : public RpcTest {
   std::string DeviceOf(const std::string& name) const { return std::filesystem::canonical(Link(name)); }
 
   csi::v1::CreateVolumeRequest Request(const std::string& name, const std::string& device = "",
-                                       const VolumeCapability& capability = kMount) {
+                                       const VolumeCapability& capability = kSharedMount) {
     Parameters parameters = {{"pool", "disks"}};
     if (!device.empty()) parameters["device"] = device;
     return CreateRequest(name, capability, 16 * kMiB, parameters);
   }
   std::string CreatedOf(const std::string& name, const std::string& device = "",
-                        const VolumeCapability& capability = kMount) {
+                        const VolumeCapability& capability = kSharedMount) {
     return Created(Request(name, device, capability));
   }
 
@@ -71,9 +69,9 @@ TEST_F(DevicesTest, CreateTakesTheSmallestDeviceAndDeleteKeepsItsData) {
   ASSERT_OK(made);
   const std::string id = made->volume().volume_id();
   EXPECT_EQ(made->volume().capacity_bytes(), 64 * kMiB);
-  ASSERT_OK(driver().Stage(id, Staging(id), kMount));
-  StageAndPublish(id, Target("a"), kMount);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kMount));
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  StageAndPublish(id, Target("a"), kSharedMount);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kSharedMount));
   EXPECT_EQ(MountAt(Target("a"))->source, DeviceOf("disk-a"));
   EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "unpublish and unstage it first"));
@@ -83,26 +81,26 @@ TEST_F(DevicesTest, CreateTakesTheSmallestDeviceAndDeleteKeepsItsData) {
   ASSERT_OK(driver().Delete(id));
 
   const std::string again = CreatedOf("again", "disk-a");
-  ASSERT_OK(driver().Stage(again, Staging(again), kMount));
+  ASSERT_OK(driver().Stage(again, Staging(again), kSharedMount));
   EXPECT_EQ(ReadFile(Staging(again) + "/file"), "data");
 }
 
 TEST_F(DevicesTest, BlockTargetIsTheDeviceAndReadOnlyTargetRefusesWrites) {
   const std::string id = CreatedOf("raw");
   const std::string device = DeviceOf("disk-a");
-  StageAndPublish(id, Target("rw"), kBlockDevice);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlockDevice, true));
+  StageAndPublish(id, Target("rw"), kSharedBlock);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
   EXPECT_EQ(StatOf(Target("rw")).st_rdev, StatOf(device).st_rdev);
   EXPECT_EQ(TryWrite(Target("rw"), "data"), 0);
   EXPECT_NE(TryWrite(Target("ro"), "x"), 0);
   EXPECT_EQ(driver().Stats(id, Target("rw"))->usage(0).total(), 64 * kMiB);
-  EXPECT_THAT(driver().Stage(id, Staging(id, "mount"), kMount),
+  EXPECT_THAT(driver().Stage(id, Staging(id, "mount"), kSharedMount),
               FailsWith(Code::kFailedPrecondition, "in use as a block device"));
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
   ASSERT_OK(driver().Unpublish(id, Target("ro")));
   UnpublishAndUnstage(id, Target("rw"));
   EXPECT_EQ(RunOutput("head -c 4 " + device), "data");
-  EXPECT_THAT(driver().Publish(id, Staging(id), Target("rw"), kBlockDevice),
+  EXPECT_THAT(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock),
               FailsWith(Code::kFailedPrecondition, "not staged"));
 }
 
@@ -112,13 +110,13 @@ TEST_F(DevicesTest, DeviceWithDataIsTakenOnlyByNameAndNotFormatted) {
   EXPECT_EQ(driver().Available("disks"), 0);
   ExpectRefused([&] { return driver().Send(Request("v")); }, Code::kResourceExhausted, "it holds unknown data");
   const std::string id = CreatedOf("v", "disk-a");
-  EXPECT_THAT(driver().Stage(id, Staging(id), kMount),
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount),
               FailsWith(Code::kFailedPrecondition, "neither mounted nor formatted"));
   EXPECT_EQ(RunOutput("head -c 8 " + DeviceOf("disk-a")), "precious");
   const std::string other = CreatedOf("other", "disk-b");
   EXPECT_THAT(driver().Stage(other, Staging(other), Mount("xfs", kMultiWriter)),
               FailsWith(Code::kFailedPrecondition, "holds an ext4"));
-  EXPECT_OK(driver().Stage(other, Staging(other), kMount));
+  EXPECT_OK(driver().Stage(other, Staging(other), kSharedMount));
 }
 
 TEST_F(DevicesTest, DeviceWithSeveralLinksBelongsToASingleVolume) {
@@ -163,14 +161,14 @@ TEST_F(DevicesTest, StageRefusesAnotherDeviceUnderTheSameName) {
   const std::string id = CreatedOf("v", "disk-a");
   Unlink("disk-a");
   Plug("disk-a", 96 * kMiB);
-  EXPECT_THAT(driver().Stage(id, Staging(id), kMount), FailsWith(Code::kInternal, "is another one now"));
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kInternal, "is another one now"));
   EXPECT_NE(Shell("blkid -p " + DeviceOf("disk-a")), 0);  // nothing was written to it
 }
 
 TEST_F(DevicesTest, MissingDeviceIsReportedAndVolumeCanBeUnstaged) {
   const std::string id = CreatedOf("v", "disk-a");
   const std::string device = DeviceOf("disk-a");
-  StageAndPublish(id, Target("a"), kMount);
+  StageAndPublish(id, Target("a"), kSharedMount);
   EXPECT_FALSE(driver().Stats(id, Target("a"))->volume_condition().abnormal());
   Unlink("disk-a");
   const auto stats = driver().Stats(id, Target("a"));
@@ -178,7 +176,7 @@ TEST_F(DevicesTest, MissingDeviceIsReportedAndVolumeCanBeUnstaged) {
   EXPECT_THAT(stats->volume_condition().message(), HasSubstr("is gone"));
   UnpublishAndUnstage(id, Target("a"));
   Link("disk-a", device);
-  EXPECT_OK(driver().Stage(id, Staging(id), kMount));
+  EXPECT_OK(driver().Stage(id, Staging(id), kSharedMount));
 }
 
 TEST_F(DevicesTest, StageWaitsForADeviceThatAppearsLater) {
@@ -189,22 +187,22 @@ TEST_F(DevicesTest, StageWaitsForADeviceThatAppearsLater) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     Link("disk-a", device);
   });
-  EXPECT_OK(driver().Stage(id, Staging(id), kMount));
+  EXPECT_OK(driver().Stage(id, Staging(id), kSharedMount));
   udev.join();
 }
 
 TEST_F(DevicesTest, NextProcessAdoptsExistingMounts) {
   const std::string id = CreatedOf("v");
-  const std::string raw = CreatedOf("raw", "", kBlockDevice);
-  StageAndPublish(id, Target("a"), kMount);
-  StageAndPublish(raw, Target("raw"), kBlockDevice);
+  const std::string raw = CreatedOf("raw", "", kSharedBlock);
+  StageAndPublish(id, Target("a"), kSharedMount);
+  StageAndPublish(raw, Target("raw"), kSharedBlock);
   const std::string before = RawMounts();
   for (const bool lose : {false, true}) {
     plugin().Kill();
     if (lose) ForgetRecords();
     Start();
-    StageAndPublish(id, Target("a"), kMount);
-    StageAndPublish(raw, Target("raw"), kBlockDevice);
+    StageAndPublish(id, Target("a"), kSharedMount);
+    StageAndPublish(raw, Target("raw"), kSharedBlock);
     EXPECT_EQ(RawMounts(), before);
   }
   UnpublishAndUnstage(id, Target("a"));

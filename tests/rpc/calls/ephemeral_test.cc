@@ -95,7 +95,7 @@ TEST_F(Ephemeral, SecondTargetAndOtherArgumentsAreRefused) {
   const std::string target = PodTarget("uid-1", "scratch"), other = PodTarget("uid-2", "scratch");
   NodePublishVolumeRequest request = Request(target), elsewhere = Request(other);
   for (NodePublishVolumeRequest* one : {&request, &elsewhere}) {
-    *one->mutable_volume_capability() = Mount("", kMultiWriter);
+    *one->mutable_volume_capability() = kSharedMount;
   }
   ASSERT_OK(driver().Send(request));
   Refuse(elsewhere, Code::kFailedPrecondition, "one target");
@@ -141,18 +141,6 @@ TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
   EXPECT_TRUE(Eventually([&] { return driver().Unpublish(kId, target).status.ok(); }));
   ExpectNothingLeft();
   ASSERT_OK(driver().Send(Request(target)));
-}
-
-// The volume was created but not mounted.
-TEST_F(Ephemeral, PublishKilledBeforeTheMountIsUndoneAtTheStart) {
-  const std::string target = PodTarget("uid-1", "scratch");
-  ASSERT_OK(driver().Send(Request(target)));
-  plugin().Kill();
-  ASSERT_EQ(Shell("umount " + target + " && rmdir " + target), 0);
-  ExpectNoLoops();
-  Start();
-  ExpectNothingLeft();
-  ASSERT_OK(driver().Unpublish(kId, target));
 }
 
 TEST_F(Ephemeral, StartDeletesOnlyVolumesWithoutAMount) {

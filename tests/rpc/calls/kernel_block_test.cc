@@ -12,8 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const VolumeCapability kBlock = Block(kMultiWriter);
-
 std::string ReadHead(const std::string& path, std::size_t count) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text(count, '\0');
@@ -43,7 +41,7 @@ class KernelBlock : public RpcTest {
 };
 
 TEST_F(KernelBlock, StageAttachesTheDeviceAndMountsNothing) {
-  const std::string id = Staged(kBlock);
+  const std::string id = Staged(kSharedBlock);
   EXPECT_FALSE(MountAt(Staging(id)));
   const auto loops = LoopsHere();
   ASSERT_EQ(loops.size(), 1U);
@@ -54,7 +52,7 @@ TEST_F(KernelBlock, StageAttachesTheDeviceAndMountsNothing) {
 
 // `losetup -D` on the host detaches each device that no task has open.
 TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheDevice) {
-  const std::string id = Published(Target("a"), kBlock);
+  const std::string id = Published(Target("a"), kSharedBlock);
   const std::string device = LoopsHere().at(0).device;
   for (const int signal : {0, SIGKILL, SIGTERM}) {
     SCOPED_TRACE(signal);
@@ -62,7 +60,7 @@ TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheDevice) {
     ExpectKeptAfterDetach(device);
     EXPECT_EQ(LoopsHere().at(0).backing_file, Image(id));
     const std::string target = "after-" + std::to_string(signal);
-    ASSERT_OK(driver().Publish(id, Staging(id), Target(target), kBlock));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target(target), kSharedBlock));
     EXPECT_FALSE(LoopsHere().at(0).auto_clear) << "the device would go with its last user";
     EXPECT_EQ(TryWrite(Target(target), target), 0);
     EXPECT_EQ(ReadHead(Image(id), target.size()), target);
@@ -75,8 +73,8 @@ TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheDevice) {
 }
 
 TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheReadOnlyDevice) {
-  const std::string id = Staged(kBlock);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  const std::string id = Staged(kSharedBlock);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
   const std::string device = DeviceAt(Target("ro"));
   const auto expect_held = [&](const std::string& when) {
     SCOPED_TRACE(when);
@@ -87,7 +85,7 @@ TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheReadOnlyDevice) {
   KillHolders(device);
   Restart(SIGKILL);
   expect_held("after a start");
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock));
   EXPECT_TRUE(HoldersOfDevice(device).empty());
   for (const char* data : {"one!", "two!"}) {
     EXPECT_EQ(TryWrite(Target("rw"), data), 0);
@@ -102,9 +100,9 @@ TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheReadOnlyDevice) {
 
 // All processes of a container end together. The next start holds the device again.
 TEST_F(KernelBlock, StartHoldsDevicesAgain) {
-  const std::string id = Staged(kBlock);
+  const std::string id = Staged(kSharedBlock);
   const std::string device = LoopsHere().at(0).device;
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
   ASSERT_EQ(LoopsHere().size(), 2U);
   KillHolders(device);
   Restart(SIGKILL);
@@ -114,7 +112,7 @@ TEST_F(KernelBlock, StartHoldsDevicesAgain) {
 }
 
 TEST_F(KernelBlock, PublishRefusesADeviceOfAnotherFile) {
-  const std::string id = Published(Target("a"), kBlock);
+  const std::string id = Published(Target("a"), kSharedBlock);
   const std::string device = LoopsHere().at(0).device;
   KillHolders(device);
   ASSERT_EQ(Shell("losetup -d " + device), 0);
@@ -122,43 +120,37 @@ TEST_F(KernelBlock, PublishRefusesADeviceOfAnotherFile) {
   ASSERT_EQ(Shell("losetup " + device + " " + Image(other)), 0) << "another program took the number";
   Restart(SIGKILL);
   EXPECT_THAT(plugin().Log(), HasSubstr("a task has a device that is not its volume's"));
-  EXPECT_THAT(driver().Publish(id, Staging(id), Target("a"), kBlock),
+  EXPECT_THAT(driver().Publish(id, Staging(id), Target("a"), kSharedBlock),
               FailsWith(Code::kFailedPrecondition, "nothing is stacked on it"));
   EXPECT_OK(driver().Unpublish(id, Target("a")));
   EXPECT_TRUE(MountsAt(Target("a")).empty());
   EXPECT_EQ(Shell("losetup -d " + device), 0);
-  StageAndPublish(id, Target("a"), kBlock);
+  StageAndPublish(id, Target("a"), kSharedBlock);
   EXPECT_EQ(DeviceAt(Target("a")), LoopsHere().at(0).device);
   UnpublishAndUnstage(id, Target("a"));
 }
 
 TEST_F(KernelBlock, TargetIsTheDevice) {
-  const std::string id = Published(Target("a"), kBlock);
+  const std::string id = Published(Target("a"), kSharedBlock);
   EXPECT_EQ(DeviceAt(Target("a")), LoopsHere()[0].device);
   EXPECT_EQ(TryWrite(Target("a"), "data"), 0);
   EXPECT_EQ(ReadHead(Image(id), 4), "data");
   EXPECT_EQ(ReadHead(Target("a"), 4), "data");
 }
 
-TEST_F(KernelBlock, ReadOnlyTargetRefusesWrites) {
-  const std::string id = Staged(kBlock);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
-  EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
-  EXPECT_EQ(RunOutput("blockdev --getro " + Target("ro")), "1\n");
-  EXPECT_TRUE(MountAt(Target("ro"))->Has("ro"));
-  EXPECT_EQ(DeviceBytes(DeviceAt(Target("ro"))), static_cast<std::uint64_t>(kVolumeBytes));
-}
-
 TEST_F(KernelBlock, ReadOnlyAndWritableTargetsShareADevice) {
-  const std::string id = Published(Target("rw"), kBlock);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro2"), kBlock, true));
+  const std::string id = Published(Target("rw"), kSharedBlock);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro2"), kSharedBlock, true));
   for (const char* data : {"one!", "two!"}) {
     EXPECT_EQ(TryWrite(Target("rw"), data), 0);
     EXPECT_EQ(ReadHead(Target("ro"), 4), data);
     EXPECT_EQ(ReadHead(Target("ro2"), 4), data);
   }
   EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
+  EXPECT_EQ(RunOutput("blockdev --getro " + Target("ro")), "1\n");
+  EXPECT_TRUE(MountAt(Target("ro"))->Has("ro"));
+  EXPECT_EQ(DeviceBytes(DeviceAt(Target("ro"))), static_cast<std::uint64_t>(kVolumeBytes));
   EXPECT_EQ(LoopsOver(Image(id)).size(), 1U) << "two devices over one file are data loss";
   EXPECT_EQ(LoopsHere().size(), 2U) << "the read-only one is stacked, and shared";
   ASSERT_OK(driver().Unpublish(id, Target("ro")));
@@ -177,19 +169,19 @@ TEST_F(KernelBlock, ReaderOnlyModesAreReadOnly) {
 }
 
 TEST_F(KernelBlock, DataSurvivesUnpublishUnstageRestartExpandAndStage) {
-  const std::string id = Published(Target("a"), kBlock);
+  const std::string id = Published(Target("a"), kSharedBlock);
   ASSERT_EQ(TryWrite(Target("a"), "data"), 0);
   UnpublishAndUnstage(id, Target("a"));
   Restart(SIGKILL);
   ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
-  StageAndPublish(id, Target("b"), kBlock);
+  StageAndPublish(id, Target("b"), kSharedBlock);
   EXPECT_EQ(ReadHead(Target("b"), 4), "data");
   EXPECT_EQ(DeviceBytes(DeviceAt(Target("b"))), static_cast<std::uint64_t>(2 * kVolumeBytes));
 }
 
 TEST_F(KernelBlock, DevicesInUseGrow) {
-  const std::string id = Published(Target("rw"), kBlock);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  const std::string id = Published(Target("rw"), kSharedBlock);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
   ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
   ASSERT_OK(driver().NodeExpand(id, Target("rw"), 2 * kVolumeBytes));
   for (const char* name : {"rw", "ro"}) {
@@ -199,7 +191,7 @@ TEST_F(KernelBlock, DevicesInUseGrow) {
 
 // CSI allows the staging path as volume_path. For a block volume it is a plain directory.
 TEST_F(KernelBlock, StatsAndExpandAcceptTheStagingPath) {
-  const std::string id = Staged(kBlock);
+  const std::string id = Staged(kSharedBlock);
   ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
   ASSERT_OK(driver().NodeExpand(id, Staging(id), 2 * kVolumeBytes));
   EXPECT_EQ(DeviceBytes(LoopsHere()[0].device), static_cast<std::uint64_t>(2 * kVolumeBytes));
@@ -209,7 +201,7 @@ TEST_F(KernelBlock, StatsAndExpandAcceptTheStagingPath) {
 }
 
 TEST_F(KernelBlock, StatsHaveSizeAndCondition) {
-  const std::string id = Published(Target("a"), kBlock);
+  const std::string id = Published(Target("a"), kSharedBlock);
   const auto stats = driver().Stats(id, Target("a"));
   ASSERT_OK(stats);
   ASSERT_EQ(stats->usage_size(), 1);

@@ -44,7 +44,7 @@ class ManyVolumes : public RpcTest {
   }
 };
 
-TEST_F(ManyVolumes, PagesAreRightAndQuick) {
+TEST_F(ManyVolumes, ListVolumesAndGetCapacityAreRightAndQuick) {
   const std::string staged = Created(), missing = IdOf(77);
   ASSERT_OK(driver().Stage(staged, Staging(staged)));
   ::unlink(Image(missing).c_str());
@@ -72,12 +72,10 @@ TEST_F(ManyVolumes, PagesAreRightAndQuick) {
   std::fprintf(stderr, "a page of %d: %.1f ms (median), %.1f ms (slowest)\n", kPage, took[took.size() / 2],
                took.back());
   EXPECT_LT(took[took.size() / 2], static_cast<double>(kMostForAPage.count()));
-}
 
-TEST_F(ManyVolumes, GetCapacityDoesNotReadAllVolumes) {
-  const auto begin = Clock::now();
+  const auto capacity_begin = Clock::now();
   for (int i = 0; i < 100; ++i) ASSERT_OK(driver().Send(csi::v1::GetCapacityRequest()));
-  const double each = std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / 100;
+  const double each = std::chrono::duration<double, std::milli>(Clock::now() - capacity_begin).count() / 100;
   std::fprintf(stderr, "GetCapacity: %.2f ms\n", each);
   EXPECT_LT(each, static_cast<double>(kMostForAPage.count()) / 10);
 }

@@ -82,20 +82,19 @@ TEST_F(MetricsTest, FiguresFollowTheLifeOfAVolume) {
   const std::string provisioned = "mooring_plugin_provisioned_bytes{backend=\"image\",pool=\"default\"}";
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
   EXPECT_EQ(Now()[ready], 0);
-  const std::string volume = Created(Mount("", kMultiWriter));
+  const std::string volume = Created(kSharedMount);
   EXPECT_EQ(Now()[ready], 1);
   EXPECT_EQ(Now()[provisioned], kVolumeBytes);
-  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
   EXPECT_EQ(Mounts("staged"), 1);
   for (const char* target : {"a", "b"}) {
-    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(target), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(target), kSharedMount));
   }
   EXPECT_EQ(Mounts("published"), 2);
   EXPECT_EQ(Calls("NodePublishVolume", "OK"), 2);
   EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_count{method=\"NodePublishVolume\"}"], 2);
   EXPECT_EQ(Now()["mooring_plugin_rpcs_in_flight{method=\"NodePublishVolume\"}"], 0);
-  EXPECT_THAT(driver().Publish("vol-x", Staging("v"), Target("c"), Mount("", kMultiWriter)),
-              FailsWith(Code::kNotFound, "vol-x"));
+  EXPECT_THAT(driver().Publish("vol-x", Staging("v"), Target("c"), kSharedMount), FailsWith(Code::kNotFound, "vol-x"));
   EXPECT_EQ(Calls("NodePublishVolume", "NOT_FOUND"), 1);
   for (const char* target : {"a", "b"}) EXPECT_OK(driver().Unpublish(volume, Target(target)));
   EXPECT_OK(driver().Unstage(volume, Staging("v")));
@@ -216,10 +215,10 @@ TEST_F(MetricsTest, ConstantScrapesDoNotDisturbCalls) {
       while (!over) EXPECT_THAT(HttpGet(address, "/metrics"), HasSubstr("mooring_plugin_ready 1"));
     });
   }
-  const std::string volume = Created(Mount("", kMultiWriter));
-  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  const std::string volume = Created(kSharedMount);
+  ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
   for (int i = 0; i < 50; ++i) {
-    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), kSharedMount));
     ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
   }
   over = true;
@@ -233,11 +232,11 @@ TEST_F(MetricsTest, HangingClientsDoNotDelayCalls) {
   const auto port = static_cast<std::uint16_t>(std::stoi(Address().substr(Address().rfind(':') + 1)));
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 40; ++i) clients.push_back(HalfARequestTo(port));
-  const std::string volume = Created(Mount("", kMultiWriter));
-  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  const std::string volume = Created(kSharedMount);
+  ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 50; ++i) {
-    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), kSharedMount));
     ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
   }
   EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50) << "scrapes are served, too";

@@ -33,31 +33,30 @@ class Modify : public RpcTest {
 };
 
 TEST_F(Modify, ChangesAVolumeInUseAndLasts) {
-  const VolumeCapability capability = Mount("", kMultiWriter);
-  const std::string id = Created(capability), other = Created(capability);
+  const std::string id = Created(kSharedMount), other = Created(kSharedMount);
   const std::string staging = Staging(id), target = Target("a"), later = Target("b");
-  ASSERT_OK(driver().Stage(id, staging, capability));
-  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, target, kSharedMount));
   ASSERT_FALSE(IsNoatime(target));
   const std::string before = ReadAheadOf(id);
   for (int i = 0; i < 3; ++i) ASSERT_OK(Change(id, {{"readAhead", "1MiB"}, {"noatime", "true"}}));
   EXPECT_EQ(ReadAheadOf(id), "1024\n");
   EXPECT_TRUE(IsNoatime(staging));
   EXPECT_TRUE(IsNoatime(target));
-  ASSERT_OK(driver().Stage(id, staging, capability));
-  ASSERT_OK(driver().Publish(id, staging, target, capability));
-  ASSERT_OK(driver().Publish(id, staging, later, capability));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, target, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, later, kSharedMount));
   EXPECT_TRUE(IsNoatime(later));
   Restart(SIGKILL);
   for (const std::string& path : {target, later}) ASSERT_OK(driver().Unpublish(id, path));
   ASSERT_OK(driver().Unstage(id, staging));
   ASSERT_TRUE(Eventually([&] { return LoopsOver(Image(id)).empty(); }));
   // The next volume on that device has the usual value.
-  ASSERT_OK(driver().Stage(other, Staging(other), capability));
+  ASSERT_OK(driver().Stage(other, Staging(other), kSharedMount));
   EXPECT_EQ(ReadAheadOf(other), before);
-  ASSERT_OK(driver().Stage(id, staging, capability));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
   EXPECT_EQ(ReadAheadOf(id), "1024\n");
-  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_OK(driver().Publish(id, staging, target, kSharedMount));
   EXPECT_TRUE(IsNoatime(target));
   ASSERT_OK(Change(id, {{"noatime", "false"}, {"readAhead", "0"}}));
   EXPECT_FALSE(IsNoatime(staging));
@@ -84,15 +83,14 @@ TEST_F(Modify, ResetRestoresTheFlagsOfEachMount) {
 }
 
 TEST_F(Modify, ChangesABlockVolumeAndItsReadOnlyDevice) {
-  const VolumeCapability block = Block(kMultiWriter);
-  const std::string id = Created(block);
+  const std::string id = Created(kSharedBlock);
   const std::string staging = Staging(id);
-  ASSERT_OK(driver().Stage(id, staging, block));
-  ASSERT_OK(driver().Publish(id, staging, Target("rw"), block));
+  ASSERT_OK(driver().Stage(id, staging, kSharedBlock));
+  ASSERT_OK(driver().Publish(id, staging, Target("rw"), kSharedBlock));
   ASSERT_OK(Change(id, {{"readAhead", "256KiB"}}));
   EXPECT_EQ(ReadAheadOf(id), "256\n");
   const std::string device = LoopsOver(Image(id)).at(0).device;
-  ASSERT_OK(driver().Publish(id, staging, Target("ro"), block, true));
+  ASSERT_OK(driver().Publish(id, staging, Target("ro"), kSharedBlock, true));
   ASSERT_EQ(LoopsOver(device).size(), 1U);
   EXPECT_EQ(ReadAhead(LoopsOver(device)[0].device), "256\n");
   ASSERT_OK(Change(id, {{"readAhead", "64KiB"}}));

@@ -29,12 +29,12 @@ class PoolsTest : public RpcTest {
   void AddPool(const std::string& text) { AddFlags({"--pool", text}); }
 
   csi::v1::CreateVolumeRequest Request(const std::string& pool, const std::string& name,
-                                       const VolumeCapability& capability = Mount("", kMultiWriter),
+                                       const VolumeCapability& capability = kSharedMount,
                                        std::int64_t bytes = kVolumeBytes) {
     return CreateRequest(name, capability, bytes, {{"pool", pool}});
   }
   std::string CreatedIn(const std::string& pool, std::int64_t bytes = kVolumeBytes) {
-    return Created(Request(pool, pool + "-" + std::to_string(++made_), Mount("", kMultiWriter), bytes));
+    return Created(Request(pool, pool + "-" + std::to_string(++made_), kSharedMount, bytes));
   }
 
  private:
@@ -201,14 +201,14 @@ TEST_F(PoolsTest, SameNameInAnotherPoolIsAlreadyExists) {
 TEST_F(PoolsTest, ImageIsInTheDirectoryOfItsPool) {
   const std::string id = CreatedIn("fast");
   EXPECT_TRUE(std::filesystem::exists(dir() / "fast/" + id + ".img"));
-  StageAndPublish(id, Target("a"), Mount("", kMultiWriter));
+  StageAndPublish(id, Target("a"), kSharedMount);
   EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   EXPECT_THAT(MountAt(Target("a"))->source, StartsWith("/dev/loop"));
 }
 
 TEST_F(PoolsTest, MemoryHasALimitAndGrowsInUse) {
   const std::string id = CreatedIn("mem", 16 * kMiB);
-  StageAndPublish(id, Target("a"), Mount("", kMultiWriter));
+  StageAndPublish(id, Target("a"), kSharedMount);
   EXPECT_EQ(MountedBytes(Target("a")), 16U * kMiB);
   EXPECT_NE(Shell("head -c 20M /dev/zero > " + Target("a") + "/file 2>/dev/null"), 0);
   ASSERT_OK(driver().Grow(id, 64 * kMiB));
@@ -221,8 +221,8 @@ TEST_F(PoolsTest, MemoryHasALimitAndGrowsInUse) {
 
 TEST_F(PoolsTest, MemoryGrowsThroughAReadOnlyTarget) {
   const std::string id = CreatedIn("mem", 16 * kMiB);
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Mount("", kMultiWriter), true));
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedMount, true));
   ASSERT_OK(driver().Grow(id, 32 * kMiB));
   ASSERT_OK(driver().NodeExpand(id, Target("ro")));
   EXPECT_EQ(MountedBytes(Staging(id)), 32U * kMiB);
@@ -234,10 +234,10 @@ TEST_F(PoolsTest, MemoryIsNotOvercommitted) {
   EXPECT_EQ(driver().Available("mem"), kMemory);
   const std::string id = CreatedIn("mem", 200 * kMiB);
   EXPECT_EQ(driver().Available("mem"), 56 * kMiB);
-  ExpectRefused([&] { return driver().Send(Request("mem", "more", Mount("", kMultiWriter), 57 * kMiB)); },
+  ExpectRefused([&] { return driver().Send(Request("mem", "more", kSharedMount, 57 * kMiB)); },
                 Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
-  ExpectRefused([&] { return driver().Send(Request("mem", "never", Mount("", kMultiWriter), 257 * kMiB)); },
-                Code::kOutOfRange, "can hold at most");
+  ExpectRefused([&] { return driver().Send(Request("mem", "never", kSharedMount, 257 * kMiB)); }, Code::kOutOfRange,
+                "can hold at most");
   ExpectRefused([&] { return driver().Grow(id, 257 * kMiB); }, Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
   ASSERT_OK(driver().Grow(id, 256 * kMiB));
   EXPECT_EQ(driver().Available("mem"), 0);
@@ -260,7 +260,7 @@ TEST_F(PoolsTest, DirectoryDoesNotGrow) {
 
 TEST_F(PoolsTest, DeleteRemovesAllFilesOfADirectory) {
   const std::string id = CreatedIn("dirs");
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
   ASSERT_EQ(Shell("cd " + Staging(id) + " && mkdir -p a/b/c && ln -s /etc a/link && mkfifo a/b/p && " +
                   "touch a/b/c/f && chown -R 1234:1234 a && chmod 000 a/b"),
             0);

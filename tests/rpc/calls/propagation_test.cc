@@ -64,7 +64,6 @@ class PropagationRpc : public RpcTest {
     return "no mount";
   }
 
-  const VolumeCapability use_ = Mount("", kMultiWriter);
   google::protobuf::Map<std::string, std::string> context_;  // the volume_context of the last created volume
 };
 
@@ -84,12 +83,11 @@ TEST_P(PropagationLevels, MostSpecificPropagationWins) {
   // The less specific levels say something else.
   const char* other = std::string(meaning.becomes) == "shared" ? "private" : "rshared";
   StartAgainWith({"--propagation", level == 0 ? meaning.word : other});
-  const VolumeCapability use = Mount("", kMultiWriter);
-  const std::string id = CreatedWith(level == 0 ? "" : level == 1 ? meaning.word : other, use);
-  ASSERT_OK(driver().Stage(id, Staging(id), use));
+  const std::string id = CreatedWith(level == 0 ? "" : level == 1 ? meaning.word : other, kSharedMount);
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
   EXPECT_EQ(PropagationInPlugin(Staging(id)), "private");
-  ASSERT_OK(PublishWith(level == 2 ? meaning.word : "", id, use));
-  EXPECT_OK(PublishWith(level == 2 ? meaning.word : "", id, use)) << "the same again";
+  ASSERT_OK(PublishWith(level == 2 ? meaning.word : "", id, kSharedMount));
+  EXPECT_OK(PublishWith(level == 2 ? meaning.word : "", id, kSharedMount)) << "the same again";
   EXPECT_EQ(PropagationInPlugin(Target("a")), meaning.becomes);
   EXPECT_TRUE(MountAt(Target("a"))) << "the host sees it";
   const std::string nested = Target("a") + "/nested";
@@ -144,7 +142,7 @@ TEST_F(PropagationRpc, UnknownPropagationIsRefused) {
 }
 
 TEST_F(PropagationRpc, SharingNeedsWriteAccess) {
-  const VolumeCapability writer = Mount("", kMultiWriter), reader = Mount("", AccessMode::MULTI_NODE_READER_ONLY);
+  const VolumeCapability writer = kSharedMount, reader = Mount("", AccessMode::MULTI_NODE_READER_ONLY);
   ExpectRefused([&] { return CreateWith("rshared", reader); }, Code::kInvalidArgument, "needs write access");
   const std::string id = CreatedWith("", writer);
   ASSERT_OK(driver().Stage(id, Staging(id), writer));
@@ -159,7 +157,7 @@ TEST_F(PropagationRpc, SharingNeedsWriteAccess) {
 }
 
 TEST_F(PropagationRpc, OtherPropagationAtTheSameTargetIsAlreadyExists) {
-  for (const VolumeCapability& use : {Mount("", kMultiWriter), Block(kMultiWriter)}) {
+  for (const VolumeCapability& use : {kSharedMount, kSharedBlock}) {
     const std::string id = CreatedWith("", use);
     ASSERT_OK(driver().Stage(id, Staging(id), use));
     ASSERT_OK(PublishWith("rslave", id, use));
@@ -176,12 +174,12 @@ TEST_F(PropagationRpc, OtherPropagationAtTheSameTargetIsAlreadyExists) {
 
 // kubelet repeats NodePublishVolume for running pods after a restart of the plugin.
 TEST_F(PropagationRpc, RestartOfTheContainerKeepsTheMounts) {
-  const std::string id = Staged(use_);
+  const std::string id = Staged(kSharedMount);
   for (const char* word : {"private", "rslave", "rshared", ""}) {
-    ASSERT_OK(PublishWith(word, id, use_));
+    ASSERT_OK(PublishWith(word, id, kSharedMount));
     StartAgainWith({"--propagation", "rslave"});  // in a new namespace, with another default
     EXPECT_TRUE(MountAt(Target("a")));
-    EXPECT_OK(PublishWith(word, id, use_)) << word;
+    EXPECT_OK(PublishWith(word, id, kSharedMount)) << word;
     EXPECT_EQ(TryWrite(Target("a") + "/file", "x"), 0);
     EXPECT_OK(driver().Unpublish(id, Target("a")));
     EXPECT_TRUE(MountsBelow(Target("a")).empty());
@@ -190,13 +188,13 @@ TEST_F(PropagationRpc, RestartOfTheContainerKeepsTheMounts) {
 }
 
 TEST_F(PropagationRpc, RestartWithAnotherDefaultKeepsTheMounts) {
-  const std::string id = Staged(use_);
+  const std::string id = Staged(kSharedMount);
   StartAgainWith({"--propagation", "private"});
-  ASSERT_OK(PublishWith("", id, use_));
+  ASSERT_OK(PublishWith("", id, kSharedMount));
   EXPECT_EQ(PropagationInPlugin(Target("a")), "private");
   StartAgainWith({"--propagation", "rslave"});
   EXPECT_EQ(PropagationInPlugin(Target("a")), "shared") << "the mount is a copy of the mount on the host";
-  EXPECT_OK(PublishWith("", id, use_));
+  EXPECT_OK(PublishWith("", id, kSharedMount));
 }
 
 TEST_F(PropagationRpc, MountFlagsReachHostAndTask) {
@@ -219,9 +217,9 @@ TEST_F(PropagationRpc, MountFlagsReachHostAndTask) {
 }
 
 TEST_F(PropagationRpc, UnpublishRefusesAForeignMountBelowTheTarget) {
-  const std::string id = Staged(use_);
+  const std::string id = Staged(kSharedMount);
   for (const char* word : {"private", "rslave"}) {
-    ASSERT_OK(PublishWith(word, id, use_));
+    ASSERT_OK(PublishWith(word, id, kSharedMount));
     const std::string own = Target("a") + "/own", came = Target("a") + "/came";
     ASSERT_EQ(Shell("mkdir -p " + own + " " + came + " && mount -t tmpfs none " + came), 0);
     ASSERT_EQ(InPlugin("mount -t tmpfs none " + own), 0);
@@ -253,8 +251,8 @@ TEST_F(PropagationRpc, UnstageRefusesAForeignMountBelowTheStagingPath) {
 
 // The plugin unmounts without MNT_DETACH, so a copy that is busy in another namespace prevents it.
 TEST_F(PropagationRpc, UnpublishRefusesABusyMountOfATask) {
-  const std::string id = Staged(use_);
-  ASSERT_OK(PublishWith("rshared", id, use_));
+  const std::string id = Staged(kSharedMount);
+  ASSERT_OK(PublishWith("rshared", id, kSharedMount));
   const std::string nested = Target("a") + "/nested";
   {
     const PeerNamespace task;

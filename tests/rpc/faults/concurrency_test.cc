@@ -86,11 +86,11 @@ TEST_F(Concurrency, HundredBlockVolumesHaveADeviceEach) {
 
 TEST_F(Concurrency, CallsForOneVolumeWaitForEachOther) {
   RestartWithPath(SlowMkfs(0.7));
-  const std::string id = Created(Mount("", kMultiWriter));
+  const std::string id = Created(kSharedMount);
   const std::string a = Staging("a"), b = Staging("b");
-  auto first = std::async(std::launch::async, [&] { return driver().Stage(id, a, Mount("", kMultiWriter)).status; });
+  auto first = std::async(std::launch::async, [&] { return driver().Stage(id, a, kSharedMount).status; });
   ASSERT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
-  auto second = std::async(std::launch::async, [&] { return driver().Stage(id, b, Mount("", kMultiWriter)).status; });
+  auto second = std::async(std::launch::async, [&] { return driver().Stage(id, b, kSharedMount).status; });
   auto grow = std::async(std::launch::async, [&] { return driver().Grow(id, kVolumeBytes + kMiB).status; });
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use")) << "it waited for the stage";
   EXPECT_OK(first.get());
@@ -127,7 +127,7 @@ TEST_F(Concurrency, TwentyIdenticalCreatesMakeASingleVolume) {
 }
 
 TEST_F(Concurrency, TwentyIdenticalCallsSucceed) {
-  for (const VolumeCapability& use : {Mount("", kMultiWriter), Block(kMultiWriter)}) {
+  for (const VolumeCapability& use : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(use);
     const std::string staging = Staging(id), rw = Target("rw", id), ro = Target("ro", id);
     ExpectAllOk(AtOnce(20, [&](int) { return driver().Attach(id, kNode, use); }));

@@ -23,9 +23,9 @@ class HelperTest : public RpcTest {
   pid_t Spawner() { return SpawnerOf(plugin().pid()); }
 
   void StageAndPublish() {
-    volume_ = Created(Mount("", kMultiWriter));
-    ASSERT_OK(driver().Stage(volume_, Staging("v"), Mount("", kMultiWriter)));
-    ASSERT_OK(driver().Publish(volume_, Staging("v"), Target("a"), Mount("", kMultiWriter)));
+    volume_ = Created(kSharedMount);
+    ASSERT_OK(driver().Stage(volume_, Staging("v"), kSharedMount));
+    ASSERT_OK(driver().Publish(volume_, Staging("v"), Target("a"), kSharedMount));
     ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   }
 
@@ -72,7 +72,7 @@ TEST_F(HelperTest, KilledHelperIsReplacedAndMountsStay) {
   ASSERT_EQ(::kill(spawner, SIGCONT), 0);
   EXPECT_TRUE(Eventually([this] { return Probe().ok(); }));
   EXPECT_NE(Helper(), helper);
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
   EXPECT_OK(driver().Stats(volume_, Target("a")));
   EXPECT_TRUE(Eventually([&] { return ChildrenOf(spawner).size() == 1; })) << "zombies";
   EXPECT_THAT(plugin().Log(), HasSubstr("killed by signal 9"));
@@ -87,14 +87,14 @@ TEST_F(HelperTest, CallWaitsForTheNextHelper) {
     std::this_thread::sleep_for(milliseconds(300));
     ::kill(spawner, SIGCONT);
   });
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
   later.join();
 }
 
 TEST_F(HelperTest, KilledDuringPublishesLeavesNoStackedMount) {
   constexpr int kClients = 8, kTargets = 10, kKills = 6;
-  volume_ = Created(Mount("", kMultiWriter));
-  ASSERT_OK(driver().Stage(volume_, Staging("v"), Mount("", kMultiWriter)));
+  volume_ = Created(kSharedMount);
+  ASSERT_OK(driver().Stage(volume_, Staging("v"), kSharedMount));
   std::vector<std::vector<std::string>> targets(kClients);
   for (int client = 0; client < kClients; ++client) {
     for (int i = 0; i < kTargets; ++i) targets[client].push_back(Target(std::to_string(client * kTargets + i)));
@@ -107,7 +107,7 @@ TEST_F(HelperTest, KilledDuringPublishesLeavesNoStackedMount) {
       for (const std::string& target : targets[client]) {
         const auto deadline = Clock::now() + std::chrono::seconds(60);
         for (absl::Status status = Internal(""); !status.ok(); ++retries) {
-          status = own.Publish(volume_, Staging("v"), target, Mount("", kMultiWriter)).status;
+          status = own.Publish(volume_, Staging("v"), target, kSharedMount).status;
           EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
           ASSERT_LT(Clock::now(), deadline);
         }
@@ -147,7 +147,7 @@ TEST_F(HelperTest, PluginEndsWithoutItsSpawner) {
   EXPECT_TRUE(Eventually([helper] { return !Runs(helper); }));
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   Start();
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
 }
 
 TEST_F(HelperTest, EndsWithItsPlugin) {
@@ -183,7 +183,7 @@ TEST_F(HelperTest, InProcessMounterKeepsThePrivileges) {
   EXPECT_EQ(StatusField(plugin().pid(), "CapEff"), here);
   EXPECT_EQ(StatusField(plugin().pid(), "Seccomp"), "0");
   StageAndPublish();
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter), true));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount, true));
   EXPECT_OK(driver().Stats(volume_, Target("b")));
 }
 
@@ -198,15 +198,15 @@ class MountRoots : public HelperTest, public ::testing::WithParamInterface<const
 
 TEST_P(MountRoots, CallsBelowTheMountRootWork) {
   StageAndPublish();
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("ro"), Mount("", kMultiWriter), true));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("ro"), kSharedMount, true));
   EXPECT_OK(driver().Stats(volume_, Target("a")));
-  const std::string block = Created(Block(kMultiWriter));
-  EXPECT_OK(driver().Stage(block, Staging("block"), Block(kMultiWriter)));
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), Block(kMultiWriter)));
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("ro", "b"), Block(kMultiWriter), true));
+  const std::string block = Created(kSharedBlock);
+  EXPECT_OK(driver().Stage(block, Staging("block"), kSharedBlock));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("ro", "b"), kSharedBlock, true));
   EXPECT_OK(driver().Stats(block, Target("rw", "b")));
   Restart(SIGKILL);
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), Block(kMultiWriter)));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));
 }
 
 TEST_P(MountRoots, CallsOutsideTheMountRootAreRefused) {
@@ -215,7 +215,7 @@ TEST_P(MountRoots, CallsOutsideTheMountRootAreRefused) {
   const std::string outside = MakeDirectories("csi-other");
   const std::string other = Created();
   for (const std::string& path : {outside + "/t", dir() / "t"}) {
-    ExpectRefused([&] { return driver().Publish(volume_, Staging("v"), path, Mount("", kMultiWriter)); },
+    ExpectRefused([&] { return driver().Publish(volume_, Staging("v"), path, kSharedMount); },
                   Code::kFailedPrecondition, kReason);
   }
   ExpectRefused([&] { return driver().Stage(other, outside, Mount()); }, Code::kFailedPrecondition, kReason);

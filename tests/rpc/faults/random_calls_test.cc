@@ -25,7 +25,7 @@ class RandomCalls : public RpcTest {
     RpcTest::SetUp();
     for (std::size_t i = 0; i < kVolumes; ++i) {
       Volume volume;
-      volume.use = i % 2 == 0 ? Mount("", kMultiWriter) : Block(kMultiWriter);
+      volume.use = i % 2 == 0 ? kSharedMount : kSharedBlock;
       volume.id = Created(volume.use);
       for (const char* usage : {"one", "two"}) volume.stagings.push_back(Staging(volume.id, usage));
       for (const char* name : {"a", "b", "c"}) volume.targets.push_back(Target(name, volume.id));

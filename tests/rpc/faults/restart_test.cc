@@ -23,7 +23,7 @@ class Life : public RpcTest, public ::testing::WithParamInterface<Interruption> 
 
  protected:
   VolumeCapability Use() const {
-    return GetParam().block ? Block(kMultiWriter) : Mount("", kMultiWriter, {"noatime", "commit=30"});
+    return GetParam().block ? kSharedBlock : Mount("", kMultiWriter, {"noatime", "commit=30"});
   }
   std::string File(const std::string& target) const { return GetParam().block ? target : target + "/file"; }
 

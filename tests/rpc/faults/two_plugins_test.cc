@@ -35,7 +35,7 @@ class TwoPlugins : public RpcTest {
 };
 
 TEST_F(TwoPlugins, EachContinuesTheWorkOfTheOther) {
-  for (const VolumeCapability& use : {Mount("", kMultiWriter), Block(kMultiWriter)}) {
+  for (const VolumeCapability& use : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(use);
     ASSERT_OK(other().Stage(id, Staging(id), use));
     StageAndPublish(id, Target("a", id), use);
@@ -54,7 +54,7 @@ TEST_F(TwoPlugins, EachContinuesTheWorkOfTheOther) {
 
 TEST_F(TwoPlugins, ConcurrentStagesFormatOnceAndShareADevice) {
   for (int round = 0; round < 10; ++round) {
-    const VolumeCapability use = round % 2 == 0 ? Mount("", kMultiWriter) : Block(kMultiWriter);
+    const VolumeCapability use = round % 2 == 0 ? kSharedMount : kSharedBlock;
     const std::string id = Created(use);
     const std::string a = Staging(id, "a"), b = Staging(id, "b");
     auto first = std::async(std::launch::async, [&] { return other().Stage(id, a, use).status; });
@@ -90,10 +90,10 @@ TEST_F(TwoPlugins, ConcurrentCreateAndDeleteAgree) {
 }
 
 TEST_F(TwoPlugins, StartOfTheSecondChangesNothing) {
-  const std::string mount = Created(Mount("", kMultiWriter)), block = Created(Block(kMultiWriter));
-  ASSERT_OK(driver().Stage(mount, Staging(mount), Mount("", kMultiWriter)));
-  ASSERT_OK(driver().Stage(block, Staging(block), Block(kMultiWriter)));
-  ASSERT_OK(driver().Publish(mount, Staging(mount), Target("m"), Mount("", kMultiWriter)));
+  const std::string mount = Created(kSharedMount), block = Created(kSharedBlock);
+  ASSERT_OK(driver().Stage(mount, Staging(mount), kSharedMount));
+  ASSERT_OK(driver().Stage(block, Staging(block), kSharedBlock));
+  ASSERT_OK(driver().Publish(mount, Staging(mount), Target("m"), kSharedMount));
   const std::string world = World();
   for (const int signal : {SIGTERM, SIGKILL}) {
     second().End(signal);
@@ -101,7 +101,7 @@ TEST_F(TwoPlugins, StartOfTheSecondChangesNothing) {
     EXPECT_EQ(World(), world);
   }
   other().Connect();
-  EXPECT_OK(other().Publish(block, Staging(block), Target("b"), Block(kMultiWriter)));
+  EXPECT_OK(other().Publish(block, Staging(block), Target("b"), kSharedBlock));
   EXPECT_OK(driver().Unpublish(block, Target("b")));
 }
 

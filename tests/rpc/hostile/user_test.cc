@@ -81,7 +81,7 @@ TEST_F(UserTest, ProbeGivesTheCommandsThatChangeTheOwner) {
   for (const std::string& id : {image, plain, directory, memory}) Publish(id);
   ASSERT_EQ(TryWrite(Target("a", image) + "/file", "kept"), 0);
   const std::vector<std::pair<std::string, std::pair<uid_t, gid_t>>> users = {
-      {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}, {kText, {kUser, kGroup}}};
+      {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}};
   for (const auto& [user, ids] : users) {
     SCOPED_TRACE(user);
     StopPlugin();
@@ -102,8 +102,8 @@ TEST_F(UserTest, ProbeGivesTheCommandsThatChangeTheOwner) {
     EXPECT_THAT(FilesNotOwnedBy(ids.first, ids.second), IsEmpty());
     EXPECT_EQ(ReadFile(Target("a", image) + "/file"), "kept");
     for (const std::string& id : {image, plain, directory, memory}) {
-      EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMultiWriter)));
-      EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), Mount("", kMultiWriter)));
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), kSharedMount));
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), kSharedMount));
       EXPECT_OK(driver().Unpublish(id, Target("b", id)));
     }
     EXPECT_OK(driver().Grow(plain, StatOf(state_dir() + "/volumes/" + plain + ".img").st_size + 16 * kMiB));

@@ -55,10 +55,9 @@ class UserTest : public RpcTest {
   }
 
   std::string CreatedIn(const std::string& pool) {
-    return Created(
-        CreateRequest(pool + "-" + std::to_string(++made_), Mount("", kMultiWriter), kVolumeBytes, {{"pool", pool}}));
+    return Created(CreateRequest(pool + "-" + std::to_string(++made_), kSharedMount, kVolumeBytes, {{"pool", pool}}));
   }
-  void Publish(const std::string& id) { StageAndPublish(id, Target("a", id), Mount("", kMultiWriter)); }
+  void Publish(const std::string& id) { StageAndPublish(id, Target("a", id), kSharedMount); }
   void TakeDown(const std::string& id) { UnpublishAndUnstage(id, Target("a", id)); }
 
   // The files of the plugin that belong to another user or group.

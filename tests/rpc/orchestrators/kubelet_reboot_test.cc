@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<bool> {
  protected:
-  VolumeCapability Use() const { return GetParam() ? Block(kMultiWriter) : Mount("", kMultiWriter); }
+  VolumeCapability Use() const { return GetParam() ? kSharedBlock : kSharedMount; }
 
   void Reboot() {
     plugin().Kill();

@@ -159,11 +159,6 @@ TEST_F(KubeletRegistration, ReplacedDirectoryIsReported) {
       << plugin().Log();
 }
 
-TEST_F(KubeletRegistration, MissingDirectoryIsReported) {
-  const std::string missing = dir() / "missing/plugins_registry";
-  EXPECT_THAT(Refusal(missing), HasSubstr(missing));
-}
-
 TEST_F(KubeletRegistration, ReadOnlyDirectoryIsReported) {
   const std::string registry = MakeDirectories("other/plugins_registry");
   MountTmpfs(registry);

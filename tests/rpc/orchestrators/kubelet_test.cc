@@ -16,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-const VolumeCapability kShared = Mount("", kMultiWriter), kSharedBlock = Block(kMultiWriter);
-
 class Kubelet : public KubeletTest {
  protected:
   void StageAndPublish(const std::string& id, const std::string& staging, const std::string& target,
@@ -28,9 +26,9 @@ class Kubelet : public KubeletTest {
 };
 
 TEST_F(Kubelet, K5_MountVolumeUsesTheMountPaths) {
-  const std::string id = Created(kShared);
+  const std::string id = Created(kSharedMount);
   const std::string staging = GlobalMount(id), target = PodTarget("uid-1", "pvc-1");
-  StageAndPublish(id, staging, target, kShared);
+  StageAndPublish(id, staging, target, kSharedMount);
   EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
   EXPECT_EQ(ReadFile(fs::path(target).parent_path() / "vol_data.json"), "{}");
   ASSERT_OK(driver().Unpublish(id, target));
@@ -66,7 +64,7 @@ TEST_F(Kubelet, K6_BlockVolumeCarriesALoopDeviceOfKubelet) {
 
 // Kubelet would repeat the call for ever if a file or a mount remained.
 TEST_F(Kubelet, K7_UnpublishAndUnstageLeaveNothing) {
-  for (const VolumeCapability& capability : {kShared, kSharedBlock}) {
+  for (const VolumeCapability& capability : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(capability);
     const std::string staging = GlobalMount(id), target = PodTarget("uid-" + id, "pvc-1");
     StageAndPublish(id, staging, target, capability);
@@ -79,11 +77,11 @@ TEST_F(Kubelet, K7_UnpublishAndUnstageLeaveNothing) {
 }
 
 TEST_F(Kubelet, K9_TwoPodsShareAVolumeReadOnlyAndWritable) {
-  const std::string id = Created(kShared);
+  const std::string id = Created(kSharedMount);
   const std::string staging = GlobalMount(id), rw = PodTarget("uid-1", "pvc-1"), ro = PodTarget("uid-2", "pvc-1");
-  ASSERT_OK(driver().Stage(id, staging, kShared));
-  ASSERT_OK(driver().Publish(id, staging, ro, kShared, true));
-  ASSERT_OK(driver().Publish(id, staging, rw, kShared));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, ro, kSharedMount, true));
+  ASSERT_OK(driver().Publish(id, staging, rw, kSharedMount));
   EXPECT_EQ(TryWrite(rw + "/file", "data"), 0);
   EXPECT_EQ(TryWrite(ro + "/file", "data"), EROFS);
   EXPECT_EQ(ReadFile(ro + "/file"), "data");
@@ -197,8 +195,8 @@ TEST_F(Kubelet, K16_StatsAcceptOtherBindsOfTheTarget) {
   const std::string block = Created(kSharedBlock);
   StageAndPublish(block, BlockStaging("pvc-1"), BlockTarget("pvc-1", "uid-1"), kSharedBlock);
   const std::string device = BindForPod(BlockTarget("pvc-1", "uid-1"), "pvc-1", "uid-1");
-  const std::string mount = Created(kShared);
-  StageAndPublish(mount, GlobalMount(mount), PodTarget("uid-1", "pvc-2"), kShared);
+  const std::string mount = Created(kSharedMount);
+  StageAndPublish(mount, GlobalMount(mount), PodTarget("uid-1", "pvc-2"), kSharedMount);
   const std::string elsewhere = MakeDirectories("elsewhere");
   ASSERT_EQ(::mount(PodTarget("uid-1", "pvc-2").c_str(), elsewhere.c_str(), nullptr, MS_BIND, nullptr), 0);
   AllowMount(elsewhere);
@@ -217,7 +215,7 @@ TEST_F(Kubelet, K16_StatsAcceptOtherBindsOfTheTarget) {
 }
 
 TEST_F(Kubelet, K17_UnstageFollowsTheLastOfSeveralPods) {
-  for (const VolumeCapability& capability : {kShared, kSharedBlock}) {
+  for (const VolumeCapability& capability : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(capability);
     const std::string staging = GlobalMount(id);
     ASSERT_OK(driver().Stage(id, staging, capability));
@@ -235,16 +233,17 @@ TEST_F(Kubelet, K17_UnstageFollowsTheLastOfSeveralPods) {
 }
 
 TEST_F(Kubelet, K19_FailedStageLeavesNothing) {
-  const std::string id = Created(kShared);
+  const std::string id = Created(kSharedMount);
   RestartWithPath(FailingMkfs());
   GlobalMount(id);
-  ExpectRefused([&] { return driver().Stage(id, GlobalMount(id), kShared); }, Code::kInternal, "the disk is on fire");
+  ExpectRefused([&] { return driver().Stage(id, GlobalMount(id), kSharedMount); }, Code::kInternal,
+                "the disk is on fire");
   EXPECT_EQ(::rmdir(GlobalMount(id).c_str()), 0);
   EXPECT_OK(driver().Delete(id));
 }
 
 TEST_F(Kubelet, K19_FailedPublishLeavesNothing) {
-  for (const VolumeCapability& capability : {kShared, kSharedBlock}) {
+  for (const VolumeCapability& capability : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(capability);
     const std::string target = PodTarget("uid-1", id);
     fs::create_directories(target + "/in the way");
@@ -260,10 +259,10 @@ TEST_F(Kubelet, K19_FailedPublishLeavesNothing) {
 
 // After ABORTED, UNAVAILABLE and similar codes kubelet calls Unstage and Unpublish, although nothing succeeded.
 TEST_F(Kubelet, K19_UnstageCleansUpAfterATimeout) {
-  const std::string id = Created(kShared);
+  const std::string id = Created(kSharedMount);
   RestartWithPath(SlowMkfs(0.5));
   driver().set_deadline(std::chrono::milliseconds(150));
-  EXPECT_THAT(driver().Stage(id, GlobalMount(id), kShared), FailsWith(Code::kDeadlineExceeded, ""));
+  EXPECT_THAT(driver().Stage(id, GlobalMount(id), kSharedMount), FailsWith(Code::kDeadlineExceeded, ""));
   driver().set_deadline(std::chrono::seconds(60));
   EXPECT_OK(driver().Unpublish(id, PodTarget("uid-1", "pvc-1")));
   EXPECT_OK(driver().Unstage(id, GlobalMount(id))) << "the unstage waits for the stage";
@@ -272,7 +271,7 @@ TEST_F(Kubelet, K19_UnstageCleansUpAfterATimeout) {
 }
 
 TEST_F(Kubelet, K20_UnstageOfADeletedVolumeIsOk) {
-  for (const VolumeCapability& capability : {kShared, kSharedBlock}) {
+  for (const VolumeCapability& capability : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(capability);
     ASSERT_OK(driver().Stage(id, GlobalMount(id), capability));
     EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "unstage"));

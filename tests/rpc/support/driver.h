@@ -47,6 +47,8 @@ VolumeCapability Mount(const std::string& fs_type = "", AccessMode::Mode mode = 
                        const std::vector<std::string>& flags = {});
 VolumeCapability Block(AccessMode::Mode mode = AccessMode::SINGLE_NODE_WRITER);
 VolumeCapability WithGroup(VolumeCapability capability, const std::string& group);
+inline const VolumeCapability kSharedMount = Mount("", kMultiWriter);  // several targets may be writable
+inline const VolumeCapability kSharedBlock = Block(kMultiWriter);
 
 using Parameters = std::map<std::string, std::string>;
 

@@ -216,7 +216,9 @@ std::string RpcTest::AttachLoop(const std::string& file) {
 }
 
 void RpcTest::ExpectNoLoops() {
-  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); })) << "left attached: " << LoopsHere().front().device;
+  std::vector<LoopLine> left;
+  Eventually([&] { return (left = LoopsHere()).empty(); });
+  for (const LoopLine& loop : left) ADD_FAILURE() << "left attached: " << loop.device;
 }
 
 std::vector<LoopLine> RpcTest::LoopsHere() const {
