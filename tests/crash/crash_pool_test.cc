@@ -1,62 +1,38 @@
-// Volumes that are no images: directories and memory.
+// The calls on volumes that are no images: directories and memory.
 #include "tests/crash/crash_test.h"
 
 namespace mooring::testing {
 namespace {
 
-Scenario In(const std::string& pool, Scenario scenario) {
-  scenario.name += pool == "memory" ? "Memory" : "Directory";
-  scenario.kind = {.parameters = {{"pool", pool}}};
-  scenario.one_of = 3;
-  return scenario;
-}
-
-std::vector<Scenario> Calls() {
+std::vector<Scenario> PoolCalls() {
   std::vector<Scenario> calls;
   for (const char* pool : {"directories", "memory"}) {
-    calls.push_back(In(pool, {.name = "CreateVolume",
-                              .prepare = [](Subject&) {},
-                              .call = [](Subject& volume) { return volume.Create(); },
-                              .check = [](Subject& volume) { volume.ExpectBytes(volume.kind().bytes); }}));
-    calls.push_back(In(pool, {.name = "DeleteVolume",
-                              .prepare =
-                                  [](Subject& volume) {
-                                    volume.IsFormatted();
-                                    ASSERT_OK(volume.Detach());
-                                  },
-                              .call = [](Subject& volume) { return volume.Delete(); },
-                              .check = [](Subject& volume) { volume.ExpectDeleted(); }}));
-    calls.push_back(In(pool, {.name = "NodeStageVolume",
-                              .prepare = [](Subject& volume) { volume.IsFormatted(); },
-                              .call = [](Subject& volume) { return volume.Stage(); },
-                              .check = [](Subject& volume) { volume.ExpectStaged(); }}));
-    calls.push_back(In(pool, {.name = "NodePublishVolume",
-                              .prepare = [](Subject& volume) { volume.IsStaged(); },
-                              .call = [](Subject& volume) { return volume.Publish(); },
-                              .check = [](Subject& volume) { volume.ExpectPublished(); }}));
-    calls.push_back(In(pool, {.name = "NodeUnpublishVolume",
-                              .prepare = [](Subject& volume) { volume.IsPublished(); },
-                              .call = [](Subject& volume) { return volume.Unpublish(); },
-                              .check = [](Subject& volume) { volume.ExpectNotPublished(); }}));
-    calls.push_back(In(pool, {.name = "NodeUnstageVolume",
-                              .prepare = [](Subject& volume) { volume.IsStaged(); },
-                              .call = [](Subject& volume) { return volume.Unstage(); },
-                              .check = [](Subject& volume) { volume.ExpectNotStaged(); }}));
+    const VolumeKind kind = {.parameters = {{"pool", pool}}};
+    const std::string suffix = kind.parameters.at("pool") == "memory" ? "Memory" : "Directory";
+    const std::vector<Scenario> of_pool = {
+        {"CreateVolume" + suffix, kind, IsNothing, &Subject::Create, &Subject::ExpectCreated, 3},
+        {"DeleteVolume" + suffix, kind, &Subject::IsDetached, &Subject::Delete, &Subject::ExpectDeleted, 3},
+        {"NodeStageVolume" + suffix, kind, &Subject::IsFormatted, &Subject::Stage, &Subject::ExpectStaged, 3},
+        {"NodePublishVolume" + suffix, kind, &Subject::IsStaged, &Subject::Publish, &Subject::ExpectPublished, 3},
+        {"NodeUnpublishVolume" + suffix, kind, &Subject::IsPublished, &Subject::Unpublish, &Subject::ExpectNotPublished,
+         3},
+        {"NodeUnstageVolume" + suffix, kind, &Subject::IsStaged, &Subject::Unstage, &Subject::ExpectNotStaged, 3}};
+    calls.insert(calls.end(), of_pool.begin(), of_pool.end());
   }
   return calls;
 }
 
-// Those of which the mount helper has a part.
-std::vector<Scenario> HelpedCalls() {
-  std::vector<Scenario> calls = Calls();
+// The calls in which the mount helper takes part.
+std::vector<Scenario> HelpedPoolCalls() {
+  std::vector<Scenario> calls = PoolCalls();
   std::erase_if(calls, [](const Scenario& call) {
     return call.name.starts_with("CreateVolume") || call.name == "DeleteVolumeMemory";
   });
   return calls;
 }
 
-INSTANTIATE_TEST_SUITE_P(Pool, CrashTest, ::testing::ValuesIn(Calls()), NameOf);
-INSTANTIATE_TEST_SUITE_P(Pool, HelperCrashTest, ::testing::ValuesIn(HelpedCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Pool, CrashTest, ::testing::ValuesIn(PoolCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Pool, HelperCrashTest, ::testing::ValuesIn(HelpedPoolCalls()), NameOf);
 
 }  // namespace
 }  // namespace mooring::testing

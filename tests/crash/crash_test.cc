@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <thread>
-#include <utility>
 
 #include "tests/rpc/support/helper_processes.h"
 
@@ -17,40 +16,38 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// MOORING_CRASH_STEPS=all: every step of every program, nothing left out. MOORING_CRASH_MOUNTER=helper: with the mount
-// helper, where a test would have it all in one process.
-bool WantsAll() {
-  const char* steps = std::getenv("MOORING_CRASH_STEPS");
-  return steps != nullptr && std::string(steps) == "all";
+bool IsSet(const char* variable, const std::string& value) {
+  const char* const set = std::getenv(variable);
+  return set != nullptr && set == value;
 }
-bool WantsHelper() {
-  const char* mounter = std::getenv("MOORING_CRASH_MOUNTER");
-  return mounter != nullptr && std::string(mounter) == "helper";
-}
+// Tries every step of every program.
+bool WantsAll() { return IsSet("MOORING_CRASH_STEPS", "all"); }
+// Uses the mount helper also in tests that otherwise use a single process.
+bool WantsHelper() { return IsSet("MOORING_CRASH_MOUNTER", "helper"); }
 
-// All steps of Mooring's own. Left out: to be killed before a question, which is as to be killed before the change that
-// comes next; and most of a tool's writes, of which there are hundreds: every so many of a kind will do.
-std::vector<Blow> Chosen(const std::vector<Step>& steps, Blow blow) {
+// All steps of Mooring's own programs. A kill before a step that changes nothing is left out, because it equals a kill
+// before the next change. The tools make hundreds of writes, so only one of 12 is tried.
+std::vector<Fault> ChosenSteps(const std::vector<Step>& steps, Fault fault) {
   constexpr std::size_t kOneOf = 12;
-  std::vector<Blow> chosen;
+  std::vector<Fault> chosen;
   std::map<std::string, std::size_t> seen;
   for (const Step& step : steps) {
-    blow.kind = KindOf(step);
-    blow.nth = ++seen[blow.kind];
-    const bool skipped = (step.asks && blow.error == 0) || (step.by_tool() && blow.nth % kOneOf != 1);
-    if (!skipped || WantsAll()) chosen.push_back(blow);
+    fault.kind = KindOf(step);
+    fault.nth = ++seen[fault.kind];
+    const bool skipped = (step.asks && fault.error == 0) || (step.by_tool() && fault.nth % kOneOf != 1);
+    if (!skipped || WantsAll()) chosen.push_back(fault);
   }
   return chosen;
 }
 
-std::string NameOfBlow(const Blow& blow) {
-  if (blow.error == EIO) return "EIO at ";
-  if (blow.error == ENOSPC) return "ENOSPC at ";
-  return blow.program.empty() ? "SIGKILL before " : "SIGKILL to " + blow.program + " before ";
+std::string NameOfFault(const Fault& fault) {
+  if (fault.error == EIO) return "EIO at ";
+  if (fault.error == ENOSPC) return "ENOSPC at ";
+  return fault.program.empty() ? "SIGKILL before " : "SIGKILL to " + fault.program + " before ";
 }
 
 std::string Describe(const StepTrap::Outcome& outcome) {
-  std::string text = outcome.hit ? ToString(*outcome.hit) : "which there was not";
+  std::string text = outcome.hit ? ToString(*outcome.hit) : "no step";
   text += "\nsteps:\n";
   for (std::size_t i = 0; i < outcome.steps.size(); ++i) {
     text += "  " + std::to_string(i + 1) + " " + ToString(outcome.steps[i]) + "\n";
@@ -58,14 +55,14 @@ std::string Describe(const StepTrap::Outcome& outcome) {
   return text;
 }
 
-void Report(const std::string& call, const std::string& blow, std::size_t hits, std::size_t steps) {
-  std::printf("%s: %s%zu of %zu steps\n", call.c_str(), blow.c_str(), hits, steps);
+void Report(const std::string& call, const std::string& fault, std::size_t hits, std::size_t steps) {
+  std::printf("%s: %s%zu of %zu steps\n", call.c_str(), fault.c_str(), hits, steps);
   ::testing::Test::RecordProperty("hits", static_cast<int>(hits));
 }
 
-// Whether the call that failed was one of Mooring's own that wanted room. SQLite calls a sync that finds none an I/O
+// Whether the failed call was made by Mooring and needs room on the disk. SQLite reports a sync without room as an I/O
 // error.
-bool WantedRoom(const Step& step) {
+bool NeedsRoom(const Step& step) {
   static const std::set<std::string> kTakeRoom = {"write",  "pwrite64", "ftruncate",      "fallocate",
                                                   "openat", "open",     "mkdirat",        "mkdir",
                                                   "mknod",  "mknodat",  "copy_file_range"};
@@ -75,15 +72,15 @@ bool WantedRoom(const Step& step) {
   return !step.by_tool() && !of_kernel && (kTakeRoom.contains(step.call) || (sync && !of_database));
 }
 
-// A disk that is full is told as such.
+// The error must say that the disk is full.
 void ExpectClearlyFull(const StepTrap::Outcome& outcome, const absl::Status& status) {
-  if (!outcome.hit || !WantedRoom(*outcome.hit)) return;
+  if (!outcome.hit || !NeedsRoom(*outcome.hit)) return;
   EXPECT_TRUE(absl::IsResourceExhausted(status) || absl::IsOutOfRange(status)) << status;
 }
 
 }  // namespace
 
-// On a tmpfs, where a sync costs nothing; the calls are the same.
+// The state is on a tmpfs, where a sync costs nothing. The calls are the same.
 void CrashTest::SetUp() {
   MountTmpfs(state_dir(), "size=2g,mode=0700");
   trap_ = std::make_unique<StepTrap>(dir().path());
@@ -97,7 +94,7 @@ void CrashTest::TearDown() {
 
 void CrashTest::Begin(Mounter mounter) {
   if (mounter == Mounter::kInProcess && !WantsHelper()) {
-    plugin().options().flags.insert(plugin().options().flags.end(), {"--mounter", "in-process"});
+    AddFlags({"--mounter", "in-process"});
   }
   if (GetParam().kind.parameters.contains("pool")) AddPools();
   mounts_before_ = Mounts().size();
@@ -110,8 +107,7 @@ void CrashTest::Begin(Mounter mounter) {
 
 void CrashTest::AddPools() {
   const std::string directories = "name=directories,backend=directory,path=" + (dir() / "directories");
-  plugin().options().flags.insert(plugin().options().flags.end(),
-                                  {"--pool", directories, "--pool", "name=memory,backend=tmpfs,size=268435456"});
+  AddFlags({"--pool", directories, "--pool", "name=memory,backend=tmpfs,size=268435456"});
 }
 
 void CrashTest::Launch() {
@@ -136,85 +132,85 @@ void CrashTest::Restart() {
   Launch();
 }
 
-// So that where steps are left out, one test has those that the next one has not.
-std::size_t CrashTest::FirstOf(const Attack& attack) {
-  return GetParam().name.size() + static_cast<std::size_t>(attack.blow.error) +
-         (attack.aftermath == Aftermath::kGivenUp ? 3 : 0);
+// So that each test tries other steps, if some are left out.
+std::size_t CrashTest::FirstOf(const Round& round) {
+  return GetParam().name.size() + static_cast<std::size_t>(round.fault.error) +
+         (round.next == Next::kDeleteVolume ? 3 : 0);
 }
 
-std::vector<CrashTest::Attack> CrashTest::Rehearse(const Attack& attack) {
-  const Hits unhurt = Play(attack);
+std::vector<CrashTest::Round> CrashTest::Plan(const Round& like) {
+  const Hits unhurt = Play(like);
   steps_ = unhurt.call.steps.size();
-  const std::vector<Blow> blows = Chosen(unhurt.call.steps, attack.blow);
-  const std::size_t enough = std::max<std::size_t>(blows.size() / 3, 1);  // of a few, three are tried
+  const std::vector<Fault> faults = ChosenSteps(unhurt.call.steps, like.fault);
+  const std::size_t enough = std::max<std::size_t>(faults.size() / 3, 1);  // a short call has three tries
   const std::size_t every = WantsAll() ? 1 : std::min(GetParam().one_of, enough);
-  const std::size_t first = FirstOf(attack);
-  std::vector<Attack> attacks;
-  for (std::size_t at = 0; at < blows.size(); ++at) {
-    const bool frozen = blows[at].kind.ends_with("FITHAW");  // where a crash hurts most
+  const std::size_t first = FirstOf(like);
+  std::vector<Round> rounds;
+  for (std::size_t at = 0; at < faults.size(); ++at) {
+    const bool frozen = faults[at].kind.ends_with("FITHAW");  // always tried: a frozen filesystem is the worst loss
     if ((at + first) % every != 0 && !frozen) continue;
-    attacks.push_back(attack);
-    attacks.back().blow = blows[at];
+    rounds.push_back(like);
+    rounds.back().fault = faults[at];
   }
-  return attacks;
+  return rounds;
 }
 
-void CrashTest::Run(const Attack& attack) {
-  ASSERT_NO_FATAL_FAILURE(Begin(attack.mounter));
-  const std::vector<Attack> attacks = Rehearse(attack);
+void CrashTest::Run(const Round& like) {
+  ASSERT_NO_FATAL_FAILURE(Begin(like.mounter));
+  const std::vector<Round> rounds = Plan(like);
   std::size_t hits = 0;
-  for (const Attack& one : attacks) {
+  for (const Round& round : rounds) {
     if (HasFailure()) return;
-    hits += Play(one).call.hit ? 1 : 0;
+    hits += Play(round).call.hit ? 1 : 0;
   }
-  // A look at what has not gone yet need not be there each time.
-  EXPECT_GT(2 * hits, attacks.size()) << "blows that did not fall";
-  Report(GetParam().name, NameOfBlow(attack.blow), hits, steps_);
+  // Some steps wait for a resource that is not gone yet. They are not made in each round.
+  EXPECT_GT(2 * hits, rounds.size()) << "too few steps were hit";
+  Report(GetParam().name, NameOfFault(like.fault), hits, steps_);
 }
 
-// Behind a call that was cut in its middle, and behind one that was cut at its end. A start has some forty steps, most
-// of them the same ones for every call: unless all are wanted, each call takes its share of them.
+// The call before is killed in its middle, and with --all also at its end. A start has about forty steps, and most are
+// the same for every call. So each call tries a part of them, unless all are wanted.
 void CrashTest::RunAndKillTheStart() {
   ASSERT_NO_FATAL_FAILURE(Begin(Mounter::kInProcess));
-  const std::vector<Attack> attacks = Rehearse({});
-  ASSERT_FALSE(attacks.empty()) << "no step was seen at all";
-  std::vector<Attack> cuts = {attacks[attacks.size() / 2]};
-  if (WantsAll()) cuts.push_back(attacks.back());
+  const std::vector<Round> rounds = Plan({});
+  ASSERT_FALSE(rounds.empty()) << "the call has no steps";
+  std::vector<Round> cuts = {rounds[rounds.size() / 2]};
+  if (WantsAll()) cuts.push_back(rounds.back());
   const std::size_t every = WantsAll() ? 1 : 4 * GetParam().one_of;
   std::size_t hits = 0;
-  for (const Attack& cut : cuts) {
+  for (const Round& cut : cuts) {
     for (std::size_t at = 1 + GetParam().name.size() % every; !HasFailure(); at += every, ++hits) {
       if (!Play(cut, at).start.hit) break;
     }
   }
-  EXPECT_GT(hits, 0U) << "no blow fell";
+  EXPECT_GT(hits, 0U) << "no step was hit";
   Report(GetParam().name, "SIGKILL to the next start before ", hits, hits);
 }
 
-CrashTest::Hits CrashTest::Play(const Attack& attack, std::size_t step_of_start) {
+CrashTest::Hits CrashTest::Play(const Round& round, std::size_t step_of_start) {
   Hits hits;
-  const Blow& blow = attack.blow;
+  const Fault& fault = round.fault;
   Subject subject(driver(), dir(), GetParam().kind);
   GetParam().prepare(subject);
   if (HasFailure()) return hits;
   Settle();
-  trap_->Arm(blow);
+  trap_->Arm(fault);
   const absl::Status first = GetParam().call(subject);
   hits.call = trap_->Disarm();
-  SCOPED_TRACE(NameOfBlow(blow) + blow.kind + " number " + std::to_string(blow.nth) + ": " + Describe(hits.call));
+  SCOPED_TRACE(NameOfFault(fault) + fault.kind + " number " + std::to_string(fault.nth) + ": " + Describe(hits.call));
   EXPECT_TRUE(hits.call.hit || first.ok()) << first;
-  if (first.ok()) GetParam().check(subject);  // an OK that is none is worse than an error
-  if (blow.error == ENOSPC && !first.ok()) ExpectClearlyFull(hits.call, first);
-  Recover(attack, step_of_start, hits);
+  if (first.ok()) GetParam().check(subject);  // an OK without the work is worse than an error
+  if (fault.error == ENOSPC && !first.ok()) ExpectClearlyFull(hits.call, first);
+  Recover(round, step_of_start, hits);
   SCOPED_TRACE("step of the start " + std::to_string(step_of_start) + ": " + Describe(hits.start));
-  Finish(attack, subject, first);
+  Finish(round, subject, first);
   return hits;
 }
 
-// Killed behind its end, too: that is as before a step that would come next.
-void CrashTest::Recover(const Attack& attack, std::size_t step_of_start, Hits& hits) {
-  const bool one_of_several = hits.call.hit && !attack.blow.program.empty();
-  if (attack.blow.error != 0 || one_of_several) return;
+// Kills the plugin also if no step was hit. That equals a kill before the step that would come next.
+void CrashTest::Recover(const Round& round, std::size_t step_of_start, Hits& hits) {
+  const bool one_of_several = hits.call.hit && !round.fault.program.empty();
+  if (round.fault.error != 0 || one_of_several) return;
   trap_->Arm({.nth = step_of_start});
   Restart();
   const bool ready = IsReady();
@@ -225,25 +221,25 @@ void CrashTest::Recover(const Attack& attack, std::size_t step_of_start, Hits& h
   EXPECT_TRUE(IsReady()) << plugin().Log();
 }
 
-void CrashTest::Finish(const Attack& attack, Subject& subject, const absl::Status& first) {
+void CrashTest::Finish(const Round& round, Subject& subject, const absl::Status& first) {
   if (GetParam().always) GetParam().always(subject);
-  if (attack.aftermath == Aftermath::kCalledAgain) {
+  if (round.next == Next::kCallAgain) {
     EXPECT_OK(CallAgain(subject)) << "the first answer was: " << first;
     GetParam().check(subject);
   }
-  const bool unfinished = attack.aftermath == Aftermath::kGivenUp && attack.blow.error != 0;
-  // What an error left that nobody comes back for goes at the next start. And a helper that ends again and again is
-  // started ever later.
-  if (unfinished || !attack.blow.program.empty()) {
+  const bool unfinished = round.next == Next::kDeleteVolume && round.fault.error != 0;
+  // The next start removes the remains of a failed call that nobody repeats. And the plugin restarts a helper later
+  // each time that it ends.
+  if (unfinished || !round.fault.program.empty()) {
     Restart();
     EXPECT_TRUE(IsReady()) << plugin().Log();
   }
   subject.TakeDown();
   ExpectNothingLeft();
-  if (!HasFailure()) driver().TakeDone();  // nothing is left to be taken back
+  if (!HasFailure()) driver().TakeDone();  // nothing is left to undo
 }
 
-// As an orchestrator: again after the errors that say so.
+// Repeats the call after ABORTED and UNAVAILABLE, as an orchestrator does.
 absl::Status CrashTest::CallAgain(Subject& subject) {
   absl::Status status;
   for (const auto deadline = Clock::now() + std::chrono::seconds(10);;) {
@@ -254,7 +250,8 @@ absl::Status CrashTest::CallAgain(Subject& subject) {
   }
 }
 
-// So that each round begins alike: what goes a moment later has gone, and the databases' logs are empty.
+// So that each round begins alike: loop devices that go by themselves are gone, and the logs of the databases are
+// empty.
 void CrashTest::Settle() {
   for (const char* name : {"catalog.db", "node.db"}) Rows(state_dir() + "/" + name, "PRAGMA wal_checkpoint(TRUNCATE)");
   Eventually([this] {
@@ -266,20 +263,21 @@ void CrashTest::Settle() {
   });
 }
 
-std::vector<std::string> CrashTest::Strangers() {
+// Processes that have the test's directory on their command line, except the plugin, its spawner and its helper.
+std::vector<std::string> CrashTest::LeftProcesses() {
   std::set<pid_t> ours = {plugin().pid(), SpawnerOf(plugin().pid()), HelperOf(plugin().pid())};
-  std::vector<std::string> strangers;
+  std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos || ours.contains(std::stoi(name))) continue;
     std::string command = ReadFile(entry.path() / "cmdline");
     std::replace(command.begin(), command.end(), '\0', ' ');
-    if (command.find(dir().path()) != std::string::npos) strangers.push_back(name + " " + command);
+    if (command.find(dir().path()) != std::string::npos) left.push_back(name + " " + command);
   }
-  return strangers;
+  return left;
 }
 
-// All that is below the test's directory, but for what comes and goes with an open database.
+// All files below the test's directory, except templates and the files of an open database.
 std::set<std::string> CrashTest::Files() const {
   std::set<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(dir().path())) {
@@ -301,26 +299,27 @@ void CrashTest::ExpectNoRows(const std::string& database) {
 
 void CrashTest::ExpectNothingLeft() {
   EXPECT_EQ(Mounts().size(), mounts_before_) << RawMounts();
-  EXPECT_TRUE(Eventually([this] { return LoopsHere().empty(); })) << "a loop device is left";
+  ExpectNoLoops();
   EXPECT_EQ(Files(), files_before_);
   ExpectNoRows("catalog.db");
   ExpectNoRows("node.db");
-  EXPECT_TRUE(Eventually([this] { return Strangers().empty(); })) << "runs on: " << Strangers().front();
+  std::vector<std::string> left;
+  EXPECT_TRUE(Eventually([&] { return (left = LeftProcesses()).empty(); })) << ::testing::PrintToString(left);
 }
 
 TEST_P(CrashTest, KilledAndCalledAgain) { Run({}); }
 
-TEST_P(CrashTest, KilledAndGivenUp) { Run({.aftermath = Aftermath::kGivenUp}); }
+TEST_P(CrashTest, KilledAndGivenUp) { Run({.next = Next::kDeleteVolume}); }
 
 TEST_P(CrashTest, KilledAgainAtTheNextStart) { RunAndKillTheStart(); }
 
-TEST_P(CrashTest, FailsWithEio) { Run({.blow = {.error = EIO}}); }
+TEST_P(CrashTest, FailsWithEio) { Run({.fault = {.error = EIO}}); }
 
-TEST_P(CrashTest, FailsWithEioAndIsGivenUp) { Run({.blow = {.error = EIO}, .aftermath = Aftermath::kGivenUp}); }
+TEST_P(CrashTest, FailsWithEioAndIsGivenUp) { Run({.fault = {.error = EIO}, .next = Next::kDeleteVolume}); }
 
-TEST_P(CrashTest, FailsWithEnospc) { Run({.blow = {.error = ENOSPC}}); }
+TEST_P(CrashTest, FailsWithEnospc) { Run({.fault = {.error = ENOSPC}}); }
 
-// The helper alone: the plugin has it started anew, and answers.
-TEST_P(HelperCrashTest, IsKilled) { Run({.mounter = Mounter::kHelper, .blow = {.program = "mooring-mounter"}}); }
+// Only the helper is killed. The plugin has it started again, and answers.
+TEST_P(HelperCrashTest, IsKilled) { Run({.mounter = Mounter::kHelper, .fault = {.program = "mooring-mounter"}}); }
 
 }  // namespace mooring::testing

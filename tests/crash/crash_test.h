@@ -1,11 +1,12 @@
-// Crash at each step: a call is made again and again, and each time its next step is where the blow falls. Then the
-// orchestrator does as it does after a crash: it waits for the plugin and makes the same call again, or gives the
-// volume up. Whatever step it was, the call succeeds then, the data is there, and at the end nothing is left.
+// A crash at each step of a call. The test repeats the call, and each round hits its next step: it kills the programs,
+// or lets the system call fail. Then the test does what an orchestrator does after a crash. It waits for the plugin,
+// and repeats the call or deletes the volume. The repeated call must succeed, the data must be there, and at the end
+// nothing may be left.
 //
 //   prepare ── call, hit at step n ── restart ── call again ── check ── take down ── nothing left     n = 1, 2, 3, …
 //
-// A new call is a row in a table: crash_node_test.cc, crash_copy_test.cc and the others. Which steps are tried: Chosen,
-// in crash_test.cc.
+// A new call is a row in a table in crash_volume_test.cc, crash_copy_test.cc or crash_pool_test.cc. ChosenSteps in
+// crash_test.cc says which steps are tried.
 #ifndef MOORING_TESTS_CRASH_CRASH_TEST_H_
 #define MOORING_TESTS_CRASH_CRASH_TEST_H_
 
@@ -24,13 +25,15 @@ namespace mooring::testing {
 
 struct Scenario {
   std::string name;
-  VolumeKind kind = {};
+  VolumeKind kind;
   std::function<void(Subject&)> prepare;
   std::function<absl::Status(Subject&)> call;
-  std::function<void(Subject&)> check;        // once the call has succeeded
-  std::function<void(Subject&)> always = {};  // whatever came of it, as soon as the plugin answers again
-  std::size_t one_of = 1;                     // unless all are wanted: of so many steps one is tried
+  std::function<void(Subject&)> check;        // after the call has succeeded
+  std::size_t one_of = 1;                     // tries one step of so many, unless all steps are wanted
+  std::function<void(Subject&)> always = {};  // after any outcome, as soon as the plugin answers again
 };
+
+inline void IsNothing(Subject&) {}  // for `prepare`
 
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 inline std::string NameOf(const ::testing::TestParamInfo<Scenario>& info) { return info.param.name; }
@@ -38,50 +41,50 @@ inline std::string NameOf(const ::testing::TestParamInfo<Scenario>& info) { retu
 class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario> {
  protected:
   enum class Mounter { kInProcess, kHelper };
-  enum class Aftermath { kCalledAgain, kGivenUp };
+  enum class Next { kCallAgain, kDeleteVolume };
 
-  struct Attack {
+  struct Round {
     Mounter mounter = Mounter::kInProcess;
-    Blow blow = {};  // upon which step is that of the round
-    Aftermath aftermath = Aftermath::kCalledAgain;
+    Fault fault = {};
+    Next next = Next::kCallAgain;
   };
 
   void SetUp() override;
   void TearDown() override;
 
-  void Run(const Attack& attack);
-  void RunAndKillTheStart();  // the next process, too, at each step it makes before it is ready
+  void Run(const Round& like);
+  void RunAndKillTheStart();  // kills the next process, too, at each step before it is ready
 
  private:
-  // One time through the drawing above. What was hit, in the call and in the start behind it.
+  // A round of the drawing above. Returns the steps that were hit in the call and in the start after it.
   struct Hits {
     StepTrap::Outcome call, start;
   };
-  Hits Play(const Attack& attack, std::size_t step_of_start = 0);
-  void Recover(const Attack& attack, std::size_t step_of_start, Hits& hits);
-  void Finish(const Attack& attack, Subject& subject, const absl::Status& first);
+  Hits Play(const Round& round, std::size_t step_of_start = 0);
+  void Recover(const Round& round, std::size_t step_of_start, Hits& hits);
+  void Finish(const Round& round, Subject& subject, const absl::Status& first);
 
-  std::vector<Attack> Rehearse(const Attack& attack);  // nobody is hit; an attack upon each step that is to be tried
-  static std::size_t FirstOf(const Attack& attack);
+  std::vector<Round> Plan(const Round& like);  // plays a round without a fault; returns a round for each step to try
+  static std::size_t FirstOf(const Round& round);
   void Begin(Mounter mounter);
   void AddPools();
   void Launch();
-  bool IsReady();  // or has ended: false
-  void Restart();  // a new process, whatever the one before does
+  bool IsReady();  // false: the plugin has ended
+  void Restart();  // kills the plugin and launches the next one
   void Settle();
   absl::Status CallAgain(Subject& subject);
   std::set<std::string> Files() const;
   void ExpectNoRows(const std::string& database);
   void ExpectNothingLeft();
-  std::vector<std::string> Strangers();
+  std::vector<std::string> LeftProcesses();
 
   std::unique_ptr<StepTrap> trap_;
   std::size_t mounts_before_ = 0;
   std::set<std::string> files_before_;
-  std::size_t steps_ = 0;  // of the call, as rehearsed
+  std::size_t steps_ = 0;  // of the call, in the round without a fault
 };
 
-// Those that have steps of their own in the mount helper.
+// The calls that have steps in the mount helper.
 class HelperCrashTest : public CrashTest {};
 
 }  // namespace mooring::testing

@@ -1,6 +1,6 @@
-// The manager is killed before each step by which an attach or a detach changes something that lasts, and is started
-// again; once more, it is killed at each step of that start, too. The volume is then as it was or as it was to be, the
-// same call succeeds, and at the end nothing is left: no mount, no claim, no record.
+// The manager is killed before each step of an attach or a detach, and started again. A second test also kills it at
+// each step of that start. Then the volume is either attached or detached, and the same call succeeds. At the end no
+// mount, claim or record is left.
 //
 //   prepare ── call, killed at step n ── start (killed at step m) ── settled ── attach ── detach ── nothing left
 #include <gmock/gmock.h>
@@ -35,16 +35,14 @@ std::string Describe(const StepTrap::Outcome& outcome) {
 
 class ManagerCrashTest : public RpcTest, public ::testing::WithParamInterface<ManagerCall> {
  protected:
-  // On tmpfs, where a sync costs nothing; the calls are the same.
+  // The state is on tmpfs, where a sync costs nothing. The calls are the same.
   void SetUp() override {
     ShareDirectory();
     MountTmpfs(state_dir(), "size=64m,mode=0700");
     MountTmpfs(dir() / "manager", "size=64m,mode=0700");
     trap_ = std::make_unique<StepTrap>(dir().path());
     ASSERT_TRUE(trap_->ok()) << "these tests need seccomp's user notification (Linux 5.5, root)";
-    plugin().options().flags.insert(
-        plugin().options().flags.end(),
-        {"--pool", "name=directories,backend=directory,path=" + MakeDirectories("directories")});
+    AddFlags({"--pool", "name=directories,backend=directory,path=" + MakeDirectories("directories")});
     ASSERT_NO_FATAL_FAILURE(Start());
     subject_ = std::make_unique<ManagerSubject>(*trap_, dir(), dir() / "csi.sock");
     subject_->Launch();
@@ -65,7 +63,7 @@ class ManagerCrashTest : public RpcTest, public ::testing::WithParamInterface<Ma
   struct Hits {
     StepTrap::Outcome call, start;
   };
-  Hits Play(const Blow& blow, std::size_t step_of_start = 0);
+  Hits Play(const Fault& fault, std::size_t step_of_start = 0);
 
  private:
   StepTrap::Outcome Restart(std::size_t killed_at);
@@ -74,16 +72,16 @@ class ManagerCrashTest : public RpcTest, public ::testing::WithParamInterface<Ma
   std::unique_ptr<ManagerSubject> subject_;
 };
 
-// The k-th step of a kind is the same step each time, whatever the manager does meanwhile on its own.
-std::vector<Blow> BlowsAt(const std::vector<Step>& steps) {
-  std::vector<Blow> blows;
+// Counts by kind, because the k-th step of a kind is the same step each time.
+std::vector<Fault> FaultsAt(const std::vector<Step>& steps) {
+  std::vector<Fault> faults;
   std::map<std::string, std::size_t> seen;
   for (const Step& step : steps) {
     const std::string kind = KindOf(step);
     const std::size_t nth = ++seen[kind];
-    if (!step.asks) blows.push_back({.nth = nth, .kind = kind});
+    if (!step.asks) faults.push_back({.nth = nth, .kind = kind});
   }
-  return blows;
+  return faults;
 }
 
 StepTrap::Outcome ManagerCrashTest::Restart(std::size_t killed_at) {
@@ -94,18 +92,18 @@ StepTrap::Outcome ManagerCrashTest::Restart(std::size_t killed_at) {
   const StepTrap::Outcome outcome = trap_->Disarm();
   EXPECT_TRUE(ready || outcome.hit) << subject().Log();
   if (!outcome.hit) return outcome;
-  subject().Kill();  // Dead already, be it after it was ready: what it does on its own has steps, too.
+  subject().Kill();  // The step may have come after the manager was ready. Reaps the process.
   subject().Launch();
   EXPECT_TRUE(subject().IsReady()) << subject().Log();
   return outcome;
 }
 
-ManagerCrashTest::Hits ManagerCrashTest::Play(const Blow& blow, std::size_t step_of_start) {
+ManagerCrashTest::Hits ManagerCrashTest::Play(const Fault& fault, std::size_t step_of_start) {
   Hits hits;
   if (GetParam().attached_before) {
     EXPECT_OK(subject().Attach());
   }
-  trap_->Arm(blow);
+  trap_->Arm(fault);
   const absl::Status first = GetParam().call(subject());
   hits.call = trap_->Disarm();
   SCOPED_TRACE(Describe(hits.call));
@@ -122,26 +120,26 @@ ManagerCrashTest::Hits ManagerCrashTest::Play(const Blow& blow, std::size_t step
   return hits;
 }
 
-TEST_P(ManagerCrashTest, E2_KilledAtEachStepItComesBackAndNothingLeaks) {
+TEST_P(ManagerCrashTest, RecoversFromAKillAtEachStep) {
   const std::vector<Step> steps = Play({}).call.steps;
-  ASSERT_FALSE(steps.empty()) << "no step was seen at all";
+  ASSERT_FALSE(steps.empty()) << "the call has no steps";
   std::size_t hits = 0;
-  for (const Blow& blow : BlowsAt(steps)) {
+  for (const Fault& fault : FaultsAt(steps)) {
     if (HasFailure()) return;
-    hits += Play(blow).call.hit ? 1 : 0;
+    hits += Play(fault).call.hit ? 1 : 0;
   }
-  EXPECT_GT(2 * hits, steps.size()) << "blows that did not fall";
+  EXPECT_GT(2 * hits, steps.size()) << "too few steps were hit";
   std::printf("%s: SIGKILL to the manager before %zu of %zu steps\n", GetParam().name.c_str(), hits, steps.size());
 }
 
-// Behind a call that was cut in its middle.
-TEST_P(ManagerCrashTest, E2_KilledAgainAtEachStepOfTheNextStartItComesBack) {
-  const std::vector<Blow> blows = BlowsAt(Play({}).call.steps);
-  ASSERT_FALSE(blows.empty()) << "no step was seen at all";
-  const Blow& cut = blows[blows.size() / 2];
+// The call before is killed in its middle.
+TEST_P(ManagerCrashTest, RecoversFromASecondKillAtEachStepOfTheNextStart) {
+  const std::vector<Fault> faults = FaultsAt(Play({}).call.steps);
+  ASSERT_FALSE(faults.empty()) << "the call has no steps";
+  const Fault& cut = faults[faults.size() / 2];
   std::size_t hits = 0;
   for (std::size_t at = 1; !HasFailure() && Play(cut, at).start.hit; ++at) ++hits;
-  EXPECT_GT(hits, 0U) << "no blow fell";
+  EXPECT_GT(hits, 0U) << "no step was hit";
   std::printf("%s: SIGKILL to the next start before %zu steps\n", GetParam().name.c_str(), hits);
 }
 

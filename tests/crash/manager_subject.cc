@@ -6,10 +6,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <thread>
 #include <utility>
 
+#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
 #include "tests/support/status_matchers.h"
 
@@ -17,7 +16,6 @@ namespace mooring::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 using Stub = v1::Manager::Stub;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -27,13 +25,7 @@ constexpr char kSubject[] = "subject", kBystander[] = "bystander";
 constexpr char kAllocation[] = "web-1";
 constexpr char kData[] = "written by the task";
 
-bool Eventually(const std::function<bool()>& holds) {
-  for (const auto deadline = Clock::now() + std::chrono::seconds(20); !holds();) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
-  }
-  return true;
-}
+constexpr std::chrono::seconds kPatience{20};
 
 }  // namespace
 
@@ -59,7 +51,7 @@ bool ManagerSubject::IsReady() {
     const auto info = client_->Ask(&Stub::GetManagerInfo, v1::GetManagerInfoRequest());
     return info.ok() && info->restoring() == 0;
   };
-  return Eventually([&] { return !process_.running() || ready(); }) && process_.running();
+  return WaitUntil([&] { return !process_.running() || ready(); }, kPatience) && process_.running();
 }
 
 void ManagerSubject::Kill() {
@@ -83,7 +75,7 @@ void ManagerSubject::Prepare() {
   ASSERT_OK(Detach());
 }
 
-// In a directory: nothing is formatted, and the steps are the manager's.
+// The volume is a directory. Nothing is formatted, so nearly all steps are made by the manager.
 void ManagerSubject::Create(const std::string& id) {
   v1::Volume volume;
   *volume.mutable_key() = Key(id);
@@ -149,7 +141,7 @@ void ManagerSubject::ExpectSettled() {
     if (seen.attachments().empty()) return seen.claims().empty();
     return seen.attachments(0).phase() == v1::Attachment::MOUNTED;
   };
-  EXPECT_TRUE(Eventually(settled)) << seen.ShortDebugString();
+  EXPECT_TRUE(WaitUntil(settled, kPatience)) << seen.ShortDebugString();
   if (seen.attachments().empty()) {
     ExpectDetached();
   } else {

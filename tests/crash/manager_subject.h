@@ -1,5 +1,5 @@
-// The real mooring-manager over a plugin that runs beside it, two volumes, and what must hold of them whatever became
-// of the manager: asked of the manager, of the kernel and of the files.
+// The real mooring-manager, a plugin that runs beside it, and two volumes. The Expect methods check the volumes with
+// the manager, the kernel and the files. The checks hold after any crash of the manager.
 #ifndef MOORING_TESTS_CRASH_MANAGER_SUBJECT_H_
 #define MOORING_TESTS_CRASH_MANAGER_SUBJECT_H_
 
@@ -19,22 +19,22 @@ class ManagerSubject {
  public:
   ManagerSubject(StepTrap& trap, const TempDir& dir, std::string plugin_socket);
 
-  // The manager: its steps are trapped.
+  // Launch puts the manager under the step trap.
   void Launch();
-  bool IsReady();  // serves, and has looked at what was attached before; false where it has ended, or never is
+  bool IsReady();  // waits until the manager serves and has restored its attachments; false: it has ended
   void Kill();
 
-  // Registers the plugin, makes the volumes and attaches the bystander, which nothing below may touch.
+  // Registers the plugin, creates both volumes and attaches the bystander. No other call may change the bystander.
   void Prepare();
   void TakeDown();
 
   absl::Status Attach();
   absl::Status Detach();
 
-  // What must hold.
-  void ExpectAttached();  // once, with its data, and claimed
+  // Checks.
+  void ExpectAttached();  // once, with its data and a claim
   void ExpectDetached();  // no mount, no claim, no record, no directory
-  void ExpectSettled();   // one of the two, once what was begun has settled
+  void ExpectSettled();   // waits until the volume is attached or detached
   void ExpectBystander();
 
   std::string Log() const { return process_.Log(); }
@@ -43,7 +43,7 @@ class ManagerSubject {
   void Create(const std::string& id);
   v1::GetVolumeResponse See(const std::string& volume);
   std::string PathOf(const std::string& volume) const { return dir_ / ("srv/" + volume); }
-  std::vector<std::string> MountsOf(const std::string& volume) const;  // the manager's and the plugin's for it
+  std::vector<std::string> MountsOf(const std::string& volume) const;  // made by the manager and by the plugin
 
   StepTrap& trap_;
   const TempDir& dir_;

@@ -8,19 +8,12 @@
 namespace mooring::testing {
 
 absl::Status Snapshots::Create(const std::string& volume) {
-  csi::v1::CreateSnapshotRequest request;
-  request.set_name("snapshot");
-  request.set_source_volume_id(volume);
-  const auto answer = driver_.Send(request);
+  const auto answer = driver_.Snap("snapshot", volume);
   if (answer.status.ok()) id_ = answer->snapshot().snapshot_id();
   return answer.status;
 }
 
-absl::Status Snapshots::Delete() {
-  csi::v1::DeleteSnapshotRequest request;
-  request.set_snapshot_id(id_);
-  return driver_.Send(request).status;
-}
+absl::Status Snapshots::Delete() { return driver_.DeleteSnapshot(id_).status; }
 
 absl::Status Snapshots::CreateGroup(const std::vector<std::string>& volumes) {
   csi::v1::CreateVolumeGroupSnapshotRequest request;
@@ -59,14 +52,14 @@ void Snapshots::ExpectWhole() {
   }
 }
 
-// Whoever made it may not have been told its id.
+// Uses the list, because a call that failed returned no id.
 void Snapshots::TakeDown() {
   ExpectWhole();
   std::set<std::string> groups;
   for (const csi::v1::Snapshot& snapshot : List()) {
     id_ = snapshot.snapshot_id();
     group_ = snapshot.group_snapshot_id();
-    if (!group_.empty() && !groups.insert(group_).second) continue;  // gone with another member
+    if (!group_.empty() && !groups.insert(group_).second) continue;  // deleted with another member
     EXPECT_OK(group_.empty() ? Delete() : DeleteGroup());
   }
 }

@@ -1,5 +1,5 @@
-// The snapshots of a test, alone or as a group, always asked for with the same requests. And what must hold of each one
-// that is listed: it is ready, so it is whole.
+// The snapshots of a test, single or in a group. The requests are always the same. Each listed snapshot must be ready
+// and whole.
 #ifndef MOORING_TESTS_CRASH_SNAPSHOTS_H_
 #define MOORING_TESTS_CRASH_SNAPSHOTS_H_
 
@@ -12,19 +12,19 @@ namespace mooring::testing {
 
 class Snapshots {
  public:
-  // `images`: the directory they lie in; `data`: what is in the file /data of the ext4 of each source.
+  // `images`: the directory of the images. `data`: the content of the file /data in the ext4 of each source.
   Snapshots(Driver& driver, std::string images, std::string data)
       : driver_(driver), images_(std::move(images)), data_(std::move(data)) {}
 
-  // The calls. Those that make one keep its id.
+  // The calls. Create and CreateGroup store the id.
   absl::Status Create(const std::string& volume);
   absl::Status Delete();
   absl::Status CreateGroup(const std::vector<std::string>& volumes);
   absl::Status DeleteGroup();
 
-  void Expect(std::size_t count);  // so many are listed, and are whole
-  void ExpectWhole();              // each one that is listed has its data
-  void TakeDown();                 // whatever is listed
+  void Expect(std::size_t count);  // this many are listed, and are whole
+  void ExpectWhole();              // each listed snapshot has its data
+  void TakeDown();                 // deletes all that are listed
 
   const std::string& id() const { return id_; }
 

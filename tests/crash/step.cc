@@ -25,11 +25,11 @@ namespace fs = std::filesystem;
 
 enum class Announce {
   kAlways,
-  kAboveStderr,  // on a file descriptor above 2: logs and the tools' output are no steps
+  kAboveStderr,  // on a file descriptor above 2, because logs and the output of tools are no steps
   kCreating,     // with O_CREAT
 };
 
-// Where a call names what it is made on: an argument that is a file descriptor, one that is a path, or both.
+// The arguments of a system call that name its object: a file descriptor, a path, or both.
 struct Call {
   std::string_view name;
   long number;
@@ -77,7 +77,7 @@ constexpr std::array kCalls = {
     Call{"fsconfig", SYS_fsconfig, -1, 2},
     Call{"fsmount", SYS_fsmount, 0, -1},
     Call{"fspick", SYS_fspick, 0, 1},
-#ifdef SYS_open  // not on architectures that came later
+#ifdef SYS_open  // newer architectures do not have these
     Call{"open", SYS_open, -1, 0, Announce::kCreating, 1},
     Call{"creat", SYS_creat, -1, 0},
     Call{"mkdir", SYS_mkdir, -1, 0},
@@ -99,7 +99,7 @@ struct Ioctl {
   bool asks = false;
 };
 
-// The others are shown by number, and taken for changes.
+// Other ioctls are shown by number, and count as changes.
 constexpr std::array kIoctls = {
     Ioctl{LOOP_CTL_GET_FREE, "LOOP_CTL_GET_FREE"},
     Ioctl{LOOP_CONFIGURE, "LOOP_CONFIGURE"},
@@ -125,7 +125,7 @@ constexpr __u32 Low(std::size_t argument) {  // of a little-endian machine
   return static_cast<__u32>(offsetof(seccomp_data, args) + 8 * argument);
 }
 
-// Behind a comparison with the call's number: announces it where the condition holds.
+// Follows a comparison with the number of the call. Announces the call if the condition holds.
 std::vector<sock_filter> Condition(const Call& call) {
   const sock_filter announce = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
   const sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -146,7 +146,7 @@ std::string Proc(const seccomp_notif& call, const std::string& name) {
   return "/proc/" + std::to_string(call.pid) + "/" + name;
 }
 
-// What the file descriptor is of: "/dev/loop3", "socket:[123]"; "" where it is none.
+// The file of the descriptor: "/dev/loop3", "socket:[123]". "": the descriptor is not open.
 std::string FileOf(const seccomp_notif& call, int argument) {
   if (argument < 0) return "";
   const auto fd = static_cast<int>(call.data.args[argument]);
@@ -170,8 +170,8 @@ std::string ObjectOf(const seccomp_notif& call, const Call& known) {
   return path.empty() ? file : file + "/" + path;
 }
 
-// Sockets, pipes, eventfds: what goes there is a message, and ends with the programs.
-bool IsOnMessage(const Call& known, const std::string& object) {
+// A write to a socket, pipe or eventfd is a message. Nothing of it remains after the programs have ended.
+bool IsMessage(const Call& known, const std::string& object) {
   return known.path < 0 && (!object.starts_with('/') || object == "/dev/null" || object.starts_with("/proc/"));
 }
 
@@ -212,7 +212,7 @@ std::optional<Step> StepOf(const seccomp_notif& call, const std::string& directo
   if (known == kCalls.end()) return std::nullopt;
   Step step;
   step.object = ObjectOf(call, *known);
-  if (IsOnMessage(*known, step.object) || IsForeignLoop(step.object, directory)) return std::nullopt;
+  if (IsMessage(*known, step.object) || IsForeignLoop(step.object, directory)) return std::nullopt;
   const auto thread = static_cast<pid_t>(call.pid);
   step.process = std::stoi("0" + StatusField(thread, "Tgid"));
   step.program = NameOfProcess(step.process);

@@ -1,5 +1,5 @@
-// A step: one system call by which a program changes something that outlives it (files, devices, mounts), or an ioctl
-// that asks about such a thing. A crash just before the n-th of them is a crash after what the n-1 before it left.
+// A step is a system call that changes something that outlives the program: files, devices, mounts. An ioctl that reads
+// their state is a step, too. A crash before step n is a crash after the first n-1 steps.
 #ifndef MOORING_TESTS_CRASH_STEP_H_
 #define MOORING_TESTS_CRASH_STEP_H_
 
@@ -16,23 +16,23 @@ struct Step {
   pid_t process = 0;
   std::string program;  // "mooring-plugin", "mkfs.ext4"
   std::string call;     // "pwrite64", "LOOP_CONFIGURE"
-  std::string object;   // what it is made on: "/tmp/…/catalog.db-wal"
-  bool asks = false;    // it changes nothing: killed before it is as killed before the next one
+  std::string object;   // the file, device or path: "/tmp/…/catalog.db-wal"
+  bool asks = false;    // it only reads, so a kill before it equals a kill before the next step
 
-  bool by_tool() const { return !program.starts_with("mooring-"); }  // a program that Mooring runs
+  bool by_tool() const { return !program.starts_with("mooring-"); }  // such as mkfs
 };
 
 std::string ToString(const Step& step);
 
-// "mooring-plugin: pwrite64". The k-th of a kind is the same step each time the call is made, also when the kernel or
-// another process makes it look once more somewhere.
+// "mooring-plugin: pwrite64". The k-th step of a kind is the same step in each round. Its number over all kinds may
+// differ, because a program may read some state once more.
 std::string KindOf(const Step& step);
 
-// seccomp(2): announces the calls of all steps, and some that are none; lets all others pass.
+// A filter for seccomp(2). It announces the calls of all steps and a few others, and allows the rest.
 std::vector<sock_filter> StepFilter();
 
-// The announced call; nothing where it is no step: a message to another program, a loop device over a file that is not
-// below `directory` (of somebody else on this host).
+// The step of an announced call. Empty: the call is a message to another program, or is made on a loop device whose
+// file is not below `directory`. Such a device belongs to others on this host.
 std::optional<Step> StepOf(const seccomp_notif& call, const std::string& directory);
 
 }  // namespace mooring::testing

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <utility>
 
 #include "tests/rpc/support/helper_processes.h"
@@ -16,7 +15,7 @@
 namespace mooring::testing {
 namespace {
 
-// For this thread and whatever it starts.
+// Puts the filter on this thread and on all that it starts.
 UniqueFd TrapThisThread() {
   std::vector<sock_filter> filter = StepFilter();
   const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
@@ -24,7 +23,7 @@ UniqueFd TrapThisThread() {
       static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program)));
 }
 
-// Parents before children, which cannot tell that they are alone before it is their turn.
+// Parents come before children, so that no child sees its parent end first.
 std::vector<pid_t> Tree(pid_t root) {
   std::vector<pid_t> tree = {root};
   for (std::size_t i = 0; i < tree.size(); ++i) {
@@ -43,7 +42,7 @@ StepTrap::StepTrap(std::string directory) : directory_(std::move(directory)), en
   if (announced_.ok()) watcher_ = std::thread(&StepTrap::Watch, this);
 }
 
-// Whoever still runs, and is trapped, gets ENOSYS from here on.
+// Processes that still have the filter get ENOSYS from now on.
 StepTrap::~StepTrap() {
   const std::uint64_t one = 1;
   if (::write(ending_.get(), &one, sizeof(one)) < 0) std::abort();
@@ -66,7 +65,7 @@ void StepTrap::LaunchInTurn() {
     changed_.wait(lock, [this] { return ended_ || start_; });
     if (ended_) return;
     lock.unlock();
-    const pid_t root = start_();  // its own calls are announced, too
+    const pid_t root = start_();  // calls of this thread are announced, too
     lock.lock();
     root_ = root;
     start_ = nullptr;
@@ -81,16 +80,16 @@ void StepTrap::Launch(const std::function<pid_t()>& start) {
   changed_.wait(lock, [this] { return !start_; });
 }
 
-void StepTrap::Arm(const Blow& blow) {
+void StepTrap::Arm(const Fault& fault) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  blow_ = blow;
+  fault_ = fault;
   counted_ = 0;
   outcome_ = Outcome();
 }
 
 StepTrap::Outcome StepTrap::Disarm() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  blow_.reset();
+  fault_.reset();
   return std::exchange(outcome_, Outcome());
 }
 
@@ -105,7 +104,7 @@ void StepTrap::Watch() {
 
 void StepTrap::Answer() {
   seccomp_notif call = {};
-  if (::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) return;  // it was killed meanwhile
+  if (::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) return;  // the process was killed meanwhile
   const std::optional<int> error = Judge(call);
   if (!error) return;
   seccomp_notif_resp answer = {};
@@ -117,16 +116,16 @@ void StepTrap::Answer() {
 
 std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!blow_ || outcome_.hit) return 0;
+  if (!fault_ || outcome_.hit) return 0;
   const std::optional<Step> step = StepOf(call, directory_);
-  if (!step || step->process == ::getpid()) return 0;  // the launcher's own
-  if (!blow_->program.empty() && step->program != blow_->program) return 0;
+  if (!step || step->process == ::getpid()) return 0;  // made by the launcher
+  if (!fault_->program.empty() && step->program != fault_->program) return 0;
   outcome_.steps.push_back(*step);
-  if (!blow_->kind.empty() && KindOf(*step) != blow_->kind) return 0;
-  if (++counted_ != blow_->nth) return 0;
+  if (!fault_->kind.empty() && KindOf(*step) != fault_->kind) return 0;
+  if (++counted_ != fault_->nth) return 0;
   outcome_.hit = step;
-  if (blow_->error != 0) return blow_->error;
-  const bool alone = !blow_->program.empty() || start_;  // just forked: the root itself, which is not known yet
+  if (fault_->error != 0) return fault_->error;
+  const bool alone = !fault_->program.empty() || start_;  // start_: the root was just forked, and root_ is not set yet
   for (const pid_t process : alone ? std::vector<pid_t>{step->process} : Tree(root_)) ::kill(process, SIGKILL);
   return std::nullopt;
 }

@@ -1,8 +1,8 @@
-// Sees each step that the programs started under it are about to make, before it is made, and at the n-th of them
-// kills the programs, or has the call fail: seccomp_unotify(2). From outside: the programs are as they are shipped.
-// Steps are counted over all threads and processes, in the order in which they are made.
+// Stops programs before each of their steps, with seccomp_unotify(2). At the n-th step it kills the programs, or lets
+// the system call fail. The programs are the shipped ones. Steps are counted over all threads and processes, in their
+// order.
 //
-//   Launch(program) ── Arm(blow) ── (an RPC; at its n-th step the blow) ── Disarm()
+//   Launch(program) ── Arm(fault) ── an RPC, hit at its n-th step ── Disarm()
 #ifndef MOORING_TESTS_CRASH_STEP_TRAP_H_
 #define MOORING_TESTS_CRASH_STEP_TRAP_H_
 
@@ -19,30 +19,30 @@
 
 namespace mooring::testing {
 
-struct Blow {
-  std::size_t nth = 0;       // of the steps counted, from 1; 0: none
-  int error = 0;             // the errno that the call fails with; 0: SIGKILL before it
-  std::string kind = {};     // count those of this kind alone; empty: all
-  std::string program = {};  // count the steps of this one alone, and kill it alone; empty: all
+struct Fault {
+  std::size_t nth = 0;       // the step to hit, from 1; 0: none
+  int error = 0;             // the errno of the failing call; 0: SIGKILL before the call
+  std::string kind = {};     // count only steps of this kind; empty: all
+  std::string program = {};  // count only the steps of this program, and kill only it; empty: all
 };
 
 class StepTrap {
  public:
-  explicit StepTrap(std::string directory);  // of the test: see StepOf
+  explicit StepTrap(std::string directory);  // the test's: see StepOf
   StepTrap(const StepTrap&) = delete;
   StepTrap& operator=(const StepTrap&) = delete;
   ~StepTrap();
 
   bool ok() const { return announced_.ok(); }
 
-  // Runs `start`, which forks, in a thread that is trapped; what it starts is trapped for good, and so are its
-  // children. `start` returns the process at the root of those that SIGKILL is for.
+  // Runs `start`, which forks, in a thread with the filter. The new process and its children keep the filter. `start`
+  // returns the process that SIGKILL ends, together with its children.
   void Launch(const std::function<pid_t()>& start);
 
-  void Arm(const Blow& blow);  // counts from here on
+  void Arm(const Fault& fault);  // begins to count
 
   struct Outcome {
-    std::vector<Step> steps;  // those of the program, the one that was hit last
+    std::vector<Step> steps;  // all that were counted; the one that was hit is the last
     std::optional<Step> hit;
   };
   Outcome Disarm();
@@ -51,19 +51,19 @@ class StepTrap {
   void LaunchInTurn();
   void Watch();
   void Answer();
-  std::optional<int> Judge(const seccomp_notif& call);  // the errno to fail with; 0: let it pass; none: it was killed
+  std::optional<int> Judge(const seccomp_notif& call);  // the errno; 0: let the call pass; empty: it was killed
 
   const std::string directory_;
   UniqueFd announced_, ending_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false, ready_ = false;
-  std::function<pid_t()> start_;  // the thread's next task
+  std::function<pid_t()> start_;  // the next task of the thread
   pid_t root_ = -1;
-  std::optional<Blow> blow_;  // armed
+  std::optional<Fault> fault_;  // armed
   std::size_t counted_ = 0;
   Outcome outcome_;
-  std::thread launcher_, watcher_;  // a child lives as long as the thread that forked it: PR_SET_PDEATHSIG
+  std::thread launcher_, watcher_;  // PR_SET_PDEATHSIG: a child ends with the thread that forked it
 };
 
 }  // namespace mooring::testing

@@ -7,11 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <thread>
 #include <utility>
 
 #include "base/file/unique_fd.h"
+#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {
@@ -21,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr char kInline[] = "csi-subject";
 
-// Of a file of several blocks, or the head of a device.
+// The content of a file of several blocks, or of the first blocks of a device.
 const std::string& Data() {
   static const std::string data = [] {
     std::string text;
@@ -39,20 +38,11 @@ std::string HeadOf(const std::string& path) {
   return head;
 }
 
-// A write to a frozen one would wait for ever: ioctl_fsfreeze says EINVAL of one that is not.
+// A write to a frozen filesystem would wait for ever. FITHAW fails with EINVAL if the filesystem is not frozen.
 void ExpectNotFrozen(const std::string& mounted) {
   const UniqueFd fd(::open(mounted.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   ASSERT_TRUE(fd.ok()) << mounted;
   EXPECT_NE(::ioctl(fd.get(), FITHAW, 0), 0) << mounted << " was left frozen";
-}
-
-bool Soon(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
 }
 
 }  // namespace
@@ -74,20 +64,9 @@ Subject& Subject::Beside() {
 }
 
 absl::Status Subject::Create() {
-  csi::v1::CreateVolumeRequest request;
-  request.set_name(name_);
-  request.mutable_capacity_range()->set_required_bytes(kind_.bytes);
-  *request.add_volume_capabilities() = kind_.capability;
-  request.mutable_parameters()->insert(kind_.parameters.begin(), kind_.parameters.end());
-  auto& content = *request.mutable_volume_content_source();
-  if (source_.starts_with("snap-")) {
-    content.mutable_snapshot()->set_snapshot_id(source_);
-  } else if (!source_.empty()) {
-    content.mutable_volume()->set_volume_id(source_);
-  } else {
-    request.clear_volume_content_source();
-  }
-  const auto answer = driver_.Send(request);
+  const auto answer =
+      driver_.Send(source_.empty() ? CreateRequest(name_, kind_.capability, kind_.bytes, kind_.parameters)
+                                   : CopyRequest(name_, source_, kind_.capability, kind_.bytes, kind_.parameters));
   if (answer.status.ok()) id_ = answer->volume().volume_id();
   return answer.status;
 }
@@ -108,10 +87,7 @@ absl::Status Subject::Modify() {
 
 absl::Status Subject::PublishInline() {
   inline_ = true;
-  csi::v1::NodePublishVolumeRequest request;
-  request.set_volume_id(kInline);
-  request.set_target_path(target());
-  *request.mutable_volume_capability() = kind_.capability;
+  csi::v1::NodePublishVolumeRequest request = PublishRequest(kInline, "", target(), kind_.capability);
   request.mutable_volume_context()->insert({"csi.storage.k8s.io/ephemeral", "true"});
   request.mutable_volume_context()->insert({"size", std::to_string(kind_.bytes)});
   return driver_.Send(request).status;
@@ -139,6 +115,8 @@ std::string Subject::fs_type() const {
 
 std::string Subject::template_image() const { return dir_ / (fs_type() + ".template"); }
 
+void Subject::IsNew() { ASSERT_OK(Create()); }
+
 void Subject::IsCreated() {
   ASSERT_OK(Create());
   ASSERT_OK(Attach());
@@ -150,7 +128,7 @@ void Subject::WriteData() {
   for (const char* leaf : {"/tree/one", "/tree/below/two"}) std::ofstream(staging() + leaf) << leaf;
 }
 
-// By the plugin itself, once a test: to format is the slowest of all.
+// The plugin formats a volume once in each test, because formatting is slow. Later rounds copy that image.
 void Subject::MakeTemplate() {
   ASSERT_OK(Stage());
   WriteData();
@@ -162,7 +140,7 @@ void Subject::MakeTemplate() {
 void Subject::IsFormatted() {
   IsCreated();
   if (::testing::Test::HasFatalFailure()) return;
-  if (memory()) return;  // it holds nothing before it is staged
+  if (memory()) return;  // a volume in memory is empty until it is staged
   if (block()) {
     ASSERT_EQ(TryWrite(image(), Data()), 0);
   } else if (plain()) {
@@ -172,10 +150,18 @@ void Subject::IsFormatted() {
   } else if (!fs::exists(template_image())) {
     MakeTemplate();
   } else {
-    ASSERT_EQ(Run("cp --sparse=always " + template_image() + " " + image()), 0);  // into the same file
+    ASSERT_EQ(Run("cp --sparse=always " + template_image() + " " + image()),
+              0);  // keeps the file, so that its owner and inode stay
   }
   has_data_ = true;
 }
+
+void Subject::IsDetached() {
+  IsFormatted();
+  ASSERT_OK(Detach());
+}
+
+void Subject::IsPublishedInline() { ASSERT_OK(PublishInline()); }
 
 void Subject::IsMarked() {
   IsFormatted();
@@ -218,7 +204,7 @@ void Subject::ExpectPublished() const {
   ASSERT_TRUE(MountAt(target())) << "nothing is published";
   const std::string written = block() ? target() : target() + "/data";
   ExpectData(written);
-  // The same byte: the data stay as they are.
+  // Writes the byte that is already there.
   const int refusal = block() ? EPERM : EROFS;
   EXPECT_EQ(TryWrite(written, Data().substr(0, 1)), kind_.read_only ? refusal : 0);
 }
@@ -248,13 +234,13 @@ void Subject::ExpectDeleted() {
 }
 
 void Subject::ExpectBytes(std::int64_t bytes) {
-  csi::v1::ControllerGetVolumeRequest request;
-  request.set_volume_id(id_);
-  const auto answer = driver_.Send(request);
+  const auto answer = driver_.Get(id_);
   EXPECT_OK(answer);
   EXPECT_EQ(answer->volume().capacity_bytes(), bytes);
   EXPECT_TRUE(plain() || fs::file_size(image()) == static_cast<std::uintmax_t>(bytes)) << image();
 }
+
+void Subject::ExpectCreated() { ExpectBytes(kind_.bytes); }
 
 void Subject::ExpectModified() {
   ASSERT_OK(Stage());
@@ -270,9 +256,9 @@ void Subject::ExpectModified() {
 void Subject::ExpectPublishedInline() {
   EXPECT_EQ(MountsAt(target()).size(), 1U);
   EXPECT_EQ(TryWrite(target() + "/more", "x"), 0);
-  EXPECT_EQ(driver_.List()->entries_size(), 0) << "it is no volume of the orchestrator's";
+  EXPECT_EQ(driver_.List()->entries_size(), 0) << "the orchestrator does not see it";
   const fs::directory_iterator images(dir_ / "state/volumes");
-  EXPECT_EQ(std::distance(begin(images), end(images)), 1) << "images of one volume";
+  EXPECT_EQ(std::distance(begin(images), end(images)), 1) << "a volume has one image";
 }
 
 void Subject::ExpectRoom(std::int64_t bytes) {
@@ -282,12 +268,13 @@ void Subject::ExpectRoom(std::int64_t bytes) {
     EXPECT_EQ(::lseek(fd.get(), 0, SEEK_END), bytes);
   } else if (::statvfs(staging().c_str(), &status) == 0) {
     const double has = static_cast<double>(status.f_blocks) * static_cast<double>(status.f_frsize);
-    EXPECT_GT(has, 0.7 * static_cast<double>(bytes));  // the filesystem's own records are not counted
+    EXPECT_GT(has, 0.7 * static_cast<double>(bytes));  // f_blocks does not count the filesystem's own records
   }
 }
 
 void Subject::ExpectLoopsGone() const {
-  EXPECT_TRUE(Soon([this] { return LoopsOver(image()).empty(); })) << "a loop device over " << image() << " is left";
+  EXPECT_TRUE(WaitUntil([this] { return LoopsOver(image()).empty(); }, std::chrono::seconds(3)))
+      << "a loop device over " << image() << " is left";
 }
 
 void Subject::ExpectWhole() const {
@@ -297,7 +284,7 @@ void Subject::ExpectWhole() const {
   EXPECT_EQ(Run(check + image() + " >/dev/null 2>&1"), 0) << check << image();
 }
 
-// Whoever made it may not have been told its id, and what was to go may have gone.
+// Finds the volume also if the call that made it failed, or if it is deleted already.
 bool Subject::IsListed() {
   const auto listed = driver_.List();
   EXPECT_OK(listed);
@@ -316,12 +303,12 @@ void Subject::TakeDown() {
   if (inline_) TakeDownInline();
   if (beside_) beside_->TakeDown();
   if (IsListed()) TakeDownVolume();
-  snapshots_.TakeDown();  // they outlive what they are of
+  snapshots_.TakeDown();  // they outlive their volume
 }
 
-// One that is mounted nowhere has gone by itself.
+// The plugin deletes an ephemeral volume by itself if it is mounted nowhere.
 void Subject::TakeDownInline() {
-  EXPECT_TRUE(MountAt(target()) || fs::is_empty(dir_ / "state/volumes")) << "an image that nobody can use is left";
+  EXPECT_TRUE(MountAt(target()) || fs::is_empty(dir_ / "state/volumes")) << "an image without a mount is left";
   EXPECT_OK(UnpublishInline());
 }
 

@@ -1,9 +1,8 @@
-// One volume and all that an orchestrator does with it, always at the same paths and with the same requests: so a call
-// that is made again is the same call. And what must hold of it, asked of the kernel and the files.
+// A volume, and all calls of an orchestrator on it. Paths and requests are always the same, so a repeated call is the
+// same call. The Expect methods check the state of the volume with the kernel and the files.
 #ifndef MOORING_TESTS_CRASH_SUBJECT_H_
 #define MOORING_TESTS_CRASH_SUBJECT_H_
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -17,17 +16,17 @@ struct VolumeKind {
   VolumeCapability capability = Mount();
   std::int64_t bytes = 16 * kMiB;  // the least for ext4
   bool read_only = false;          // the publish
-  std::map<std::string, std::string> parameters = {};
+  Parameters parameters = {};
 };
 
 class Subject {
  public:
   Subject(Driver& driver, const TempDir& dir, VolumeKind kind, std::string name = "subject");
 
-  Subject& Beside();  // another volume of this kind, at paths of its own; it is taken down with this one
+  Subject& Beside();  // a second volume of this kind, at other paths; TakeDown includes it
   Snapshots& snapshots() { return snapshots_; }
 
-  // The calls. Create keeps the id.
+  // The calls. Create stores the id.
   absl::Status Create();
   absl::Status CreateFrom(const std::string& source);  // the id of a volume or snapshot with data
   absl::Status Delete();
@@ -40,29 +39,33 @@ class Subject {
   absl::Status Unpublish();
   absl::Status NodeExpand();  // at the staging path
   absl::Status Modify();
-  absl::Status PublishInline();  // as an ephemeral volume, of which there is nothing else
+  absl::Status PublishInline();  // as an ephemeral volume
   absl::Status UnpublishInline();
 
-  // What has been done before the call that is tried; failures are the test's.
-  void IsCreated();
-  void IsFormatted();  // created, and holds a filesystem with data, as after a use; or data, where it is a block volume
-  void IsMarked();     // and an error was found in its filesystem, so that it is to be checked
-  void IsStaged();     // and has data
+  // The state before the call that is tried. A failure here is a failure of the test.
+  void IsNew();        // created
+  void IsCreated();    // and attached
+  void IsFormatted();  // and has a filesystem with data, as after a use. A block volume has data only.
+  void IsDetached();   // formatted, and detached again
+  void IsMarked();     // formatted, and the superblock says that the filesystem has errors
+  void IsStaged();     // formatted, with data, and staged
   void IsPublished();
+  void IsPublishedInline();
 
-  // What must hold.
-  void ExpectStaged() const;     // with its data, on a filesystem that takes writes
-  void ExpectPublished() const;  // once, with its data; and written to where that is allowed, and only there
+  // Checks.
+  void ExpectStaged() const;     // with its data, and writable
+  void ExpectPublished() const;  // once, with its data, and writable unless it is read-only
   void ExpectNotPublished() const;
   void ExpectNotStaged() const;
   void ExpectAttached(bool attached);
+  void ExpectCreated();  // with its size
   void ExpectDeleted();
   void ExpectBytes(std::int64_t bytes);  // of the volume
   void ExpectRoom(std::int64_t bytes);   // of the mounted filesystem, or of the device
   void ExpectModified();                 // and stages it
   void ExpectPublishedInline();
 
-  // All the way down, from wherever it stands; and on the way its data and its filesystem are looked at once more.
+  // Unpublishes, unstages and deletes the volume, from any state. Checks data and filesystem once more.
   void TakeDown();
 
   const std::string& id() const { return id_; }

@@ -1,9 +1,8 @@
-// Ephemeral inline volumes, as kubelet asks for them: made when they are published, gone when they are unpublished,
-// whatever comes between.
+// Ephemeral inline volumes, as kubelet asks for them. NodePublishVolume creates them and NodeUnpublishVolume deletes
+// them.
 #include <signal.h>
 
 #include <filesystem>
-#include <map>
 
 #include "tests/rpc/orchestrators/kubelet_paths.h"
 
@@ -12,7 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using csi::v1::NodePublishVolumeRequest;
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -20,13 +18,10 @@ constexpr char kId[] = "csi-4f2b7c0d9e";
 
 class Ephemeral : public KubeletTest {
  protected:
-  // As kubelet sends it: no staging path, the pod's attributes, and words of its own about the pod.
+  // The request of kubelet: no staging path, the attributes, and data about the pod.
   static NodePublishVolumeRequest Request(const std::string& target, const std::string& id = kId,
-                                          const std::map<std::string, std::string>& attributes = {{"size", "64Mi"}}) {
-    NodePublishVolumeRequest request;
-    request.set_volume_id(id);
-    request.set_target_path(target);
-    *request.mutable_volume_capability() = Mount();
+                                          const Parameters& attributes = {{"size", "64Mi"}}) {
+    NodePublishVolumeRequest request = PublishRequest(id, "", target);
     request.mutable_volume_context()->insert(attributes.begin(), attributes.end());
     (*request.mutable_volume_context())["csi.storage.k8s.io/ephemeral"] = "true";
     (*request.mutable_volume_context())["csi.storage.k8s.io/pod.name"] = "web-0";
@@ -49,13 +44,13 @@ class Ephemeral : public KubeletTest {
   }
 };
 
-TEST_F(Ephemeral, LivesFromPublishToUnpublish) {
+TEST_F(Ephemeral, PublishCreatesTheVolumeAndUnpublishDeletesIt) {
   const std::string target = PodTarget("uid-1", "scratch");
   for (int i = 0; i < 3; ++i) ASSERT_OK(driver().Send(Request(target)));
   EXPECT_THAT(MountsAt(target), SizeIs(1));
   EXPECT_LE(MountedBytes(target), std::uint64_t{64} << 20U);
   EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
-  EXPECT_THAT(driver().List()->entries(), IsEmpty()) << "it is no volume of the orchestrator's";
+  EXPECT_THAT(driver().List()->entries(), IsEmpty()) << "the orchestrator does not see it";
   const auto stats = driver().Stats(kId, target);
   ASSERT_OK(stats);
   EXPECT_FALSE(stats->volume_condition().abnormal());
@@ -66,12 +61,12 @@ TEST_F(Ephemeral, LivesFromPublishToUnpublish) {
   EXPECT_FALSE(fs::exists(target + "/file")) << "a new one begins empty";
 }
 
-TEST_F(Ephemeral, ItsAttributesAreThoseOfCreateVolume) {
+TEST_F(Ephemeral, AttributesAreTheParametersOfCreateVolume) {
   const std::string target = PodTarget("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target, kId, {{"size", "320Mi"}, {"fsType", "xfs"}, {"propagation", "private"}})));
   EXPECT_EQ(MountAt(target)->fs_type, "xfs");
   ASSERT_OK(driver().Unpublish(kId, target));
-  const auto refused = [&](const std::map<std::string, std::string>& attributes, Code code, const std::string& piece) {
+  const auto refused = [&](const Parameters& attributes, Code code, const std::string& piece) {
     Refuse(Request(target, kId, attributes), code, piece);
     ExpectNothingLeft();
   };
@@ -82,7 +77,7 @@ TEST_F(Ephemeral, ItsAttributesAreThoseOfCreateVolume) {
   refused({{"fsType", "ntfs"}}, Code::kInvalidArgument, "ntfs");
 }
 
-TEST_F(Ephemeral, UsesThatMakeNoSenseAreRefused) {
+TEST_F(Ephemeral, InvalidUsesAreRefused) {
   const std::string target = PodTarget("uid-1", "scratch");
   NodePublishVolumeRequest request = Request(target);
   request.set_readonly(true);
@@ -96,11 +91,11 @@ TEST_F(Ephemeral, UsesThatMakeNoSenseAreRefused) {
   ExpectNothingLeft();
 }
 
-TEST_F(Ephemeral, HasOneTargetAndOneFormEach) {
+TEST_F(Ephemeral, SecondTargetAndOtherArgumentsAreRefused) {
   const std::string target = PodTarget("uid-1", "scratch"), other = PodTarget("uid-2", "scratch");
   NodePublishVolumeRequest request = Request(target), elsewhere = Request(other);
   for (NodePublishVolumeRequest* one : {&request, &elsewhere}) {
-    *one->mutable_volume_capability() = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER);
+    *one->mutable_volume_capability() = kSharedMount;
   }
   ASSERT_OK(driver().Send(request));
   Refuse(elsewhere, Code::kFailedPrecondition, "one target");
@@ -108,12 +103,12 @@ TEST_F(Ephemeral, HasOneTargetAndOneFormEach) {
   (*request.mutable_volume_context())["size"] = "128Mi";
   Refuse(request, Code::kAlreadyExists, "128 MiB");
   ASSERT_OK(driver().Send(Request(other, "csi-other")));
-  ASSERT_OK(driver().Unpublish(kId, other + "-never")) << "not where it is: it stays";
+  ASSERT_OK(driver().Unpublish(kId, other + "-never")) << "another target: the volume stays";
   EXPECT_THAT(MountsAt(target), SizeIs(1));
   EXPECT_THAT(Images(), SizeIs(2));
 }
 
-TEST_F(Ephemeral, AnUnpublishFindsWhatIsLeftOfIt) {
+TEST_F(Ephemeral, UnpublishWorksAfterARestartAndWithoutATarget) {
   const std::string target = PodTarget("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   Restart(SIGKILL);
@@ -126,18 +121,16 @@ TEST_F(Ephemeral, AnUnpublishFindsWhatIsLeftOfIt) {
   ExpectNothingLeft();
 }
 
-TEST_F(Ephemeral, APublishThatFailsHalfWayLeavesNothing) {
-  plugin().options().environment["PATH"] = FailingMkfs();
-  Restart(SIGTERM);
+TEST_F(Ephemeral, FailedPublishLeavesNothing) {
+  RestartWithPath(FailingMkfs());
   const std::string target = PodTarget("uid-1", "scratch");
   Refuse(Request(target), Code::kInternal, "mkfs");
   ExpectNothingLeft();
 }
 
-// Its mkfs holds the image until it ends; then kubelet's next call takes away what there is.
-TEST_F(Ephemeral, APublishThatWasKilledWhileItFormatted) {
-  plugin().options().environment["PATH"] = SlowMkfs(1);
-  Restart(SIGTERM);
+// The mkfs holds the image until it ends. Then the next NodeUnpublishVolume deletes the image.
+TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
+  RestartWithPath(SlowMkfs(1));
   const std::string target = PodTarget("uid-1", "scratch");
   driver().set_deadline(std::chrono::milliseconds(300));
   EXPECT_FALSE(driver().Send(Request(target)).status.ok());
@@ -150,19 +143,7 @@ TEST_F(Ephemeral, APublishThatWasKilledWhileItFormatted) {
   ASSERT_OK(driver().Send(Request(target)));
 }
 
-// Made, and not mounted.
-TEST_F(Ephemeral, APublishThatWasKilledBeforeItMounted) {
-  const std::string target = PodTarget("uid-1", "scratch");
-  ASSERT_OK(driver().Send(Request(target)));
-  plugin().Kill();
-  ASSERT_EQ(Shell("umount " + target + " && rmdir " + target), 0);
-  ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
-  Start();
-  ExpectNothingLeft();
-  ASSERT_OK(driver().Unpublish(kId, target));
-}
-
-TEST_F(Ephemeral, WhatNothingIsMountedOfGoesAtTheStartAndTheRestStays) {
+TEST_F(Ephemeral, StartDeletesOnlyVolumesWithoutAMount) {
   const std::string target = PodTarget("uid-1", "scratch"), kept = PodTarget("uid-2", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   ASSERT_OK(driver().Send(Request(kept, "csi-kept")));
@@ -175,8 +156,8 @@ TEST_F(Ephemeral, WhatNothingIsMountedOfGoesAtTheStartAndTheRestStays) {
   ASSERT_OK(driver().Unpublish("csi-kept", kept));
 }
 
-// Orchestrators that have lost a volume's id clean its paths all the same.
-TEST_F(Ephemeral, TakenDownUnderAnUnknownIdItsImageGoesAtOnce) {
+// Some orchestrators clean the paths of a volume although they have lost its id.
+TEST_F(Ephemeral, UnpublishWithAnUnknownIdDeletesTheImage) {
   constexpr char kUnknown[] = "vol-00000000000000000000000000000000";
   const std::string target = PodTarget("uid-1", "scratch");
   const std::vector<std::function<absl::Status()>> ends = {
@@ -193,7 +174,7 @@ TEST_F(Ephemeral, TakenDownUnderAnUnknownIdItsImageGoesAtOnce) {
   }
 }
 
-TEST_F(Ephemeral, AnIdThatCannotBeOursTakesNothingDown) {
+TEST_F(Ephemeral, UnpublishWithAForeignIdChangesNothing) {
   const std::string target = PodTarget("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   for (const char* id : {"scratch", "pvc-1", "vol-1", "snap-00000000000000000000000000000000"}) {
@@ -207,8 +188,8 @@ TEST_F(Ephemeral, AnIdThatCannotBeOursTakesNothingDown) {
   for (int i = 0; i < 2; ++i) EXPECT_OK(driver().Unpublish(kId, target));
 }
 
-TEST_F(Ephemeral, NodeModeServesItToo) {
-  plugin().options().flags.insert(plugin().options().flags.end(), {"--mode", "node"});
+TEST_F(Ephemeral, NodeModeServesEphemeralVolumes) {
+  AddFlags({"--mode", "node"});
   Restart(SIGTERM);
   const std::string target = PodTarget("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));

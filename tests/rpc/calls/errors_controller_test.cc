@@ -1,4 +1,4 @@
-// The error table of CSI for the Controller service, row by row.
+// The error table of CSI for the Controller service.
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -12,14 +12,6 @@ using csi::v1::ValidateVolumeCapabilitiesRequest;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-CreateVolumeRequest Request(const std::string& name, const VolumeCapability& capability = Mount()) {
-  CreateVolumeRequest request;
-  request.set_name(name);
-  *request.add_volume_capabilities() = capability;
-  request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
-  return request;
-}
-
 class ErrorsController : public RpcTest {
  protected:
   void RefusedCreate(const CreateVolumeRequest& request, Code code, const std::string& piece,
@@ -29,47 +21,47 @@ class ErrorsController : public RpcTest {
 };
 
 TEST_F(ErrorsController, CreateChecksItsArguments) {
-  RefusedCreate(Request(""), Code::kInvalidArgument, "name is missing");
-  CreateVolumeRequest request = Request("v");
+  RefusedCreate(CreateRequest(""), Code::kInvalidArgument, "name is missing");
+  CreateVolumeRequest request = CreateRequest("v");
   request.clear_volume_capabilities();
   RefusedCreate(request, Code::kInvalidArgument, "volume_capabilities is missing");
-  request = Request("v");
+  request = CreateRequest("v");
   request.mutable_volume_capabilities(0)->clear_access_type();
   RefusedCreate(request, Code::kInvalidArgument, "neither mount nor block");
-  request = Request("v");
+  request = CreateRequest("v");
   request.mutable_volume_capabilities(0)->clear_access_mode();
   RefusedCreate(request, Code::kInvalidArgument, "access_mode");
-  request = Request("v");
+  request = CreateRequest("v");
   (*request.mutable_parameters())["colour"] = "blue";
   RefusedCreate(request, Code::kInvalidArgument, "colour");
-  request = Request("v");
+  request = CreateRequest("v");
   request.mutable_volume_content_source()->mutable_volume();
   RefusedCreate(request, Code::kInvalidArgument, "volume_content_source");
   request.mutable_volume_content_source()->mutable_volume()->set_volume_id("x");
   RefusedCreate(request, Code::kNotFound, "'x' does not exist");
 }
 
-TEST_F(ErrorsController, CreateOfAnIncompatibleVolumeComesBeforeTheCapacity) {
-  const auto made = driver().Send(Request("v"));
+TEST_F(ErrorsController, CreateComparesTheVolumeBeforeTheCapacity) {
+  const auto made = driver().Send(CreateRequest("v"));
   ASSERT_OK(made);
-  CreateVolumeRequest larger = Request("v");
+  CreateVolumeRequest larger = CreateRequest("v");
   larger.mutable_capacity_range()->set_required_bytes(std::int64_t{1} << 60);
   RefusedCreate(larger, Code::kAlreadyExists, "exists");
-  CreateVolumeRequest smaller = Request("v");
+  CreateVolumeRequest smaller = CreateRequest("v");
   smaller.mutable_capacity_range()->set_required_bytes(kMiB);
   smaller.mutable_capacity_range()->set_limit_bytes(kMiB);
   RefusedCreate(smaller, Code::kAlreadyExists, "exists");
-  RefusedCreate(Request("v", Mount("xfs")), Code::kAlreadyExists, "xfs");
-  CreateVolumeRequest elsewhere = Request("v");
+  RefusedCreate(CreateRequest("v", Mount("xfs")), Code::kAlreadyExists, "xfs");
+  CreateVolumeRequest elsewhere = CreateRequest("v");
   (*elsewhere.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["zone"] = "b";
   RefusedCreate(elsewhere, Code::kAlreadyExists, "topology");
-  const auto again = driver().Send(Request("v"));
+  const auto again = driver().Send(CreateRequest("v"));
   ASSERT_OK(again);
   EXPECT_EQ(again->volume().volume_id(), made->volume().volume_id());
 }
 
-TEST_F(ErrorsController, CreateElsewhereIsResourceExhausted) {
-  CreateVolumeRequest request = Request("v");
+TEST_F(ErrorsController, CreateForAnotherNodeIsResourceExhausted) {
+  CreateVolumeRequest request = CreateRequest("v");
   (*request.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["topology.mooring.csi/node"] =
       "node-2";
   RefusedCreate(request, Code::kResourceExhausted, "accessibility_requirements");
@@ -78,9 +70,9 @@ TEST_F(ErrorsController, CreateElsewhereIsResourceExhausted) {
   EXPECT_OK(driver().Send(request));
 }
 
-TEST_F(ErrorsController, ASizeThatCannotBeHadIsOutOfRange) {
+TEST_F(ErrorsController, ImpossibleSizesAreOutOfRange) {
   const auto with = [&](const VolumeCapability& capability, std::int64_t required, std::int64_t limit) {
-    CreateVolumeRequest request = Request("v", capability);
+    CreateVolumeRequest request = CreateRequest("v", capability);
     request.mutable_capacity_range()->set_required_bytes(required);
     request.mutable_capacity_range()->set_limit_bytes(limit);
     return request;
@@ -97,33 +89,29 @@ TEST_F(ErrorsController, ASizeThatCannotBeHadIsOutOfRange) {
 }
 
 TEST_F(ErrorsController, LimitEqualToRequiredGivesExactlyThat) {
-  CreateVolumeRequest request = Request("v");
+  CreateVolumeRequest request = CreateRequest("v");
   request.mutable_capacity_range()->set_limit_bytes(kVolumeBytes);
   const auto made = driver().Send(request);
   ASSERT_OK(made);
   EXPECT_EQ(made->volume().capacity_bytes(), kVolumeBytes);
 }
 
-TEST_F(ErrorsController, AnIdThatIsNoneIsAnUnknownVolume) {
+TEST_F(ErrorsController, UnknownIdsAreNotFound) {
   Created();
   for (const std::string& id : StrangeIds()) {
     SCOPED_TRACE(id.substr(0, 64));
-    ValidateVolumeCapabilitiesRequest validate;
-    validate.set_volume_id(id);
-    *validate.add_volume_capabilities() = Mount();
-    csi::v1::ControllerGetVolumeRequest get;
-    get.set_volume_id(id);
+    const ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
     ExpectRefused([&] { return driver().Attach(id, kNode); }, Code::kNotFound, "does not exist");
     ExpectRefused([&] { return driver().Grow(id, kGiB); }, Code::kNotFound, "does not exist");
     ExpectRefused([&] { return driver().Send(validate); }, Code::kNotFound, "does not exist");
-    ExpectRefused([&] { return driver().Send(get); }, Code::kNotFound, "does not exist");
+    ExpectRefused([&] { return driver().Get(id); }, Code::kNotFound, "does not exist");
     EXPECT_OK(driver().Delete(id));
     EXPECT_OK(driver().Detach(id, kNode));
     EXPECT_OK(driver().Detach(id, ""));
   }
 }
 
-TEST_F(ErrorsController, ArgumentsComeBeforeLookUps) {
+TEST_F(ErrorsController, ArgumentsAreCheckedBeforeTheVolumeIsLookedUp) {
   for (const std::string& id : {Created(), std::string("unknown")}) {
     const auto invalid = [&](auto call, const std::string& piece) {
       ExpectRefused(call, Code::kInvalidArgument, piece);
@@ -153,7 +141,7 @@ TEST_F(ErrorsController, ArgumentsComeBeforeLookUps) {
   }
 }
 
-TEST_F(ErrorsController, PublishKnowsOneNodeAndOneWayOfUse) {
+TEST_F(ErrorsController, ControllerPublishAcceptsASingleNodeAndCapability) {
   const std::string id = Created();
   ExpectRefused([&] { return driver().Attach(id, "node-2"); }, Code::kNotFound, "node-2");
   ASSERT_OK(driver().Attach(id, kNode));
@@ -164,7 +152,7 @@ TEST_F(ErrorsController, PublishKnowsOneNodeAndOneWayOfUse) {
   EXPECT_OK(driver().Attach(id, kNode, Mount(), true));
 }
 
-TEST_F(ErrorsController, TheVolumesNodeStaysTheirsUnderAnotherHostName) {
+TEST_F(ErrorsController, NodeIdStaysWhileVolumesExist) {
   const std::string id = Created();
   plugin().options().flags = {};
   Restart(SIGTERM);
@@ -184,7 +172,7 @@ TEST_F(ErrorsController, TheVolumesNodeStaysTheirsUnderAnotherHostName) {
   EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), "node-2");
 }
 
-TEST_F(ErrorsController, MoreVolumesThanTheNodeTakesIsResourceExhausted) {
+TEST_F(ErrorsController, MoreThanMaxVolumesIsResourceExhausted) {
   plugin().options().flags = {"--node-id", kNode, "--max-volumes", "2"};
   Restart(SIGTERM);
   EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->max_volumes_per_node(), 2);
@@ -192,15 +180,13 @@ TEST_F(ErrorsController, MoreVolumesThanTheNodeTakesIsResourceExhausted) {
   ASSERT_OK(driver().Attach(first, kNode));
   ASSERT_OK(driver().Attach(second, kNode));
   ExpectRefused([&] { return driver().Attach(third, kNode); }, Code::kResourceExhausted, "2");
-  EXPECT_OK(driver().Attach(second, kNode));  // it has its place
+  EXPECT_OK(driver().Attach(second, kNode));  // it is counted already
   ASSERT_OK(driver().Detach(first, kNode));
   EXPECT_OK(driver().Attach(third, kNode));
 }
 
-TEST_F(ErrorsController, WhatDoesNotFitIsAnOkWithoutConfirmation) {
-  ValidateVolumeCapabilitiesRequest request;
-  request.set_volume_id(Created(Mount("ext4")));
-  *request.add_volume_capabilities() = Mount("ext4");
+TEST_F(ErrorsController, ValidateOfAnotherFilesystemIsOkWithoutConfirmation) {
+  ValidateVolumeCapabilitiesRequest request = ValidateRequest(Created(Mount("ext4")), Mount("ext4"));
   EXPECT_TRUE(driver().Send(request)->has_confirmed());
   *request.mutable_volume_capabilities(0) = Mount("xfs");
   const auto other = driver().Send(request);
@@ -209,23 +195,19 @@ TEST_F(ErrorsController, WhatDoesNotFitIsAnOkWithoutConfirmation) {
   EXPECT_THAT(other->message(), ::testing::HasSubstr("xfs"));
 }
 
-// Made as a block device it may be smaller than a filesystem can be.
-TEST_F(ErrorsController, ABlockVolumeTooSmallForAFilesystemIsNoneUntilItHasGrown) {
+// A block volume may be smaller than the smallest filesystem.
+TEST_F(ErrorsController, SmallBlockVolumeIsMountedOnlyAfterItHasGrown) {
   for (const auto& [fs_type, enough] : {std::pair("xfs", kXfsBytes), std::pair("ext4", kVolumeBytes)}) {
     SCOPED_TRACE(fs_type);
     const std::string name = std::string("small-") + fs_type;
-    CreateVolumeRequest request = Request(name, Block());
-    request.mutable_capacity_range()->set_required_bytes(kMiB);
-    (*request.mutable_parameters())["fsType"] = fs_type;
-    (*request.mutable_parameters())["allowVolumeModeConversion"] = "true";
+    const auto request =
+        CreateRequest(name, Block(), kMiB, {{"fsType", fs_type}, {"allowVolumeModeConversion", "true"}});
     const auto made = driver().Send(request);
     ASSERT_OK(made);
     const std::string id = made->volume().volume_id();
     EXPECT_EQ(made->volume().capacity_bytes(), kMiB);
     ExpectRefused([&] { return driver().Create(name, Mount(fs_type), kMiB); }, Code::kAlreadyExists, "at least");
-    ValidateVolumeCapabilitiesRequest validate;
-    validate.set_volume_id(id);
-    *validate.add_volume_capabilities() = Mount(fs_type);
+    const ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount(fs_type));
     EXPECT_FALSE(driver().Send(validate)->has_confirmed());
     const std::string staging = Staging(id);
     ExpectRefused([&] { return driver().Stage(id, staging, Mount(fs_type)); }, Code::kFailedPrecondition, "expand");
@@ -235,7 +217,7 @@ TEST_F(ErrorsController, ABlockVolumeTooSmallForAFilesystemIsNoneUntilItHasGrown
   }
 }
 
-TEST_F(ErrorsController, ListGivesPagesAndKnowsItsTokens) {
+TEST_F(ErrorsController, ListReturnsPagesAndChecksTokens) {
   const std::string a = Created(), b = Created(), c = Created();
   ASSERT_OK(driver().Attach(b, kNode));
   ListVolumesRequest request;
@@ -259,7 +241,7 @@ TEST_F(ErrorsController, ListGivesPagesAndKnowsItsTokens) {
   }
 }
 
-TEST_F(ErrorsController, ExpandNeverShrinksAndKnowsItsLimits) {
+TEST_F(ErrorsController, ExpandNeverShrinksAndChecksLimits) {
   const std::string id = Created();
   ExpectRefused([&] { return driver().Grow(id, std::int64_t{1} << 60); }, Code::kOutOfRange, "largest");
   ControllerExpandVolumeRequest request;
@@ -273,7 +255,7 @@ TEST_F(ErrorsController, ExpandNeverShrinksAndKnowsItsLimits) {
   for (int i = 0; i < 10; ++i) EXPECT_OK(driver().Grow(id, 2 * kVolumeBytes));
 }
 
-TEST_F(ErrorsController, CapacityIsThatOfTheStateDirectory) {
+TEST_F(ErrorsController, CapacityIsTheFreeSpaceOfTheStateDirectory) {
   const auto answer = driver().Send(csi::v1::GetCapacityRequest());
   ASSERT_OK(answer);
   EXPECT_GT(answer->available_capacity(), 0);

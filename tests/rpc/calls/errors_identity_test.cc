@@ -1,18 +1,15 @@
-// Identity, the answers about capabilities and the node, and everything that a later issue brings.
+// The Identity service, and the answers about capabilities and the node.
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using ::testing::Contains;
 using ::testing::IsSupersetOf;
-using ::testing::Key;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 
 class ErrorsIdentity : public RpcTest {};
 
-TEST_F(ErrorsIdentity, TheNameIsADomainNameOfAtMost63Bytes) {
+TEST_F(ErrorsIdentity, PluginNameIsADomainNameOfAtMost63Bytes) {
   const auto answer = driver().Send(csi::v1::GetPluginInfoRequest());
   ASSERT_OK(answer);
   EXPECT_THAT(answer->name(), MatchesRegex("[a-z][a-z0-9.-]*[a-z]"));
@@ -20,14 +17,7 @@ TEST_F(ErrorsIdentity, TheNameIsADomainNameOfAtMost63Bytes) {
   EXPECT_FALSE(answer->vendor_version().empty());
 }
 
-TEST_F(ErrorsIdentity, ProbeSaysReady) {
-  const auto answer = driver().Send(csi::v1::ProbeRequest());
-  ASSERT_OK(answer);
-  EXPECT_TRUE(answer->has_ready());
-  EXPECT_TRUE(answer->ready().value());
-}
-
-TEST_F(ErrorsIdentity, TenIdenticalQuestionsGetTheSameAnswer) {
+TEST_F(ErrorsIdentity, RepeatedQuestionsGetTheSameAnswer) {
   const auto info = driver().Send(csi::v1::NodeGetInfoRequest());
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->SerializeAsString().size(),
@@ -40,14 +30,14 @@ TEST_F(ErrorsIdentity, TenIdenticalQuestionsGetTheSameAnswer) {
   }
 }
 
-TEST_F(ErrorsIdentity, TheNodeSaysWhoAndWhereItIs) {
+TEST_F(ErrorsIdentity, NodeGetInfoHasIdAndTopology) {
   const auto answer = driver().Send(csi::v1::NodeGetInfoRequest());
   ASSERT_OK(answer);
   EXPECT_EQ(answer->node_id(), kNode);
   EXPECT_EQ(answer->accessible_topology().segments().at("topology.mooring.csi/node"), kNode);
 }
 
-TEST_F(ErrorsIdentity, OnlyWhatIsThereIsAdvertised) {
+TEST_F(ErrorsIdentity, AdvertisedCapabilitiesAreComplete) {
   using Rpc = csi::v1::ControllerServiceCapability::RPC;
   std::vector<int> types;
   const auto controller = driver().Send(csi::v1::ControllerGetCapabilitiesRequest());

@@ -1,4 +1,4 @@
-// The kernel's word on filesystem volumes: type, size, flags, read-only, propagation, and the data across everything.
+// Filesystem volumes as the kernel shows them: type, size, flags, read-only, propagation and data.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -28,12 +28,10 @@ class KernelMount : public RpcTest, public ::testing::WithParamInterface<const c
   std::string NewVolume() { return Created(Use(), bytes()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Filesystems, KernelMount, ::testing::Values("ext4", "xfs", "btrfs"),
-                         [](const auto& row) { return std::string(row.param); });
+INSTANTIATE_TEST_SUITE_P(Filesystems, KernelMount, ::testing::Values("ext4", "xfs", "btrfs"), NameOfRow);
 
 TEST_P(KernelMount, StageMountsTheFilesystemItself) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
+  const std::string id = Staged(Use(), bytes());
   const auto staged = MountAt(Staging(id));
   ASSERT_TRUE(staged);
   EXPECT_EQ(staged->fs_type, fs_type());
@@ -50,12 +48,11 @@ TEST_P(KernelMount, StageMountsTheFilesystemItself) {
   EXPECT_TRUE(loops[0].auto_clear);
 }
 
-TEST_P(KernelMount, FlagsAreThoseThatWereAskedFor) {
+TEST_P(KernelMount, MountFlagsAreApplied) {
   const std::string own = fs_type() == "xfs" ? "logbufs=4" : "commit=40";
   const VolumeCapability capability = Use({"nosuid,noatime", "nodev", "noexec", own});
   const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), capability));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
+  StageAndPublish(id, Target("a"), capability);
   for (const std::string& path : {Staging(id), Target("a")}) {
     const auto mount = MountAt(path);
     ASSERT_TRUE(mount);
@@ -66,13 +63,12 @@ TEST_P(KernelMount, FlagsAreThoseThatWereAskedFor) {
   }
 }
 
-// A tenant writes the volume: it may have made a node of any disk of the host.
-TEST_P(KernelMount, ADeviceNodeOnAVolumeOpensNothingUnlessDevIsNamed) {
+// A tenant may make a device node of any disk of the host on its volume.
+TEST_P(KernelMount, DeviceNodesOnAVolumeNeedTheFlagDev) {
   for (const bool named : {false, true}) {
     const VolumeCapability use = named ? Use({"dev"}) : Use();
     const std::string id = Created(use, bytes());
-    ASSERT_OK(driver().Stage(id, Staging(id), use));
-    ASSERT_OK(driver().Publish(id, Staging(id), Target(id), use));
+    StageAndPublish(id, Target(id), use);
     ASSERT_EQ(::mknod((Staging(id) + "/zero").c_str(), S_IFCHR | 0600, makedev(1, 5)), 0);
     for (const std::string& path : {Staging(id), Target(id)}) {
       const UniqueFd fd(::open((path + "/zero").c_str(), O_RDONLY | O_CLOEXEC));
@@ -82,7 +78,7 @@ TEST_P(KernelMount, ADeviceNodeOnAVolumeOpensNothingUnlessDevIsNamed) {
   }
 }
 
-TEST_P(KernelMount, APublishMayBeStricterThanItsStagingAndNeverLooser) {
+TEST_P(KernelMount, PublishAddsFlagsAndKeepsThoseOfTheStage) {
   const std::string id = NewVolume();
   ASSERT_OK(driver().Stage(id, Staging(id), Use({"nosuid"})));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use({"noexec", "nodev"})));
@@ -92,10 +88,8 @@ TEST_P(KernelMount, APublishMayBeStricterThanItsStagingAndNeverLooser) {
   EXPECT_FALSE(MountAt(Staging(id))->Has("noexec"));
 }
 
-TEST_P(KernelMount, AReadOnlyTargetRefusesWritesWhileAWritableOneTakesThem) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), Use()));
+TEST_P(KernelMount, ReadOnlyAndWritableTargetsShareAVolume) {
+  const std::string id = Published(Target("rw"), Use(), bytes());
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Use(), true));
   EXPECT_EQ(TryWrite(Target("rw") + "/file", "data"), 0);
   EXPECT_EQ(TryWrite(Target("ro") + "/other", "data"), EROFS);
@@ -106,21 +100,19 @@ TEST_P(KernelMount, AReadOnlyTargetRefusesWritesWhileAWritableOneTakesThem) {
   EXPECT_EQ(Shell("mount -o remount,bind,rw " + Target("rw")), 0);
 }
 
-TEST_P(KernelMount, ReaderOnlyModesAreReadOnlyWhateverElseIsAsked) {
+TEST_P(KernelMount, ReaderOnlyModesAreReadOnly) {
   for (const auto mode : {AccessMode::SINGLE_NODE_READER_ONLY, AccessMode::MULTI_NODE_READER_ONLY}) {
     const std::string id = NewVolume();
-    ASSERT_OK(driver().Stage(id, Staging(id), Mount(fs_type(), mode)));
-    ASSERT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount(fs_type(), mode)));
+    StageAndPublish(id, Target("a", id), Mount(fs_type(), mode));
     EXPECT_EQ(TryWrite(Target("a", id) + "/file", "data"), EROFS);
     EXPECT_EQ(TryWrite(Staging(id) + "/file", "data"), EROFS);
   }
 }
 
-TEST_P(KernelMount, OnASharedParentTheStagingStaysPrivateAndTheTargetIsShared) {
+TEST_P(KernelMount, StagingIsPrivateAndTargetIsShared) {
   ShareDirectory();
-  const std::string id = NewVolume();
   const PeerNamespace peer;
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
+  const std::string id = Staged(Use(), bytes());
   ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), Use({"nosuid"})));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Use({"noexec"}), true));
   EXPECT_THAT(MountAt(Staging(id))->propagation, IsEmpty());
@@ -134,40 +126,31 @@ TEST_P(KernelMount, OnASharedParentTheStagingStaysPrivateAndTheTargetIsShared) {
   EXPECT_THAT(peer.MountInfo(), ::testing::Not(HasSubstr(Target("rw"))));
 }
 
-TEST_P(KernelMount, WhatATaskMountsBelowATargetStaysOutOfTheStaging) {
+TEST_P(KernelMount, MountsBelowATargetDoNotReachTheStagingPath) {
   ShareDirectory();
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+  const std::string id = Published(Target("a"), Use(), bytes());
   ASSERT_EQ(Shell("mkdir " + Target("a") + "/sub && mount -t tmpfs tmpfs " + Target("a") + "/sub"), 0);
   EXPECT_FALSE(MountAt(Staging(id) + "/sub"));
   ASSERT_EQ(Shell("umount " + Target("a") + "/sub"), 0);
 }
 
-// The way of a volume's data: every mount gone, the plugin anew, larger than before.
 TEST_P(KernelMount, DataSurvivesUnpublishUnstageRestartExpandAndStage) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+  const std::string id = Published(Target("a"), Use(), bytes());
   const std::uint64_t before = MountedBytes(Target("a"));
   ASSERT_EQ(Shell("head -c 3000000 /dev/urandom > " + Target("a") + "/file"), 0);
   const std::string data = ReadFile(Target("a") + "/file");
-  ASSERT_OK(driver().Unpublish(id, Target("a")));
-  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  UnpublishAndUnstage(id, Target("a"));
   EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); })) << "the device goes with the last mount";
   Restart(SIGKILL);
   ASSERT_OK(driver().Grow(id, 2 * bytes()));
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("b"), Use()));
+  StageAndPublish(id, Target("b"), Use());
   EXPECT_EQ(ReadFile(Target("b") + "/file"), data);
   EXPECT_GT(MountedBytes(Target("b")), before + before / 2);
   EXPECT_EQ(DeviceBytes(MountAt(Target("b"))->source), static_cast<std::uint64_t>(2 * bytes()));
 }
 
-TEST_P(KernelMount, AMountedFilesystemGrowsUnderItsUser) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+TEST_P(KernelMount, MountedFilesystemGrows) {
+  const std::string id = Published(Target("a"), Use(), bytes());
   const std::uint64_t before = MountedBytes(Target("a"));
   ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   std::ofstream open_file(Target("a") + "/open");
@@ -185,10 +168,9 @@ TEST_P(KernelMount, AMountedFilesystemGrowsUnderItsUser) {
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
 }
 
-TEST_P(KernelMount, ItGrowsThroughItsStagingPathAndAReadOnlyTargetToo) {
+TEST_P(KernelMount, ExpandAcceptsStagingPathAndReadOnlyTarget) {
   if (fs_type() == "ext4" && !HasCapSysResource()) GTEST_SKIP() << "no CAP_SYS_RESOURCE";
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
+  const std::string id = Staged(Use(), bytes());
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Use(), true));
   std::int64_t size = bytes();
   for (const std::string& path : {Staging(id), Target("ro")}) {
@@ -200,45 +182,38 @@ TEST_P(KernelMount, ItGrowsThroughItsStagingPathAndAReadOnlyTargetToo) {
   EXPECT_EQ(TryWrite(Target("ro") + "/file", "data"), EROFS);
 }
 
-TEST_P(KernelMount, TheGroupOwnsTheVolumeAndWhatIsMadeInIt) {
+TEST_P(KernelMount, MountGroupOwnsTheVolumeAndNewFiles) {
   const VolumeCapability capability = WithGroup(Use(), "4711");
   const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), capability));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
-  struct stat root = {}, file = {};
-  ASSERT_EQ(::stat(Target("a").c_str(), &root), 0);
+  StageAndPublish(id, Target("a"), capability);
+  const struct stat root = StatOf(Target("a"));
   EXPECT_EQ(root.st_gid, 4711U);
   EXPECT_EQ(root.st_mode & (S_ISGID | S_IRWXG), static_cast<mode_t>(S_ISGID | S_IRWXG));
-  // They begin in the target, since the way to it may be closed to them.
+  // The commands begin in the target, because its parent directories may be closed to these users.
   const std::string there = "cd " + Target("a") + " && ";
   EXPECT_EQ(Shell(there + "setpriv --reuid 1234 --regid 4711 --clear-groups sh -c 'umask 002; echo x > file'"), 0);
   EXPECT_NE(Shell(there + "setpriv --reuid 1234 --regid 1234 --clear-groups sh -c 'echo x > other' 2>/dev/null"), 0);
-  ASSERT_EQ(::stat((Target("a") + "/file").c_str(), &file), 0);
+  const struct stat file = StatOf(Target("a") + "/file");
   EXPECT_EQ(file.st_gid, 4711U);
   EXPECT_NE(file.st_mode & S_IWGRP, 0U);
 }
 
-TEST_P(KernelMount, AGroupOfThePublishAloneIsAppliedThere) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
+TEST_P(KernelMount, PublishAppliesItsMountGroup) {
+  const std::string id = Staged(Use(), bytes());
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), WithGroup(Use(), "4712"), true));
-  struct stat root = {};
-  ASSERT_EQ(::stat(Target("ro").c_str(), &root), 0);
-  EXPECT_EQ(root.st_gid, 4712U);
+  EXPECT_EQ(StatOf(Target("ro")).st_gid, 4712U);
   EXPECT_EQ(TryWrite(Target("ro") + "/file", "x"), EROFS);
 }
 
-TEST_P(KernelMount, FiguresAreThoseOfTheVolume) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+TEST_P(KernelMount, StatsMatchTheFilesystem) {
+  const std::string id = Published(Target("a"), Use(), bytes());
   ASSERT_EQ(Shell("head -c 5000000 /dev/zero > " + Target("a") + "/file && sync -f " + Target("a")), 0);
   for (const std::string& path : {Staging(id), Target("a")}) {
     struct statvfs now = {};
     ASSERT_EQ(::statvfs(path.c_str(), &now), 0);
     const auto stats = driver().Stats(id, path);
     ASSERT_OK(stats);
-    const bool counts_inodes = fs_type() != "btrfs";  // it makes them as it needs them
+    const bool counts_inodes = fs_type() != "btrfs";  // btrfs makes inodes as it needs them
     ASSERT_EQ(stats->usage_size(), counts_inodes ? 2 : 1);
     const auto& bytes = stats->usage(0);
     EXPECT_EQ(bytes.unit(), csi::v1::VolumeUsage::BYTES);
@@ -254,28 +229,6 @@ TEST_P(KernelMount, FiguresAreThoseOfTheVolume) {
     EXPECT_EQ(static_cast<std::uint64_t>(inodes.total()), now.f_files);
     EXPECT_EQ(static_cast<std::uint64_t>(inodes.used()), now.f_files - now.f_ffree);
   }
-}
-
-TEST_P(KernelMount, ADeletedImageIsAnAbnormalCondition) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
-  ASSERT_EQ(::unlink(Image(id).c_str()), 0);
-  const auto stats = driver().Stats(id, Target("a"));
-  ASSERT_OK(stats);
-  EXPECT_TRUE(stats->volume_condition().abnormal());
-  EXPECT_THAT(stats->volume_condition().message(), HasSubstr("deleted"));
-  ExpectRefused([&] { return driver().Stage(id, Staging(id), Use()); }, Code::kInternal, Image(id));
-}
-
-TEST_P(KernelMount, AnImageCutShortIsAnAbnormalCondition) {
-  const std::string id = NewVolume();
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_EQ(::truncate(Image(id).c_str(), bytes() / 2), 0);
-  const auto stats = driver().Stats(id, Staging(id));
-  ASSERT_OK(stats);
-  EXPECT_TRUE(stats->volume_condition().abnormal());
-  EXPECT_THAT(stats->volume_condition().message(), HasSubstr("cut short"));
 }
 
 }  // namespace

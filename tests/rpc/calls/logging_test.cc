@@ -1,4 +1,4 @@
-// The log: one line a call, and never a secret or a mount flag in it.
+// The log has a line for each call, and no secrets or mount flags.
 #include <signal.h>
 
 #include <filesystem>
@@ -35,18 +35,16 @@ class Logging : public RpcTest, public ::testing::WithParamInterface<const char*
   }
 
   bool json() const { return GetParam() == std::string("json"); }
-  // How a field of a line looks.
+  // A field of a line, in this format.
   std::string Field(const std::string& key, const std::string& value) const {
     return json() ? "\"" + key + "\":\"" + value + "\"" : " " + key + "=" + value;
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Formats, Logging, ::testing::Values("text", "json"),
-                         [](const auto& row) { return std::string(row.param); });
+INSTANTIATE_TEST_SUITE_P(Formats, Logging, ::testing::Values("text", "json"), NameOfRow);
 
-TEST_P(Logging, OneLineACallWithMethodVolumeTargetDurationCodeAndCause) {
-  const std::string id = Created();
-  ASSERT_OK(driver().Stage(id, Staging(id)));
+TEST_P(Logging, EachCallHasALineWithItsFields) {
+  const std::string id = Staged();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
   EXPECT_THAT(driver().Publish(id, Staging(id), Target("b")), FailsWith(Code::kFailedPrecondition, ""));
   std::vector<std::string> calls;
@@ -64,34 +62,25 @@ TEST_P(Logging, OneLineACallWithMethodVolumeTargetDurationCodeAndCause) {
   EXPECT_THAT(calls[1], HasSubstr("one target"));
 }
 
-TEST_P(Logging, SecretsAndMountFlagsAppearAtNoLevel) {
-  csi::v1::CreateVolumeRequest create;
-  create.set_name("v");
-  *create.add_volume_capabilities() = Mount("", AccessMode::SINGLE_NODE_WRITER, {"commit=31"});
-  create.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+TEST_P(Logging, SecretsAndMountFlagsAreNotLogged) {
+  const VolumeCapability capability = Mount("", AccessMode::SINGLE_NODE_WRITER, {"commit=31"});
+  csi::v1::CreateVolumeRequest create = CreateRequest("v", capability);
   (*create.mutable_secrets())["k"] = kSecret;
   (*create.mutable_secrets())[kSecret] = "v";
-  const std::string id = driver().Send(create)->volume().volume_id();
+  const std::string id = Created(create);
   csi::v1::ControllerPublishVolumeRequest attach;
   attach.set_volume_id(id);
   attach.set_node_id(kNode);
-  *attach.mutable_volume_capability() = create.volume_capabilities(0);
+  *attach.mutable_volume_capability() = capability;
   *attach.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(attach));
-  csi::v1::NodeStageVolumeRequest stage;
-  stage.set_volume_id(id);
-  stage.set_staging_target_path(Staging(id));
-  *stage.mutable_volume_capability() = create.volume_capabilities(0);
+  csi::v1::NodeStageVolumeRequest stage = StageRequest(id, Staging(id), capability);
   *stage.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(stage));
-  csi::v1::NodePublishVolumeRequest publish;
-  publish.set_volume_id(id);
-  publish.set_staging_target_path(Staging(id));
-  publish.set_target_path(Target("a"));
-  *publish.mutable_volume_capability() = create.volume_capabilities(0);
+  csi::v1::NodePublishVolumeRequest publish = PublishRequest(id, Staging(id), Target("a"), capability);
   *publish.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(publish));
-  // And now refused: in another way at the same place, and with flags that are none.
+  // Refused calls: other flags at the same path, and unknown flags.
   for (const char* flag : {"commit=32", "nodiratime", "tops3cret=tops3cret", "tops3cret", "noexec,tops3cret"}) {
     publish.mutable_volume_capability()->mutable_mount()->set_mount_flags(0, flag);
     stage.mutable_volume_capability()->mutable_mount()->set_mount_flags(0, flag);
@@ -101,7 +90,7 @@ TEST_P(Logging, SecretsAndMountFlagsAppearAtNoLevel) {
     EXPECT_FALSE(driver().Send(stage).status.ok()) << flag;
     stage.set_staging_target_path(Staging(id));
   }
-  Restart(SIGTERM);  // reconciling logs, too
+  Restart(SIGTERM);  // the reconciliation also logs
   const std::string log = plugin().Log();
   for (const char* hidden : {kSecret, "commit=31", "commit=32", "rw,nodiratime", "rw,noexec", "options="}) {
     EXPECT_THAT(LinesWith(log, hidden), ::testing::IsEmpty());
@@ -109,7 +98,7 @@ TEST_P(Logging, SecretsAndMountFlagsAppearAtNoLevel) {
   EXPECT_THAT(log, HasSubstr(id));
 }
 
-TEST_P(Logging, EveryLineIsWhole) {
+TEST_P(Logging, EveryLineIsWellFormed) {
   EXPECT_FALSE(driver().Create("line\nbreak").status.ok());
   EXPECT_FALSE(driver().Stage("a\nb\"c\\d\x1B[2J", Staging("v")).status.ok());
   EXPECT_FALSE(driver().Stage("größe 'quoted'", Staging("v")).status.ok());
@@ -128,9 +117,8 @@ TEST_P(Logging, EveryLineIsWhole) {
   }
 }
 
-TEST_P(Logging, AtInfoWhatOrchestratorsAskAllTheTimeIsQuiet) {
-  driver().Disconnect();
-  plugin().Terminate();
+TEST_P(Logging, LevelInfoOmitsFrequentCalls) {
+  StopPlugin();
   std::filesystem::remove(dir() / "plugin.log");
   StartAt("info");
   const std::string id = Created();

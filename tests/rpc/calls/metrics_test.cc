@@ -1,5 +1,5 @@
-// What the real plugin tells at --metrics-listen, confined as it always is, while volumes come and go and its helper is
-// killed; and that docs/operations.md, the dashboard and the rules speak of just that.
+// The metrics of the real plugin at --metrics-listen, while volumes come and go and its helper is killed. They must
+// match docs/operations.md, the dashboard and the alert rules.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -55,7 +55,7 @@ class MetricsTest : public RpcTest {
     Start();
   }
 
-  // As the log says it, with the port that was free; of the last start.
+  // The address in the log of the last start, with the port that the plugin has chosen.
   std::string Address() const {
     static const std::regex kLine("serving metrics address=(\\S+)");
     std::ifstream file(plugin_log_);
@@ -82,20 +82,19 @@ TEST_F(MetricsTest, FiguresFollowTheLifeOfAVolume) {
   const std::string provisioned = "mooring_plugin_provisioned_bytes{backend=\"image\",pool=\"default\"}";
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
   EXPECT_EQ(Now()[ready], 0);
-  const std::string volume = Created(Mount("", kMultiWriter));
+  const std::string volume = Created(kSharedMount);
   EXPECT_EQ(Now()[ready], 1);
   EXPECT_EQ(Now()[provisioned], kVolumeBytes);
-  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
   EXPECT_EQ(Mounts("staged"), 1);
   for (const char* target : {"a", "b"}) {
-    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(target), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(target), kSharedMount));
   }
   EXPECT_EQ(Mounts("published"), 2);
   EXPECT_EQ(Calls("NodePublishVolume", "OK"), 2);
   EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_count{method=\"NodePublishVolume\"}"], 2);
   EXPECT_EQ(Now()["mooring_plugin_rpcs_in_flight{method=\"NodePublishVolume\"}"], 0);
-  EXPECT_THAT(driver().Publish("vol-x", Staging("v"), Target("c"), Mount("", kMultiWriter)),
-              FailsWith(Code::kNotFound, "vol-x"));
+  EXPECT_THAT(driver().Publish("vol-x", Staging("v"), Target("c"), kSharedMount), FailsWith(Code::kNotFound, "vol-x"));
   EXPECT_EQ(Calls("NodePublishVolume", "NOT_FOUND"), 1);
   for (const char* target : {"a", "b"}) EXPECT_OK(driver().Unpublish(volume, Target(target)));
   EXPECT_OK(driver().Unstage(volume, Staging("v")));
@@ -106,7 +105,7 @@ TEST_F(MetricsTest, FiguresFollowTheLifeOfAVolume) {
   EXPECT_EQ(Now()[provisioned], 0);
 }
 
-TEST_F(MetricsTest, BlockVolumesAndSnapshotsAreCountedToo) {
+TEST_F(MetricsTest, BlockVolumesAndSnapshotsAreCounted) {
   const std::string volume = Created(Block());
   ASSERT_OK(driver().Stage(volume, Staging("block"), Block()));
   ASSERT_OK(driver().Publish(volume, Staging("block"), Target("a", "b"), Block()));
@@ -114,19 +113,13 @@ TEST_F(MetricsTest, BlockVolumesAndSnapshotsAreCountedToo) {
   EXPECT_EQ(Mounts("published"), 0);
   EXPECT_OK(driver().Unpublish(volume, Target("a", "b")));
   EXPECT_OK(driver().Unstage(volume, Staging("block")));
-  csi::v1::CreateSnapshotRequest request;
-  request.set_source_volume_id(volume);
-  request.set_name("s");
-  const auto snapshot = driver().Send(request);
-  ASSERT_OK(snapshot);
+  const std::string snapshot = Snapped("s", volume);
   EXPECT_EQ(Now()["mooring_plugin_snapshots{backend=\"image\",pool=\"default\",state=\"ready\"}"], 1);
-  csi::v1::DeleteSnapshotRequest deletion;
-  deletion.set_snapshot_id(snapshot->snapshot().snapshot_id());
-  EXPECT_OK(driver().Send(deletion));
+  EXPECT_OK(driver().DeleteSnapshot(snapshot));
   EXPECT_EQ(Now()["mooring_plugin_snapshots{backend=\"image\",pool=\"default\",state=\"ready\"}"], 0);
 }
 
-TEST_F(MetricsTest, ThePoolHasWhatItsFilesystemHas) {
+TEST_F(MetricsTest, PoolFiguresAddUp) {
   const Scrape now = Now();
   const std::string labels = "{backend=\"image\",pool=\"default\"}";
   EXPECT_EQ(now["mooring_plugin_pool_up" + labels], 1);
@@ -135,11 +128,11 @@ TEST_F(MetricsTest, ThePoolHasWhatItsFilesystemHas) {
             now["mooring_plugin_pool_capacity_bytes" + labels]);
 }
 
-TEST_F(MetricsTest, AHelperThatIsKilledIsSeenAndSoIsTheNext) {
+TEST_F(MetricsTest, HelperRestartsAreCounted) {
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
   const pid_t spawner = SpawnerOf(plugin().pid());
-  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // no other one for the moment
+  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // so that no other helper starts yet
   ASSERT_EQ(::kill(HelperOf(plugin().pid()), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_helper_up"] == 0; }));
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
@@ -148,7 +141,7 @@ TEST_F(MetricsTest, AHelperThatIsKilledIsSeenAndSoIsTheNext) {
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
 }
 
-TEST_F(MetricsTest, WhatAProbeMissesIsAFigureUntilItIsThere) {
+TEST_F(MetricsTest, PreflightFailuresAreShown) {
   const auto after_probe = [this] {
     StatusOf(driver().Send(csi::v1::ProbeRequest())).IgnoreError();
     return Now()["mooring_plugin_preflight_ok"];
@@ -160,9 +153,8 @@ TEST_F(MetricsTest, WhatAProbeMissesIsAFigureUntilItIsThere) {
   EXPECT_TRUE(Eventually([&] { return after_probe() == 1; }));
 }
 
-TEST_F(MetricsTest, ACallThatWaitsIsUnderWay) {
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
+TEST_F(MetricsTest, CallsUnderWayAreCounted) {
+  StopPlugin();
   plugin().options().environment["PATH"] = SlowMkfs(1);
   Start();
   const std::string volume = Created(Mount());
@@ -174,9 +166,8 @@ TEST_F(MetricsTest, ACallThatWaitsIsUnderWay) {
   EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_bucket{le=\"60\",method=\"NodeStageVolume\"}"], 1);
 }
 
-TEST_F(MetricsTest, AreServedOnAUnixSocketTooAndAgainAfterAKill) {
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
+TEST_F(MetricsTest, AreServedOnAUnixSocketAlsoAfterAKill) {
+  StopPlugin();
   Listen("unix:" + (dir() / "metrics.sock"));
   EXPECT_EQ(Address(), "unix:" + (dir() / "metrics.sock"));
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
@@ -184,9 +175,8 @@ TEST_F(MetricsTest, AreServedOnAUnixSocketTooAndAgainAfterAKill) {
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
 }
 
-TEST_F(MetricsTest, WithoutTheFlagThereAreNone) {
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
+TEST_F(MetricsTest, AreNotServedWithoutTheFlag) {
+  StopPlugin();
   plugin().options().flags.clear();
   const std::string before = Address();
   Start();
@@ -194,34 +184,30 @@ TEST_F(MetricsTest, WithoutTheFlagThereAreNone) {
   EXPECT_EQ(HttpGet(before, "/metrics"), "");
 }
 
-TEST_F(MetricsTest, AnAddressThatIsTakenIsALineAndNoStart) {
-  PluginProcess::Options options;
-  options.socket = dir() / "other.sock";
-  options.state_dir = dir() / "other";
-  options.log_file = dir() / "other.log";
-  options.flags = {"--metrics-listen", Address()};
-  PluginProcess other(options);
-  other.Launch();
-  EXPECT_EQ(other.Wait(), 1);
-  EXPECT_THAT(other.Log(), HasSubstr("mooring-plugin: --metrics-listen " + Address() + ": another process listens"));
+TEST_F(MetricsTest, AddressInUseStopsTheStart) {
+  const auto [status, log] = RunPlugin({.socket = dir() / "other.sock",
+                                        .state_dir = dir() / "other",
+                                        .log_file = dir() / "other.log",
+                                        .flags = {"--metrics-listen", Address()}});
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(log, HasSubstr("mooring-plugin: --metrics-listen " + Address() + ": another process listens"));
 }
 
-TEST_F(MetricsTest, InProcessThereAreTheSame) {
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
+TEST_F(MetricsTest, InProcessMounterHasTheSameMetrics) {
+  StopPlugin();
   plugin().options().flags.push_back("--mounter=in-process");
   Start();
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
 }
 
-TEST_F(MetricsTest, ConfinedAsItIsWithout) {
+TEST_F(MetricsTest, PluginStaysConfined) {
   EXPECT_EQ(StatusField(plugin().pid(), "Seccomp"), "2");
   EXPECT_EQ(StatusField(plugin().pid(), "CapEff"), "0000000000000000");
   EXPECT_THAT(plugin().Log(), Not(HasSubstr("metrics are not complete")));
 }
 
-TEST_F(MetricsTest, ScrapersWithoutAPauseDisturbNoCall) {
+TEST_F(MetricsTest, ConstantScrapesDoNotDisturbCalls) {
   std::vector<std::thread> scrapers;
   std::atomic<bool> over{false};
   for (int i = 0; i < 4; ++i) {
@@ -229,10 +215,10 @@ TEST_F(MetricsTest, ScrapersWithoutAPauseDisturbNoCall) {
       while (!over) EXPECT_THAT(HttpGet(address, "/metrics"), HasSubstr("mooring_plugin_ready 1"));
     });
   }
-  const std::string volume = Created(Mount("", kMultiWriter));
-  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  const std::string volume = Created(kSharedMount);
+  ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
   for (int i = 0; i < 50; ++i) {
-    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), kSharedMount));
     ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
   }
   over = true;
@@ -240,30 +226,30 @@ TEST_F(MetricsTest, ScrapersWithoutAPauseDisturbNoCall) {
   EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50);
 }
 
-// They say half of what they want, by the dozen, and wait.
-TEST_F(MetricsTest, ClientsThatHangHoldUpNoCall) {
+// Each client sends half a request and waits.
+TEST_F(MetricsTest, HangingClientsDoNotDelayCalls) {
   constexpr auto kPromptly = std::chrono::seconds(2);  // the clients hang for ten
   const auto port = static_cast<std::uint16_t>(std::stoi(Address().substr(Address().rfind(':') + 1)));
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 40; ++i) clients.push_back(HalfARequestTo(port));
-  const std::string volume = Created(Mount("", kMultiWriter));
-  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  const std::string volume = Created(kSharedMount);
+  ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 50; ++i) {
-    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), kSharedMount));
     ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
   }
-  EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50) << "a scrape comes through, too";
+  EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50) << "scrapes are served, too";
   EXPECT_LT(std::chrono::steady_clock::now() - start, kPromptly);
-  EXPECT_TRUE(IsConnected(clients.back())) << "then they did not hang";
+  EXPECT_TRUE(IsConnected(clients.back())) << "the clients did not hang";
 }
 
-TEST_F(MetricsTest, TheTableOfOperationsIsWhatAScrapeGives) {
+TEST_F(MetricsTest, OperationsPageListsAllMetrics) {
   Created();
   EXPECT_EQ(FamiliesOfThePage({"mooring_plugin_", "process_"}), Now().families);
 }
 
-TEST_F(MetricsTest, DashboardAndRulesUseWhatThereIs) {
+TEST_F(MetricsTest, DashboardAndRulesUseExistingMetrics) {
   Created();
   const Scrape now = Now();
   std::set<std::string> used = NamesInUse("mooring_plugin_");

@@ -1,4 +1,4 @@
-// What the plugin is started with: modes, names, versions, and flags that are wrong.
+// Modes, names and versions on the command line, and wrong flags.
 #include <signal.h>
 
 #include "tests/rpc/support/rpc_test.h"
@@ -23,26 +23,13 @@ class Modes : public RpcTest {
     return false;
   }
 
-  // The exit status and all output of a plugin that is to end by itself.
-  std::pair<int, std::string> Ended(const std::vector<std::string>& flags,
-                                    const std::map<std::string, std::string>& environment = {}) {
-    const std::string log = dir() / "ended.log";
-    PluginProcess process({.socket = "", .state_dir = "", .log_file = log, .flags = flags, .environment = environment});
-    process.Launch();
-    const int status = process.Wait(std::chrono::seconds(5));
-    const std::string said = process.Log();
-    ::unlink(log.c_str());
-    return {status, said};
+  PluginRun Ended(const std::vector<std::string>& flags, const std::map<std::string, std::string>& environment = {}) {
+    return RunPlugin(
+        {.socket = "", .state_dir = "", .log_file = dir() / "ended.log", .flags = flags, .environment = environment});
   }
 };
 
-TEST_F(Modes, AMonolithServesAll) {
-  EXPECT_TRUE(OffersController());
-  EXPECT_OK(driver().Send(csi::v1::NodeGetInfoRequest()));
-  EXPECT_OK(driver().List());
-}
-
-TEST_F(Modes, AControllerServesNoNode) {
+TEST_F(Modes, ControllerServesNoNodeCalls) {
   RestartAs({"--mode", "controller", "--node-id", kNode});
   EXPECT_TRUE(OffersController());
   EXPECT_OK(driver().List());
@@ -50,7 +37,7 @@ TEST_F(Modes, AControllerServesNoNode) {
   ExpectRefused([&] { return driver().Stage("x", dir() / "x"); }, Code::kUnimplemented, "not served");
 }
 
-TEST_F(Modes, ANodeServesNoControllerAndKnowsItsVolumes) {
+TEST_F(Modes, NodeServesNoControllerCalls) {
   const std::string id = Created();
   RestartAs({"--mode", "node", "--node-id", kNode});
   EXPECT_FALSE(OffersController());
@@ -64,7 +51,7 @@ TEST_F(Modes, ANodeServesNoControllerAndKnowsItsVolumes) {
   RestartAs({"--node-id", kNode});
 }
 
-TEST_F(Modes, NamesLimitsAndTopologyAreToldAsGiven) {
+TEST_F(Modes, NodeGetInfoHasTheValuesOfTheFlags) {
   RestartAs({"--node-id", "other", "--driver-name", "volumes.example.com", "--max-volumes", "7", "--topology", "zone=a",
              "--topology", "rack=r-1"});
   EXPECT_EQ(driver().Send(csi::v1::GetPluginInfoRequest())->name(), "volumes.example.com");
@@ -79,7 +66,7 @@ TEST_F(Modes, NamesLimitsAndTopologyAreToldAsGiven) {
   EXPECT_EQ(made->volume().accessible_topology(0).segments_size(), segments.size());
 }
 
-TEST_F(Modes, TheEnvironmentSaysTheSame) {
+TEST_F(Modes, EnvironmentVariablesReplaceFlags) {
   plugin().options().environment = {{"MOORING_NODE_ID", "other"}, {"MOORING_MAX_VOLUMES", "3"}};
   RestartAs({});
   const auto info = driver().Send(csi::v1::NodeGetInfoRequest());
@@ -87,14 +74,14 @@ TEST_F(Modes, TheEnvironmentSaysTheSame) {
   EXPECT_EQ(info->max_volumes_per_node(), 3);
 }
 
-TEST_F(Modes, TheVersionIsPrinted) {
+TEST_F(Modes, VersionIsPrinted) {
   const auto [status, said] = Ended({"--version"});
   EXPECT_EQ(status, 0);
   EXPECT_THAT(said, HasSubstr("mooring-plugin 0."));
-  EXPECT_EQ(Ended({"--help"}).first, 0);
+  EXPECT_EQ(Ended({"--help"}).status, 0);
 }
 
-TEST_F(Modes, WrongFlagsEndItWithOneAndALineThatSaysWhy) {
+TEST_F(Modes, WrongFlagsStopTheStartWithAnError) {
   const std::string state = MakeDirectories("state3");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "--endpoint"},
@@ -120,11 +107,10 @@ TEST_F(Modes, WrongFlagsEndItWithOneAndALineThatSaysWhy) {
   }
 }
 
-// Made by a newer version, or no database at all: left as it is.
-TEST_F(Modes, AStateThatCannotBeUsedEndsItAndIsLeftAlone) {
+// A database of a newer version is not changed.
+TEST_F(Modes, NewerDatabaseStopsTheStartAndIsKept) {
   Rows(state_dir() + "/node.db", "PRAGMA user_version = 99");
-  driver().Disconnect();
-  plugin().Terminate();
+  StopPlugin();
   const auto [status, said] = Ended({"--endpoint", dir() / "x.sock"}, {{"MOORING_STATE_DIR", state_dir()}});
   EXPECT_EQ(status, 1);
   EXPECT_THAT(said, HasSubstr("99"));

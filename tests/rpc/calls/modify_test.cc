@@ -1,21 +1,17 @@
-// ControllerModifyVolume: what of a volume becomes another way while it is in use, and stays so.
+// ControllerModifyVolume changes a volume, also while it is in use.
 #include <signal.h>
 
 #include <filesystem>
-#include <map>
 
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using csi::v1::ControllerModifyVolumeRequest;
-using Parameters = std::map<std::string, std::string>;
-
 class Modify : public RpcTest {
  protected:
   Answer<csi::v1::ControllerModifyVolumeResponse> Change(const std::string& id, const Parameters& parameters) {
-    ControllerModifyVolumeRequest request;
+    csi::v1::ControllerModifyVolumeRequest request;
     request.set_volume_id(id);
     request.mutable_mutable_parameters()->insert(parameters.begin(), parameters.end());
     return driver().Send(request);
@@ -36,32 +32,31 @@ class Modify : public RpcTest {
   }
 };
 
-TEST_F(Modify, ReachesAVolumeInUseAndStaysThroughEverything) {
-  const VolumeCapability capability = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER);
-  const std::string id = Created(capability), other = Created(capability);
+TEST_F(Modify, ChangesAVolumeInUseAndLasts) {
+  const std::string id = Created(kSharedMount), other = Created(kSharedMount);
   const std::string staging = Staging(id), target = Target("a"), later = Target("b");
-  ASSERT_OK(driver().Stage(id, staging, capability));
-  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, target, kSharedMount));
   ASSERT_FALSE(IsNoatime(target));
   const std::string before = ReadAheadOf(id);
   for (int i = 0; i < 3; ++i) ASSERT_OK(Change(id, {{"readAhead", "1MiB"}, {"noatime", "true"}}));
   EXPECT_EQ(ReadAheadOf(id), "1024\n");
   EXPECT_TRUE(IsNoatime(staging));
   EXPECT_TRUE(IsNoatime(target));
-  ASSERT_OK(driver().Stage(id, staging, capability));
-  ASSERT_OK(driver().Publish(id, staging, target, capability));
-  ASSERT_OK(driver().Publish(id, staging, later, capability));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, target, kSharedMount));
+  ASSERT_OK(driver().Publish(id, staging, later, kSharedMount));
   EXPECT_TRUE(IsNoatime(later));
   Restart(SIGKILL);
   for (const std::string& path : {target, later}) ASSERT_OK(driver().Unpublish(id, path));
   ASSERT_OK(driver().Unstage(id, staging));
   ASSERT_TRUE(Eventually([&] { return LoopsOver(Image(id)).empty(); }));
-  // The device that it had has forgotten it.
-  ASSERT_OK(driver().Stage(other, Staging(other), capability));
+  // The next volume on that device has the usual value.
+  ASSERT_OK(driver().Stage(other, Staging(other), kSharedMount));
   EXPECT_EQ(ReadAheadOf(other), before);
-  ASSERT_OK(driver().Stage(id, staging, capability));
+  ASSERT_OK(driver().Stage(id, staging, kSharedMount));
   EXPECT_EQ(ReadAheadOf(id), "1024\n");
-  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_OK(driver().Publish(id, staging, target, kSharedMount));
   EXPECT_TRUE(IsNoatime(target));
   ASSERT_OK(Change(id, {{"noatime", "false"}, {"readAhead", "0"}}));
   EXPECT_FALSE(IsNoatime(staging));
@@ -69,9 +64,9 @@ TEST_F(Modify, ReachesAVolumeInUseAndStaysThroughEverything) {
   EXPECT_EQ(ReadAheadOf(id), before);
 }
 
-TEST_F(Modify, WhatOneMountAskedForComesBack) {
-  const VolumeCapability quiet = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER, {"noatime"});
-  const VolumeCapability strict = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER, {"strictatime"});
+TEST_F(Modify, ResetRestoresTheFlagsOfEachMount) {
+  const VolumeCapability quiet = Mount("", kMultiWriter, {"noatime"});
+  const VolumeCapability strict = Mount("", kMultiWriter, {"strictatime"});
   const std::string id = Created(quiet);
   const std::string staging = Staging(id), target = Target("a");
   ASSERT_OK(driver().Stage(id, staging, quiet));
@@ -87,23 +82,22 @@ TEST_F(Modify, WhatOneMountAskedForComesBack) {
   EXPECT_OK(driver().Publish(id, staging, target, strict));
 }
 
-TEST_F(Modify, ABlockVolumeAndItsReadOnlyDeviceAreTuned) {
-  const VolumeCapability block = Block(AccessMode::SINGLE_NODE_MULTI_WRITER);
-  const std::string id = Created(block);
+TEST_F(Modify, ChangesABlockVolumeAndItsReadOnlyDevice) {
+  const std::string id = Created(kSharedBlock);
   const std::string staging = Staging(id);
-  ASSERT_OK(driver().Stage(id, staging, block));
-  ASSERT_OK(driver().Publish(id, staging, Target("rw"), block));
+  ASSERT_OK(driver().Stage(id, staging, kSharedBlock));
+  ASSERT_OK(driver().Publish(id, staging, Target("rw"), kSharedBlock));
   ASSERT_OK(Change(id, {{"readAhead", "256KiB"}}));
   EXPECT_EQ(ReadAheadOf(id), "256\n");
   const std::string device = LoopsOver(Image(id)).at(0).device;
-  ASSERT_OK(driver().Publish(id, staging, Target("ro"), block, true));
+  ASSERT_OK(driver().Publish(id, staging, Target("ro"), kSharedBlock, true));
   ASSERT_EQ(LoopsOver(device).size(), 1U);
   EXPECT_EQ(ReadAhead(LoopsOver(device)[0].device), "256\n");
   ASSERT_OK(Change(id, {{"readAhead", "64KiB"}}));
   EXPECT_EQ(ReadAhead(LoopsOver(device)[0].device), "64\n");
 }
 
-TEST_F(Modify, WhatCannotBeIsRefusedAndNothingIsApplied) {
+TEST_F(Modify, InvalidParametersAreRefusedAndNothingIsApplied) {
   const std::string id = Created();
   const std::string staging = Staging(id);
   ASSERT_OK(driver().Stage(id, staging));
@@ -121,11 +115,8 @@ TEST_F(Modify, WhatCannotBeIsRefusedAndNothingIsApplied) {
   EXPECT_FALSE(IsNoatime(staging));
 }
 
-TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
-  csi::v1::CreateVolumeRequest request;
-  request.set_name("tuned");
-  *request.add_volume_capabilities() = Mount();
-  request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+TEST_F(Modify, CreateAcceptsMutableParameters) {
+  csi::v1::CreateVolumeRequest request = CreateRequest("tuned");
   (*request.mutable_mutable_parameters())["readAhead"] = "512KiB";
   (*request.mutable_mutable_parameters())["noatime"] = "true";
   const auto made = driver().Send(request);
@@ -140,9 +131,7 @@ TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
   EXPECT_EQ(ReadAheadOf(id), "512\n");
   (*request.mutable_mutable_parameters())["readAhead"] = "much";
   ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "readAhead");
-  csi::v1::ValidateVolumeCapabilitiesRequest validate;
-  validate.set_volume_id(id);
-  *validate.add_volume_capabilities() = Mount();
+  csi::v1::ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
   (*validate.mutable_mutable_parameters())["noatime"] = "true";
   const auto confirmed = driver().Send(validate);
   EXPECT_EQ(confirmed->confirmed().mutable_parameters().at("noatime"), "true");
@@ -150,18 +139,15 @@ TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
   EXPECT_FALSE(driver().Send(validate)->has_confirmed());
 }
 
-TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNeitherUsedNorLogged) {
+TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNotLogged) {
   for (const char* const key : {"encrypted", "encryption", "luks", "Encrypt", "kmsKeyId"}) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name("secret");
-    *request.add_volume_capabilities() = Mount();
-    (*request.mutable_parameters())[key] = "true";
+    csi::v1::CreateVolumeRequest request = CreateRequest("secret", Mount(), 0, {{key, "true"}});
     (*request.mutable_secrets())["passphrase"] = "never-to-be-logged";
     ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "encrypts nothing");
     request.clear_parameters();
     const auto made = driver().Send(request);
     EXPECT_OK(made);
-    ControllerModifyVolumeRequest change;
+    csi::v1::ControllerModifyVolumeRequest change;
     change.set_volume_id(made->volume().volume_id());
     (*change.mutable_mutable_parameters())["noatime"] = "true";
     (*change.mutable_secrets())["passphrase"] = "never-to-be-logged";

@@ -1,8 +1,7 @@
-// Volumes that are no images, over the socket and on the real kernel: what is promised of each backend, and that what
-// one cannot is refused with the reason.
+// Volumes of pools without images, on the real kernel. Each backend keeps its promises, and refuses other requests with
+// the reason.
 #include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -15,7 +14,6 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr std::int64_t kMemory = 256 * kMiB;
@@ -28,43 +26,27 @@ class PoolsTest : public RpcTest {
     AddPool("name=fast,backend=image,path=" + (dir() / "fast") + ",overcommit=2");
     Start();
   }
-  void AddPool(const std::string& text) {
-    plugin().options().flags.push_back("--pool");
-    plugin().options().flags.push_back(text);
-  }
+  void AddPool(const std::string& text) { AddFlags({"--pool", text}); }
 
   csi::v1::CreateVolumeRequest Request(const std::string& pool, const std::string& name,
-                                       const VolumeCapability& capability = Mount("", kMultiWriter),
+                                       const VolumeCapability& capability = kSharedMount,
                                        std::int64_t bytes = kVolumeBytes) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name(name);
-    *request.add_volume_capabilities() = capability;
-    request.mutable_capacity_range()->set_required_bytes(bytes);
-    (*request.mutable_parameters())["pool"] = pool;
-    return request;
+    return CreateRequest(name, capability, bytes, {{"pool", pool}});
   }
   std::string CreatedIn(const std::string& pool, std::int64_t bytes = kVolumeBytes) {
-    const auto made =
-        driver().Send(Request(pool, pool + "-" + std::to_string(++made_), Mount("", kMultiWriter), bytes));
-    EXPECT_OK(made);
-    return made->volume().volume_id();
-  }
-  std::int64_t Available(const std::string& pool) {
-    csi::v1::GetCapacityRequest request;
-    (*request.mutable_parameters())["pool"] = pool;
-    return driver().Send(request)->available_capacity();
+    return Created(Request(pool, pool + "-" + std::to_string(++made_), kSharedMount, bytes));
   }
 
  private:
   int made_ = 0;
 };
 
-// The backends whose volumes are no devices.
+// Directories and memory.
 class PlainVolume : public PoolsTest, public ::testing::WithParamInterface<const char*> {
  protected:
   std::string pool() const { return GetParam(); }
   bool is_memory() const { return pool() == "mem"; }
-  std::string Staged() {
+  std::string StagedInPool() {
     const std::string id = CreatedIn(pool());
     EXPECT_OK(driver().Stage(id, Staging(id), Use()));
     return id;
@@ -72,34 +54,30 @@ class PlainVolume : public PoolsTest, public ::testing::WithParamInterface<const
   static VolumeCapability Use(const std::vector<std::string>& flags = {}) { return Mount("", kMultiWriter, flags); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, PlainVolume, ::testing::Values("dirs", "mem"),
-                         [](const auto& row) { return std::string(row.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, PlainVolume, ::testing::Values("dirs", "mem"), NameOfRow);
 
-TEST_P(PlainVolume, IsMadePublishedTakenBackAndGone) {
+TEST_P(PlainVolume, IsCreatedPublishedAndDeleted) {
   const auto made = driver().Send(Request(pool(), "v"));
   ASSERT_OK(made);
   const std::string id = made->volume().volume_id();
   EXPECT_EQ(made->volume().volume_context().at("pool"), pool());
   EXPECT_EQ(made->volume().capacity_bytes(), kVolumeBytes);
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
-  struct stat root = {};
-  ASSERT_EQ(::stat(Target("a").c_str(), &root), 0);
+  StageAndPublish(id, Target("a"), Use());
+  const struct stat root = StatOf(Target("a"));
   EXPECT_EQ(root.st_mode & 07777, 0755U);
   EXPECT_EQ(root.st_uid, 0U);
   EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   EXPECT_EQ(ReadFile(Staging(id) + "/file"), "data");
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "unpublish and unstage it first"));
-  ASSERT_OK(driver().Unpublish(id, Target("a")));
-  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  UnpublishAndUnstage(id, Target("a"));
   ASSERT_OK(driver().Delete(id));
   ASSERT_OK(driver().Delete(id));
   EXPECT_THAT(std::filesystem::directory_iterator(dir() / "dirs"), std::filesystem::directory_iterator());
   EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
 }
 
-TEST_P(PlainVolume, RepeatedCallsFindTheWorkDoneAndOthersAreToldApart) {
-  const std::string id = Staged();
+TEST_P(PlainVolume, RepeatedCallsAreOkAndOtherArgumentsAreRefused) {
+  const std::string id = StagedInPool();
   ASSERT_OK(driver().Stage(id, Staging(id), Use()));
   EXPECT_THAT(driver().Stage(id, Staging(id), Use({"noexec"})), FailsWith(Code::kAlreadyExists, "another capability"));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
@@ -113,8 +91,8 @@ TEST_P(PlainVolume, RepeatedCallsFindTheWorkDoneAndOthersAreToldApart) {
   EXPECT_THAT(driver().Unpublish(other, Target("a")), FailsWith(Code::kFailedPrecondition, id));
 }
 
-TEST_P(PlainVolume, AReadOnlyTargetRefusesWritesAndFlagsAreThoseThatWereAskedFor) {
-  const std::string id = Staged();
+TEST_P(PlainVolume, ReadOnlyAndMountFlagsAreApplied) {
+  const std::string id = StagedInPool();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), Use({"noexec,nosuid"})));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Use(), true));
   EXPECT_EQ(TryWrite(Target("rw") + "/file", "data"), 0);
@@ -124,27 +102,25 @@ TEST_P(PlainVolume, AReadOnlyTargetRefusesWritesAndFlagsAreThoseThatWereAskedFor
   EXPECT_FALSE(MountAt(Staging(id))->Has("ro"));
 }
 
-TEST_P(PlainVolume, AGroupMayWrite) {
+TEST_P(PlainVolume, MountGroupMayWrite) {
   const std::string id = CreatedIn(pool());
   const VolumeCapability capability = WithGroup(Use(), "4711");
-  ASSERT_OK(driver().Stage(id, Staging(id), capability));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
-  struct stat root = {};
-  ASSERT_EQ(::stat(Target("a").c_str(), &root), 0);
+  StageAndPublish(id, Target("a"), capability);
+  const struct stat root = StatOf(Target("a"));
   EXPECT_EQ(root.st_gid, 4711U);
   EXPECT_EQ(root.st_mode & 02770U, 02770U);
 }
 
-TEST_P(PlainVolume, AStagingTheTargetAndItsPropagation) {
+TEST_P(PlainVolume, StagingIsPrivateAndTargetIsShared) {
   ShareDirectory();
-  const std::string id = Staged();
+  const std::string id = StagedInPool();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
   EXPECT_THAT(MountAt(Staging(id))->propagation, IsEmpty());
   EXPECT_THAT(MountAt(Target("a"))->propagation, Contains(StartsWith("shared:")));
 }
 
-TEST_P(PlainVolume, MountsThatStandAreTheNextProcesss) {
-  const std::string id = Staged();
+TEST_P(PlainVolume, NextProcessAdoptsExistingMounts) {
+  const std::string id = StagedInPool();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
   ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   const std::string before = RawMounts();
@@ -153,35 +129,32 @@ TEST_P(PlainVolume, MountsThatStandAreTheNextProcesss) {
     if (lose) ForgetRecords();
     Start();
     EXPECT_EQ(RawMounts(), before);
-    EXPECT_OK(driver().Stage(id, Staging(id), Use()));
-    EXPECT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+    StageAndPublish(id, Target("a"), Use());
     EXPECT_OK(driver().Stats(id, Target("a")));
     EXPECT_EQ(RawMounts(), before);
     EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   }
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
-  EXPECT_OK(driver().Unpublish(id, Target("a")));
-  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  UnpublishAndUnstage(id, Target("a"));
 }
 
-TEST_P(PlainVolume, AfterARebootItIsStagedAgain) {
-  const std::string id = Staged();
+TEST_P(PlainVolume, StageWorksAfterAReboot) {
+  const std::string id = StagedInPool();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
   ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   plugin().Kill();
   ASSERT_NO_FATAL_FAILURE(Reboot(dir().path()));
   Start();
   EXPECT_THAT(driver().Stats(id, Target("a")), FailsWith(Code::kNotFound, ""));
-  ASSERT_OK(driver().Stage(id, Staging(id), Use()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+  StageAndPublish(id, Target("a"), Use());
   EXPECT_EQ(ReadFile(Target("a") + "/file"), is_memory() ? "" : "data");
 }
 
-TEST_P(PlainVolume, WhatIsWrittenAtOneStagingIsAtAllOthers) {
-  const std::string id = Staged();
+TEST_P(PlainVolume, AllStagingPathsShowTheSameFiles) {
+  const std::string id = StagedInPool();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
   ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
-  ASSERT_OK(driver().Unstage(id, Staging(id)));  // out of order: the target stands
+  ASSERT_OK(driver().Unstage(id, Staging(id)));  // before the target is unpublished
   ASSERT_OK(driver().Stage(id, Staging(id, "second"), Use()));
   EXPECT_EQ(ReadFile(Staging(id, "second") + "/file"), "data");
   plugin().Kill();
@@ -192,57 +165,50 @@ TEST_P(PlainVolume, WhatIsWrittenAtOneStagingIsAtAllOthers) {
   EXPECT_EQ(ReadFile(Staging(id, "third") + "/file"), "data");
 }
 
-TEST_P(PlainVolume, DataSurvivesUnstageWhereTheBackendKeepsIt) {
-  const std::string id = Staged();
+TEST_P(PlainVolume, UnstageKeepsDataExceptInMemory) {
+  const std::string id = StagedInPool();
   ASSERT_EQ(TryWrite(Staging(id) + "/file", "data"), 0);
   ASSERT_OK(driver().Unstage(id, Staging(id)));
   ASSERT_OK(driver().Stage(id, Staging(id), Use()));
   EXPECT_EQ(ReadFile(Staging(id) + "/file"), is_memory() ? "" : "data");
 }
 
-TEST_P(PlainVolume, WhatTheBackendCannotIsRefusedWithTheReason) {
-  ExpectRefused([&] { return driver().Send(Request(pool(), "b", Block())); }, Code::kInvalidArgument,
-                "no block devices");
-  ExpectRefused([&] { return driver().Send(Request(pool(), "x", Mount("xfs"))); }, Code::kInvalidArgument,
-                "leaves no choice");
-  ExpectRefused([&] { return driver().Send(Request(pool(), "f", Mount("", kMultiWriter, {"commit=5"}))); },
-                Code::kInvalidArgument, "mount flag 'commit' is not allowed");
+TEST_P(PlainVolume, UnsupportedRequestsAreRefusedWithTheReason) {
   const std::string id = CreatedIn(pool()), staging = Staging(id);
-  ExpectRefused([&] { return driver().Stage(id, staging, Block()); }, Code::kInvalidArgument, "block access");
-  ExpectRefused([&] { return driver().Stage(id, staging, Mount("ext4")); }, Code::kInvalidArgument, "name none");
-  ExpectRefused([&] { return driver().Stage(id, staging, Mount("", kMultiWriter, {"commit=5"})); },
-                Code::kInvalidArgument, "commit");
-  ExpectRefused([&] { return driver().Attach(id, kNode, Block()); }, Code::kInvalidArgument, "block access");
-  csi::v1::ValidateVolumeCapabilitiesRequest validate;
-  validate.set_volume_id(id);
-  *validate.add_volume_capabilities() = Block();
-  EXPECT_THAT(driver().Send(validate)->message(), HasSubstr("no block devices"));
+  const auto refused = [&](auto call, const std::string& piece) { ExpectRefused(call, Code::kInvalidArgument, piece); };
+  const VolumeCapability commit = Use({"commit=5"});
+  refused([&] { return driver().Send(Request(pool(), "b", Block())); }, "no block devices");
+  refused([&] { return driver().Send(Request(pool(), "x", Mount("xfs"))); }, "leaves no choice");
+  refused([&] { return driver().Send(Request(pool(), "f", commit)); }, "mount flag 'commit' is not allowed");
+  refused([&] { return driver().Stage(id, staging, Block()); }, "block access");
+  refused([&] { return driver().Stage(id, staging, Mount("ext4")); }, "name none");
+  refused([&] { return driver().Stage(id, staging, commit); }, "commit");
+  refused([&] { return driver().Attach(id, kNode, Block()); }, "block access");
+  EXPECT_THAT(driver().Send(ValidateRequest(id, Block()))->message(), HasSubstr("no block devices"));
 }
 
-TEST_F(PoolsTest, AnUnknownPoolIsRefusedWithTheNamesOfThoseThereAre) {
+TEST_F(PoolsTest, UnknownPoolIsRefusedWithTheExistingNames) {
   ExpectRefused([&] { return driver().Send(Request("nowhere", "v")); }, Code::kInvalidArgument,
                 "default, dirs, mem, fast");
-  EXPECT_EQ(Available("nowhere"), 0);
+  EXPECT_EQ(driver().Available("nowhere"), 0);
 }
 
-TEST_F(PoolsTest, AVolumeOfAnotherPoolHasAnotherNameOnly) {
+TEST_F(PoolsTest, SameNameInAnotherPoolIsAlreadyExists) {
   ASSERT_OK(driver().Send(Request("dirs", "v")));
   ExpectRefused([&] { return driver().Send(Request("mem", "v")); }, Code::kAlreadyExists, "pool dirs");
 }
 
-TEST_F(PoolsTest, ImagesLieInTheirPool) {
+TEST_F(PoolsTest, ImageIsInTheDirectoryOfItsPool) {
   const std::string id = CreatedIn("fast");
   EXPECT_TRUE(std::filesystem::exists(dir() / "fast/" + id + ".img"));
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Mount("", kMultiWriter)));
+  StageAndPublish(id, Target("a"), kSharedMount);
   EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   EXPECT_THAT(MountAt(Target("a"))->source, StartsWith("/dev/loop"));
 }
 
-TEST_F(PoolsTest, MemoryIsLimitedToItsSizeAndGrowsWhileItIsInUse) {
+TEST_F(PoolsTest, MemoryHasALimitAndGrowsInUse) {
   const std::string id = CreatedIn("mem", 16 * kMiB);
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Mount("", kMultiWriter)));
+  StageAndPublish(id, Target("a"), kSharedMount);
   EXPECT_EQ(MountedBytes(Target("a")), 16U * kMiB);
   EXPECT_NE(Shell("head -c 20M /dev/zero > " + Target("a") + "/file 2>/dev/null"), 0);
   ASSERT_OK(driver().Grow(id, 64 * kMiB));
@@ -253,10 +219,10 @@ TEST_F(PoolsTest, MemoryIsLimitedToItsSizeAndGrowsWhileItIsInUse) {
   EXPECT_EQ(MountedBytes(Target("a")), 64U * kMiB);
 }
 
-TEST_F(PoolsTest, MemoryGrowsThroughAReadOnlyStagingAndStaysWritableElsewhere) {
+TEST_F(PoolsTest, MemoryGrowsThroughAReadOnlyTarget) {
   const std::string id = CreatedIn("mem", 16 * kMiB);
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Mount("", kMultiWriter), true));
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedMount, true));
   ASSERT_OK(driver().Grow(id, 32 * kMiB));
   ASSERT_OK(driver().NodeExpand(id, Target("ro")));
   EXPECT_EQ(MountedBytes(Staging(id)), 32U * kMiB);
@@ -264,37 +230,37 @@ TEST_F(PoolsTest, MemoryGrowsThroughAReadOnlyStagingAndStaysWritableElsewhere) {
   EXPECT_EQ(TryWrite(Target("ro") + "/file", "data"), EROFS);
 }
 
-TEST_F(PoolsTest, MemoryIsPromisedOnce) {
-  EXPECT_EQ(Available("mem"), kMemory);
+TEST_F(PoolsTest, MemoryIsNotOvercommitted) {
+  EXPECT_EQ(driver().Available("mem"), kMemory);
   const std::string id = CreatedIn("mem", 200 * kMiB);
-  EXPECT_EQ(Available("mem"), 56 * kMiB);
-  ExpectRefused([&] { return driver().Send(Request("mem", "more", Mount("", kMultiWriter), 57 * kMiB)); },
+  EXPECT_EQ(driver().Available("mem"), 56 * kMiB);
+  ExpectRefused([&] { return driver().Send(Request("mem", "more", kSharedMount, 57 * kMiB)); },
                 Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
-  ExpectRefused([&] { return driver().Send(Request("mem", "never", Mount("", kMultiWriter), 257 * kMiB)); },
-                Code::kOutOfRange, "can hold at most");
+  ExpectRefused([&] { return driver().Send(Request("mem", "never", kSharedMount, 257 * kMiB)); }, Code::kOutOfRange,
+                "can hold at most");
   ExpectRefused([&] { return driver().Grow(id, 257 * kMiB); }, Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
   ASSERT_OK(driver().Grow(id, 256 * kMiB));
-  EXPECT_EQ(Available("mem"), 0);
+  EXPECT_EQ(driver().Available("mem"), 0);
   ASSERT_OK(driver().Delete(id));
-  EXPECT_EQ(Available("mem"), kMemory);
+  EXPECT_EQ(driver().Available("mem"), kMemory);
 }
 
-TEST_F(PoolsTest, OvercommitBoundsTheSum) {
-  const std::int64_t before = Available("fast");
+TEST_F(PoolsTest, OvercommitLimitsTheSumOfSizes) {
+  const std::int64_t before = driver().Available("fast");
   ASSERT_GT(before, 0);
   CreatedIn("fast", kGiB);
-  EXPECT_EQ(Available("fast"), before - kGiB);
+  EXPECT_EQ(driver().Available("fast"), before - kGiB);
 }
 
-TEST_F(PoolsTest, ADirectoryDoesNotGrowAndSaysSo) {
+TEST_F(PoolsTest, DirectoryDoesNotGrow) {
   const std::string id = CreatedIn("dirs");
   ExpectRefused([&] { return driver().Grow(id, 2 * kVolumeBytes); }, Code::kOutOfRange, "do not grow");
   EXPECT_OK(driver().Grow(id, kVolumeBytes));
 }
 
-TEST_F(PoolsTest, WhatTasksLeftInADirectoryGoesWithIt) {
+TEST_F(PoolsTest, DeleteRemovesAllFilesOfADirectory) {
   const std::string id = CreatedIn("dirs");
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
   ASSERT_EQ(Shell("cd " + Staging(id) + " && mkdir -p a/b/c && ln -s /etc a/link && mkfifo a/b/p && " +
                   "touch a/b/c/f && chown -R 1234:1234 a && chmod 000 a/b"),
             0);
@@ -304,7 +270,7 @@ TEST_F(PoolsTest, WhatTasksLeftInADirectoryGoesWithIt) {
   EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
 }
 
-TEST_F(PoolsTest, ADirectoryThatWasHalfRemovedGoesAtTheStart) {
+TEST_F(PoolsTest, StartFinishesTheRemovalOfADirectory) {
   const std::string id = CreatedIn("dirs");
   plugin().Kill();
   ASSERT_EQ(Shell("mkdir -p " + (dir() / "dirs/") + id + ".deleting/x " + (dir() / "dirs/") + id + ".making"), 0);
@@ -314,7 +280,7 @@ TEST_F(PoolsTest, ADirectoryThatWasHalfRemovedGoesAtTheStart) {
   EXPECT_FALSE(std::filesystem::exists((dir() / "dirs/") + id + ".making"));
 }
 
-TEST_F(PoolsTest, APoolThatOthersMayWriteInIsRefusedUntilTheyMayNot) {
+TEST_F(PoolsTest, ProbeFailsWhileOthersMayWriteInThePool) {
   constexpr char kWhy[] = "pool open: others may write in the directory of volumes";
   plugin().Terminate();
   ASSERT_EQ(Shell("mkdir -m 0777 " + (dir() / "open") + " && touch " + (dir() / "open/file")), 0);

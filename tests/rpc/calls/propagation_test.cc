@@ -1,5 +1,5 @@
-// Propagation over the socket, from the outside: the plugin in a mount namespace of its own, as in a container with the
-// orchestrator's directory bound rshared; this process is the host; a task joins its namespace afterwards.
+// Mount propagation between the plugin, the host and a task. The plugin runs in a mount namespace of its own, as in a
+// container with the orchestrator's directory bound rshared. This process is the host. A PeerNamespace is a task.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -37,27 +37,18 @@ class PropagationRpc : public RpcTest {
     return made->volume().volume_id();
   }
   Answer<csi::v1::CreateVolumeResponse> CreateWith(const std::string& word, const VolumeCapability& capability) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name("volume");
-    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
-    *request.add_volume_capabilities() = capability;
-    if (!word.empty()) (*request.mutable_parameters())["propagation"] = word;
-    return driver().Send(request);
+    return driver().Send(CreateRequest("volume", capability, kVolumeBytes,
+                                       word.empty() ? Parameters{} : Parameters{{"propagation", word}}));
   }
   Answer<csi::v1::NodePublishVolumeResponse> PublishWith(const std::string& word, const std::string& id,
                                                          const VolumeCapability& capability, bool read_only = false) {
-    csi::v1::NodePublishVolumeRequest request;
-    request.set_volume_id(id);
-    request.set_staging_target_path(Staging(id));
-    request.set_target_path(Target("a"));
-    *request.mutable_volume_capability() = capability;
+    csi::v1::NodePublishVolumeRequest request = PublishRequest(id, Staging(id), Target("a"), capability, read_only);
     *request.mutable_volume_context() = context_;
     if (!word.empty()) (*request.mutable_volume_context())["propagation"] = word;
-    request.set_readonly(read_only);
     return driver().Send(request);
   }
 
-  // In the plugin's namespace.
+  // Runs in the plugin's namespace.
   int InPlugin(const std::string& shell_command) {
     return Shell(fmt::format("nsenter -m -t {} -- sh -c '{}'", plugin().pid(), shell_command));
   }
@@ -73,13 +64,13 @@ class PropagationRpc : public RpcTest {
     return "no mount";
   }
 
-  google::protobuf::Map<std::string, std::string> context_;  // of the volume that was created last
+  google::protobuf::Map<std::string, std::string> context_;  // the volume_context of the last created volume
 };
 
-// What a word makes of the target in the plugin's namespace, and of mounts below it.
+// A value of `propagation`, and its effect on the target in the plugin's namespace and on mounts below it.
 struct Meaning {
   const char* name;
-  const char* word;  // one of each vocabulary
+  const char* word;  // the values come from different orchestrators
   const char* becomes;
   bool receives, sends;
 };
@@ -87,17 +78,16 @@ struct Meaning {
 // Level 0 is the plugin's flag, 1 the volume's parameter, 2 the request's volume context.
 class PropagationLevels : public PropagationRpc, public ::testing::WithParamInterface<std::tuple<int, Meaning>> {};
 
-TEST_P(PropagationLevels, TheTargetIsWhatWasAskedForAndTheMostSpecificWordWins) {
+TEST_P(PropagationLevels, MostSpecificPropagationWins) {
   const auto& [level, meaning] = GetParam();
-  // Each level has the ones above it contradict it.
+  // The less specific levels say something else.
   const char* other = std::string(meaning.becomes) == "shared" ? "private" : "rshared";
   StartAgainWith({"--propagation", level == 0 ? meaning.word : other});
-  const VolumeCapability use = Mount("", kMultiWriter);
-  const std::string id = CreatedWith(level == 0 ? "" : level == 1 ? meaning.word : other, use);
-  ASSERT_OK(driver().Stage(id, Staging(id), use));
+  const std::string id = CreatedWith(level == 0 ? "" : level == 1 ? meaning.word : other, kSharedMount);
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
   EXPECT_EQ(PropagationInPlugin(Staging(id)), "private");
-  ASSERT_OK(PublishWith(level == 2 ? meaning.word : "", id, use));
-  EXPECT_OK(PublishWith(level == 2 ? meaning.word : "", id, use)) << "the same again";
+  ASSERT_OK(PublishWith(level == 2 ? meaning.word : "", id, kSharedMount));
+  EXPECT_OK(PublishWith(level == 2 ? meaning.word : "", id, kSharedMount)) << "the same again";
   EXPECT_EQ(PropagationInPlugin(Target("a")), meaning.becomes);
   EXPECT_TRUE(MountAt(Target("a"))) << "the host sees it";
   const std::string nested = Target("a") + "/nested";
@@ -110,7 +100,7 @@ TEST_P(PropagationLevels, TheTargetIsWhatWasAskedForAndTheMostSpecificWordWins) 
   ASSERT_EQ(task.Run("mount -t tmpfs none " + nested), 0);
   EXPECT_EQ(MountsAt(nested).size(), 1U);
   EXPECT_EQ(PluginSees(nested), meaning.receives);
-  EXPECT_OK(driver().Unpublish(id, Target("a"))) << "what the task left came by propagation, or is not seen";
+  EXPECT_OK(driver().Unpublish(id, Target("a"))) << "the mount of the task came by propagation, or is not visible";
   EXPECT_TRUE(MountsBelow(Target("a")).empty()) << "nothing stays on the host";
   EXPECT_FALSE(PluginSees(Target("a")));
 }
@@ -131,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Words, PropagationLevels,
                                             ::testing::Values(kInherit, kPrivate, kSlave, kShared)),
                          NameOf);
 
-TEST_F(PropagationRpc, TheWordOfAVolumeComesBackInItsContextAndIsKept) {
+TEST_F(PropagationRpc, PropagationOfAVolumeIsInItsContextAndKept) {
   const std::string id = CreatedWith("HostToContainer", Mount());
   EXPECT_EQ(context_["propagation"], "rslave");
   EXPECT_EQ(CreateWith("rslave", Mount())->volume().volume_id(), id) << "another word for the same";
@@ -143,17 +133,16 @@ TEST_F(PropagationRpc, TheWordOfAVolumeComesBackInItsContextAndIsKept) {
   EXPECT_OK(PublishWith("", id, Mount()));
 }
 
-TEST_F(PropagationRpc, AnUnknownWordIsRefusedWithWhatIsAllowed) {
+TEST_F(PropagationRpc, UnknownPropagationIsRefused) {
   ExpectRefused([&] { return CreateWith("both", Mount()); }, Code::kInvalidArgument,
                 "parameter propagation: propagation 'both' is unknown: it is one of inherit, private");
-  const std::string id = Created();
-  ASSERT_OK(driver().Stage(id, Staging(id)));
+  const std::string id = Staged();
   Target("a");
   ExpectRefused([&] { return PublishWith("both", id, Mount()); }, Code::kInvalidArgument, "it is one of inherit");
 }
 
 TEST_F(PropagationRpc, SharingNeedsWriteAccess) {
-  const VolumeCapability writer = Mount("", kMultiWriter), reader = Mount("", AccessMode::MULTI_NODE_READER_ONLY);
+  const VolumeCapability writer = kSharedMount, reader = Mount("", AccessMode::MULTI_NODE_READER_ONLY);
   ExpectRefused([&] { return CreateWith("rshared", reader); }, Code::kInvalidArgument, "needs write access");
   const std::string id = CreatedWith("", writer);
   ASSERT_OK(driver().Stage(id, Staging(id), writer));
@@ -167,8 +156,8 @@ TEST_F(PropagationRpc, SharingNeedsWriteAccess) {
   EXPECT_OK(PublishWith("rslave", id, writer, true));
 }
 
-TEST_F(PropagationRpc, AnotherPropagationAtTheSameTargetAlreadyExists) {
-  for (const VolumeCapability& use : {Mount("", kMultiWriter), Block(kMultiWriter)}) {
+TEST_F(PropagationRpc, OtherPropagationAtTheSameTargetIsAlreadyExists) {
+  for (const VolumeCapability& use : {kSharedMount, kSharedBlock}) {
     const std::string id = CreatedWith("", use);
     ASSERT_OK(driver().Stage(id, Staging(id), use));
     ASSERT_OK(PublishWith("rslave", id, use));
@@ -178,22 +167,19 @@ TEST_F(PropagationRpc, AnotherPropagationAtTheSameTargetAlreadyExists) {
     }
     ASSERT_EQ(InPlugin("mount --make-shared " + Target("a")), 0);
     ExpectRefused([&] { return PublishWith("rslave", id, use); }, Code::kAlreadyExists, "has been changed since");
-    ASSERT_OK(driver().Unpublish(id, Target("a")));
-    ASSERT_OK(driver().Unstage(id, Staging(id)));
+    UnpublishAndUnstage(id, Target("a"));
     ASSERT_OK(driver().Delete(id));
   }
 }
 
-// kubelet publishes again what runs, whatever became of the plugin in between.
-TEST_F(PropagationRpc, ARestartOfThePluginsContainerChangesNothingForTheVolume) {
-  const VolumeCapability use = Mount("", kMultiWriter);
-  const std::string id = CreatedWith("", use);
-  ASSERT_OK(driver().Stage(id, Staging(id), use));
+// kubelet repeats NodePublishVolume for running pods after a restart of the plugin.
+TEST_F(PropagationRpc, RestartOfTheContainerKeepsTheMounts) {
+  const std::string id = Staged(kSharedMount);
   for (const char* word : {"private", "rslave", "rshared", ""}) {
-    ASSERT_OK(PublishWith(word, id, use));
+    ASSERT_OK(PublishWith(word, id, kSharedMount));
     StartAgainWith({"--propagation", "rslave"});  // in a new namespace, with another default
     EXPECT_TRUE(MountAt(Target("a")));
-    EXPECT_OK(PublishWith(word, id, use)) << word;
+    EXPECT_OK(PublishWith(word, id, kSharedMount)) << word;
     EXPECT_EQ(TryWrite(Target("a") + "/file", "x"), 0);
     EXPECT_OK(driver().Unpublish(id, Target("a")));
     EXPECT_TRUE(MountsBelow(Target("a")).empty());
@@ -201,19 +187,17 @@ TEST_F(PropagationRpc, ARestartOfThePluginsContainerChangesNothingForTheVolume) 
   }
 }
 
-TEST_F(PropagationRpc, ARestartOfThePluginsContainerWithAnotherDefaultLeavesWhatTookTheOldOne) {
-  const VolumeCapability use = Mount("", kMultiWriter);
-  const std::string id = CreatedWith("", use);
-  ASSERT_OK(driver().Stage(id, Staging(id), use));
+TEST_F(PropagationRpc, RestartWithAnotherDefaultKeepsTheMounts) {
+  const std::string id = Staged(kSharedMount);
   StartAgainWith({"--propagation", "private"});
-  ASSERT_OK(PublishWith("", id, use));
+  ASSERT_OK(PublishWith("", id, kSharedMount));
   EXPECT_EQ(PropagationInPlugin(Target("a")), "private");
   StartAgainWith({"--propagation", "rslave"});
-  EXPECT_EQ(PropagationInPlugin(Target("a")), "shared") << "a copy of the host's";
-  EXPECT_OK(PublishWith("", id, use));
+  EXPECT_EQ(PropagationInPlugin(Target("a")), "shared") << "the mount is a copy of the mount on the host";
+  EXPECT_OK(PublishWith("", id, kSharedMount));
 }
 
-TEST_F(PropagationRpc, FlagsAreOnTheCopiesOfHostAndTask) {
+TEST_F(PropagationRpc, MountFlagsReachHostAndTask) {
   const VolumeCapability use = Mount("", kMultiWriter, {"nosuid", "nodev", "noexec", "noatime"});
   const std::string id = CreatedWith("", use);
   ASSERT_OK(driver().Stage(id, Staging(id), use));
@@ -232,26 +216,25 @@ TEST_F(PropagationRpc, FlagsAreOnTheCopiesOfHostAndTask) {
   }
 }
 
-TEST_F(PropagationRpc, AMountThatDidNotComeByPropagationIsNamedAndLeft) {
-  const VolumeCapability use = Mount("", kMultiWriter);
-  const std::string id = CreatedWith("", use);
-  ASSERT_OK(driver().Stage(id, Staging(id), use));
+TEST_F(PropagationRpc, UnpublishRefusesAForeignMountBelowTheTarget) {
+  const std::string id = Staged(kSharedMount);
   for (const char* word : {"private", "rslave"}) {
-    ASSERT_OK(PublishWith(word, id, use));
+    ASSERT_OK(PublishWith(word, id, kSharedMount));
     const std::string own = Target("a") + "/own", came = Target("a") + "/came";
     ASSERT_EQ(Shell("mkdir -p " + own + " " + came + " && mount -t tmpfs none " + came), 0);
     ASSERT_EQ(InPlugin("mount -t tmpfs none " + own), 0);
     const std::string table = ReadFile(fmt::format("/proc/{}/mountinfo", plugin().pid()));
     ExpectRefused([&] { return driver().Unpublish(id, Target("a")); }, Code::kFailedPrecondition,
                   "tmpfs is mounted below it at '" + own + "'; unmount that first");
-    EXPECT_EQ(ReadFile(fmt::format("/proc/{}/mountinfo", plugin().pid())), table) << "nor is anything beside it gone";
+    EXPECT_EQ(ReadFile(fmt::format("/proc/{}/mountinfo", plugin().pid())), table)
+        << "the refused call has changed a mount";
     ASSERT_EQ(InPlugin("umount " + own), 0);
     EXPECT_OK(driver().Unpublish(id, Target("a")));
     EXPECT_TRUE(MountsBelow(Target("a")).empty());
   }
 }
 
-TEST_F(PropagationRpc, BelowAStagingPathItIsTheSame) {
+TEST_F(PropagationRpc, UnstageRefusesAForeignMountBelowTheStagingPath) {
   const std::string id = CreatedWith("", Mount());
   ASSERT_OK(driver().Stage(id, Staging(id)));
   const std::string nested = Staging(id) + "/nested";
@@ -266,12 +249,10 @@ TEST_F(PropagationRpc, BelowAStagingPathItIsTheSame) {
   EXPECT_TRUE(MountsBelow(Staging(id)).empty());
 }
 
-// Never lazily: the kernel asks every copy that would go.
-TEST_F(PropagationRpc, AMountOfATaskThatIsBusyElsewhereHoldsTheTarget) {
-  const VolumeCapability use = Mount("", kMultiWriter);
-  const std::string id = CreatedWith("", use);
-  ASSERT_OK(driver().Stage(id, Staging(id), use));
-  ASSERT_OK(PublishWith("rshared", id, use));
+// The plugin unmounts without MNT_DETACH, so a copy that is busy in another namespace prevents it.
+TEST_F(PropagationRpc, UnpublishRefusesABusyMountOfATask) {
+  const std::string id = Staged(kSharedMount);
+  ASSERT_OK(PublishWith("rshared", id, kSharedMount));
   const std::string nested = Target("a") + "/nested";
   {
     const PeerNamespace task;

@@ -1,5 +1,4 @@
-// NodePublishVolume of a volume that is published already: the table of CSI 1.12, for every access mode, mount and
-// block.
+// NodePublishVolume of a published volume: the table of CSI 1.12 for each access mode, mount and block.
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -59,9 +58,7 @@ class PublishTable : public RpcTest, public ::testing::WithParamInterface<Row> {
 TEST_P(PublishTable, SecondPublish) {
   const Row row = GetParam();
   const VolumeCapability capability = row.block ? Block(row.mode) : Mount("", row.mode);
-  const std::string id = Created(capability);
-  ASSERT_OK(driver().Stage(id, Staging(id), capability));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
+  const std::string id = Published(Target("a"), capability);
   const std::string mounts = RawMounts();
   const bool same_target = row.second == Second::kSameTargetSame || row.second == Second::kSameTargetOther;
   const bool other = row.second == Second::kSameTargetOther || row.second == Second::kOtherTargetOther;
@@ -82,12 +79,11 @@ INSTANTIATE_TEST_SUITE_P(EveryRow, PublishTable, ::testing::ValuesIn(AllRows()),
 
 class PublishAgain : public RpcTest {};
 
-// What else counts as other arguments at the same target.
+// These differences are also other arguments at the same target.
 TEST_F(PublishAgain, AnotherCapabilityAtTheSameTargetIsAlreadyExists) {
-  const auto mode = AccessMode::SINGLE_NODE_MULTI_WRITER;
+  const auto mode = kMultiWriter;
   const std::string id = Created();
-  ASSERT_OK(driver().Stage(id, Staging(id), Mount("", mode)));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Mount("", mode)));
+  StageAndPublish(id, Target("a"), Mount("", mode));
   for (const VolumeCapability& other : {Mount("", AccessMode::MULTI_NODE_MULTI_WRITER), Mount("", mode, {"noexec"}),
                                         Mount("", mode, {"commit=30"}), Mount("ext4", mode), Mount("xfs", mode),
                                         Mount("btrfs", mode), WithGroup(Mount("", mode), "4711"), Block(mode)}) {
@@ -97,22 +93,19 @@ TEST_F(PublishAgain, AnotherCapabilityAtTheSameTargetIsAlreadyExists) {
   }
 }
 
-TEST_F(PublishAgain, ReadOnlyAtAWritableBlockTargetLeavesNoDeviceBehind) {
-  const std::string id = Created(Block());
-  ASSERT_OK(driver().Stage(id, Staging(id), Block()));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Block()));
+TEST_F(PublishAgain, RefusedReadOnlyBlockPublishLeavesNoDevice) {
+  const std::string id = Published(Target("a"), Block());
   ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a"), Block(), true); }, Code::kAlreadyExists,
                 "another way");
   EXPECT_EQ(LoopsHere().size(), 1U);
 }
 
-// Nomad takes the staging away while tasks run; the targets stand, and the same call again has nothing to do.
-TEST_F(PublishAgain, OfATargetWhoseStagingIsGoneIsOk) {
+// Nomad unstages a volume while tasks run. The targets stay, and a repeated publish changes nothing.
+TEST_F(PublishAgain, TargetWithoutStagingPathIsOk) {
   for (const VolumeCapability& capability : {Mount(), Block()}) {
     const std::string id = Created(capability);
     const std::string target = Target("a", id);
-    ASSERT_OK(driver().Stage(id, Staging(id), capability));
-    ASSERT_OK(driver().Publish(id, Staging(id), target, capability));
+    StageAndPublish(id, target, capability);
     ASSERT_OK(driver().Unstage(id, Staging(id)));
     EXPECT_OK(driver().Publish(id, Staging(id), target, capability));
     ExpectRefused([&] { return driver().Publish(id, Staging(id), target, capability, true); }, Code::kAlreadyExists,

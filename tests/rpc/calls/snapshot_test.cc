@@ -1,7 +1,5 @@
-// Snapshots, copies and groups of them over the socket, on real filesystems: what they hold, beside what they are of.
+// Snapshots, groups of snapshots and copies, on real filesystems.
 #include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -14,31 +12,10 @@
 namespace mooring::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr auto kWriter = AccessMode::SINGLE_NODE_WRITER;
 
 class SnapshotRpc : public RpcTest {
  protected:
-  Answer<csi::v1::CreateSnapshotResponse> Snap(const std::string& name, const std::string& volume) {
-    csi::v1::CreateSnapshotRequest request;
-    request.set_name(name);
-    request.set_source_volume_id(volume);
-    return driver().Send(request);
-  }
-  std::string Snapped(const std::string& name, const std::string& volume) {
-    const auto answer = Snap(name, volume);
-    EXPECT_OK(answer);
-    return answer->snapshot().snapshot_id();
-  }
-  Answer<csi::v1::DeleteSnapshotResponse> DeleteSnapshot(const std::string& id) {
-    csi::v1::DeleteSnapshotRequest request;
-    request.set_snapshot_id(id);
-    return driver().Send(request);
-  }
   Answer<csi::v1::ListSnapshotsResponse> ListSnapshots(const std::string& token = "", int most = 0) {
     csi::v1::ListSnapshotsRequest request;
     request.set_starting_token(token);
@@ -46,21 +23,6 @@ class SnapshotRpc : public RpcTest {
     return driver().Send(request);
   }
 
-  static csi::v1::CreateVolumeRequest CloneRequest(const std::string& name, const std::string& source,
-                                                   const VolumeCapability& capability = Mount("", kWriter),
-                                                   std::int64_t bytes = 0) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name(name);
-    *request.add_volume_capabilities() = capability;
-    if (bytes != 0) request.mutable_capacity_range()->set_required_bytes(bytes);
-    auto& content = *request.mutable_volume_content_source();
-    if (source.starts_with("snap-")) {
-      content.mutable_snapshot()->set_snapshot_id(source);
-    } else {
-      content.mutable_volume()->set_volume_id(source);
-    }
-    return request;
-  }
   std::string Cloned(const csi::v1::CreateVolumeRequest& request) {
     const auto answer = driver().Send(request);
     EXPECT_OK(answer);
@@ -68,8 +30,8 @@ class SnapshotRpc : public RpcTest {
     return answer->volume().volume_id();
   }
 
-  // Staged, and the path where it is.
-  std::string Staged(const std::string& volume, const VolumeCapability& capability = Mount("", kWriter)) {
+  // Stages the volume and returns the path.
+  std::string StagedPath(const std::string& volume, const VolumeCapability& capability = Mount()) {
     const std::string path = Staging(volume);
     EXPECT_OK(driver().Stage(volume, path, capability));
     return path;
@@ -80,55 +42,51 @@ class SnapshotRpc : public RpcTest {
 
 class SnapshotsOf : public SnapshotRpc, public ::testing::WithParamInterface<const char*> {
  protected:
-  VolumeCapability Use() const { return Mount(GetParam(), kWriter); }
+  VolumeCapability Use() const { return Mount(GetParam()); }
   std::int64_t Size() const { return GetParam() == std::string("xfs") ? kXfsBytes : kVolumeBytes; }
 };
 
-TEST_P(SnapshotsOf, ACopyIsMountedBesideItsSourceAndGrownToTheSizeAskedFor) {
+TEST_P(SnapshotsOf, CopyIsMountedBesideItsSourceAndHasTheRequestedSize) {
   const std::string volume = Created(Use(), Size());
-  const std::string source = Staged(volume, Use());
+  const std::string source = StagedPath(volume, Use());
   Write(source + "/file", "before");
   const std::string snapshot = Snapped("s", volume);
   Write(source + "/file", "after");
-  const std::string of_snapshot = Cloned(CloneRequest("a", snapshot, Use(), 2 * Size()));
-  const std::string of_volume = Cloned(CloneRequest("b", volume, Use()));
-  EXPECT_EQ(ReadFile(Staged(of_snapshot, Use()) + "/file"), "before");
-  EXPECT_EQ(ReadFile(Staged(of_volume, Use()) + "/file"), "after");
+  const std::string of_snapshot = Cloned(CopyRequest("a", snapshot, Use(), 2 * Size()));
+  const std::string of_volume = Cloned(CopyRequest("b", volume, Use()));
+  EXPECT_EQ(ReadFile(StagedPath(of_snapshot, Use()) + "/file"), "before");
+  EXPECT_EQ(ReadFile(StagedPath(of_volume, Use()) + "/file"), "after");
   EXPECT_GT(MountedBytes(Staging(of_snapshot)), MountedBytes(source) * 3 / 2);
   const std::set<std::string> uuids = {Uuid(Image(volume)), Uuid(Image(of_snapshot)), Uuid(Image(of_volume))};
   EXPECT_THAT(uuids, SizeIs(3));
   Write(Staging(of_snapshot) + "/file", "its own");
   EXPECT_EQ(ReadFile(source + "/file"), "after");
-  EXPECT_OK(DeleteSnapshot(snapshot));
 }
 
-TEST_P(SnapshotsOf, AVolumeThatWasNeverStagedCanBeCopied) {
+TEST_P(SnapshotsOf, UnformattedVolumeCanBeCopied) {
   const std::string volume = Created(Use(), Size());
   const std::string snapshot = Snapped("s", volume);
   for (const std::string& source : {volume, snapshot}) {
-    const std::string copy = Cloned(CloneRequest("of " + source, source, Use()));
-    Write(Staged(copy, Use()) + "/file", "x");
+    const std::string copy = Cloned(CopyRequest("of " + source, source, Use()));
+    Write(StagedPath(copy, Use()) + "/file", "x");
   }
-  EXPECT_OK(DeleteSnapshot(snapshot));
 }
 
-INSTANTIATE_TEST_SUITE_P(Filesystem, SnapshotsOf, ::testing::Values("ext4", "xfs"),
-                         [](const auto& fs_type) { return std::string(fs_type.param); });
+INSTANTIATE_TEST_SUITE_P(Filesystem, SnapshotsOf, ::testing::Values("ext4", "xfs"), NameOfRow);
 
-TEST_F(SnapshotRpc, ABlockVolumeIsCopiedByteForByte) {
+TEST_F(SnapshotRpc, BlockVolumeIsCopiedByteForByte) {
   const std::string volume = Created(Block(), kVolumeBytes);
   ASSERT_EQ(Shell("head -c 3000000 /dev/urandom | dd of=" + Image(volume) + " conv=notrunc status=none"), 0);
   const std::string snapshot = Snapped("s", volume);
-  const std::string copy = Cloned(CloneRequest("c", snapshot, Block(), 2 * kVolumeBytes));
+  const std::string copy = Cloned(CopyRequest("c", snapshot, Block(), 2 * kVolumeBytes));
   EXPECT_EQ(std::filesystem::file_size(Image(copy)), 2 * kVolumeBytes);
   EXPECT_EQ(Shell("cmp -n " + std::to_string(kVolumeBytes) + " " + Image(volume) + " " + Image(copy)), 0);
-  EXPECT_OK(DeleteSnapshot(snapshot));
 }
 
-TEST_F(SnapshotRpc, ASnapshotSaysWhatItIs) {
+TEST_F(SnapshotRpc, SnapshotHasSizeSourceAndTime) {
   const std::string volume = Created();
   const auto before = ::time(nullptr);
-  const csi::v1::Snapshot snapshot = Snap("s", volume)->snapshot();
+  const csi::v1::Snapshot snapshot = driver().Snap("s", volume)->snapshot();
   EXPECT_EQ(snapshot.size_bytes(), kVolumeBytes);
   EXPECT_EQ(snapshot.source_volume_id(), volume);
   EXPECT_TRUE(snapshot.ready_to_use());
@@ -136,43 +94,41 @@ TEST_F(SnapshotRpc, ASnapshotSaysWhatItIs) {
   csi::v1::GetSnapshotRequest get;
   get.set_snapshot_id(snapshot.snapshot_id());
   EXPECT_EQ(driver().Send(get)->snapshot().DebugString(), snapshot.DebugString());
-  EXPECT_EQ(Snap("s", volume)->snapshot().DebugString(), snapshot.DebugString());
+  EXPECT_EQ(driver().Snap("s", volume)->snapshot().DebugString(), snapshot.DebugString());
   EXPECT_EQ(ListSnapshots()->entries(0).snapshot().DebugString(), snapshot.DebugString());
-  EXPECT_OK(DeleteSnapshot(snapshot.snapshot_id()));
+  EXPECT_OK(driver().DeleteSnapshot(snapshot.snapshot_id()));
   EXPECT_THAT(driver().Send(get), FailsWith(Code::kNotFound, "does not exist"));
 }
 
-// Kubernetes restores into no claim that is smaller than size_bytes, and the volume's own claim may be smaller than the
+// Kubernetes refuses to restore into a claim smaller than size_bytes. And the claim of a volume may be smaller than the
 // volume.
-TEST_F(SnapshotRpc, ASnapshotIsRestoredIntoTheSizeItsVolumeWasAskedWith) {
+TEST_F(SnapshotRpc, SnapshotIsRestoredWithTheRequestedSizeOfItsVolume) {
   for (const std::int64_t asked : {kMiB, kVolumeBytes + 1}) {
     const std::string name = "v" + std::to_string(asked);
     const auto made = driver().Create(name, Mount(), asked);
     ASSERT_OK(made);
     const std::int64_t bytes = made->volume().capacity_bytes();
     EXPECT_GT(bytes, asked);
-    const csi::v1::Snapshot snapshot = Snap("of-" + name, made->volume().volume_id())->snapshot();
+    const csi::v1::Snapshot snapshot = driver().Snap("of-" + name, made->volume().volume_id())->snapshot();
     EXPECT_EQ(snapshot.size_bytes(), asked);
-    auto restore = CloneRequest("restored-" + name, snapshot.snapshot_id(), Mount(), snapshot.size_bytes());
-    EXPECT_EQ(driver().Send(restore)->volume().capacity_bytes(), bytes) << "all that the snapshot has";
+    auto restore = CopyRequest("restored-" + name, snapshot.snapshot_id(), Mount(), snapshot.size_bytes());
+    EXPECT_EQ(driver().Send(restore)->volume().capacity_bytes(), bytes) << "the size of the snapshot";
     restore.set_name("limited-" + name);
     restore.mutable_capacity_range()->set_limit_bytes(bytes - 1);
     ExpectRefused([&] { return driver().Send(restore); }, Code::kOutOfRange, "raise limit_bytes");
     Restart(SIGTERM);
-    EXPECT_EQ(Snap("of-" + name, made->volume().volume_id())->snapshot().size_bytes(), asked);
-    EXPECT_OK(DeleteSnapshot(snapshot.snapshot_id()));
+    EXPECT_EQ(driver().Snap("of-" + name, made->volume().volume_id())->snapshot().size_bytes(), asked);
   }
 }
 
-TEST_F(SnapshotRpc, TheRestoreSizeGrowsWithTheVolume) {
+TEST_F(SnapshotRpc, RestoreSizeGrowsWithTheVolume) {
   const std::string volume = Created(Mount(), kMiB);
   ASSERT_OK(driver().Grow(volume, kVolumeBytes + 1));
-  const csi::v1::Snapshot grown = Snap("s", volume)->snapshot();
+  const csi::v1::Snapshot grown = driver().Snap("s", volume)->snapshot();
   EXPECT_EQ(grown.size_bytes(), kVolumeBytes + 1);
-  EXPECT_OK(DeleteSnapshot(grown.snapshot_id()));
 }
 
-TEST_F(SnapshotRpc, PagesAndForeignTokens) {
+TEST_F(SnapshotRpc, ListReturnsPagesAndRefusesForeignTokens) {
   const std::string volume = Created();
   std::vector<std::string> ids;
   for (const char* name : {"a", "b", "c"}) ids.push_back(Snapped(name, volume));
@@ -187,53 +143,27 @@ TEST_F(SnapshotRpc, PagesAndForeignTokens) {
     EXPECT_THAT(ListSnapshots(token), FailsWith(Code::kAborted, "not given out by ListSnapshots")) << token;
   }
   EXPECT_THAT(ListSnapshots("", -1), FailsWith(Code::kInvalidArgument, "max_entries"));
-  for (const std::string& id : ids) EXPECT_OK(DeleteSnapshot(id));
 }
 
-TEST_F(SnapshotRpc, WhatIsNotThereIsSaidSo) {
+TEST_F(SnapshotRpc, UnknownSourcesAreNotFound) {
   for (const std::string& id : StrangeIds()) {
-    ExpectRefused([&] { return Snap("s", id); }, Code::kNotFound, "does not exist");
-    ExpectRefused([&] { return driver().Send(CloneRequest("c", id)); }, Code::kNotFound, "does not exist");
-    EXPECT_OK(DeleteSnapshot(id));
+    ExpectRefused([&] { return driver().Snap("s", id); }, Code::kNotFound, "does not exist");
+    ExpectRefused([&] { return driver().Send(CopyRequest("c", id)); }, Code::kNotFound, "does not exist");
+    EXPECT_OK(driver().DeleteSnapshot(id));
   }
-  ExpectRefused([&] { return driver().Send(CloneRequest("c", "snap-x")); }, Code::kNotFound, "does not exist");
+  ExpectRefused([&] { return driver().Send(CopyRequest("c", "snap-x")); }, Code::kNotFound, "does not exist");
 }
 
-TEST_F(SnapshotRpc, ASnapshotOutlivesItsVolumeAndTheProcess) {
+TEST_F(SnapshotRpc, SnapshotOutlivesItsVolumeAndTheProcess) {
   const std::string volume = Created();
-  Write(Staged(volume) + "/file", "content");
+  Write(StagedPath(volume) + "/file", "content");
   const std::string snapshot = Snapped("s", volume);
   EXPECT_OK(driver().Unstage(volume, Staging(volume)));
   EXPECT_OK(driver().Delete(volume));
   Restart(SIGKILL);
-  const std::string copy = Cloned(CloneRequest("c", snapshot));
-  EXPECT_EQ(ReadFile(Staged(copy) + "/file"), "content");
-  EXPECT_OK(DeleteSnapshot(snapshot));
+  const std::string copy = Cloned(CopyRequest("c", snapshot));
+  EXPECT_EQ(ReadFile(StagedPath(copy) + "/file"), "content");
 }
-
-// At whatever point of the call the process ends: the next one takes it up, and nobody is left frozen.
-TEST_F(SnapshotRpc, KilledInTheMiddleTheSameCallSucceedsAndTheVolumeGoesOn) {
-  const std::string volume = Created();
-  const std::string path = Staged(volume);
-  std::ofstream(path + "/data") << std::string(20'000'000, 'x') << std::flush;
-  for (int milliseconds = 0; milliseconds < 60; milliseconds += 10) {
-    std::thread call([&] { (void)Snap("s", volume); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    plugin().Kill();
-    call.join();
-    Start();
-    Write(path + "/alive", std::to_string(milliseconds));
-    const auto there = ListSnapshots();
-    EXPECT_LE(there->entries_size(), 1);
-    const std::string snapshot = Snapped("s", volume);
-    EXPECT_EQ(ListSnapshots()->entries_size(), 1);
-    EXPECT_OK(DeleteSnapshot(snapshot));
-    const std::filesystem::directory_iterator files(state_dir() + "/volumes");
-    EXPECT_EQ(std::distance(begin(files), end(files)), 1) << milliseconds;
-  }
-}
-
-// Groups
 
 class GroupRpc : public SnapshotRpc {
  protected:
@@ -253,7 +183,7 @@ class GroupRpc : public SnapshotRpc {
   }
 };
 
-// 1, 2, 3, … to one directory after another, each on disk before the next.
+// Writes 1, 2, 3, … to the directories in turn. Each number is on disk before the next is written.
 class Counter {
  public:
   explicit Counter(std::vector<std::string> directories)
@@ -281,11 +211,11 @@ class Counter {
   std::thread thread_;
 };
 
-TEST_F(GroupRpc, TheMembersAreOfOneInstantWhileSomebodyWrites) {
+TEST_F(GroupRpc, MembersAreOfTheSameInstant) {
   std::vector<std::string> volumes, paths;
   for (int i = 0; i < 3; ++i) {
     volumes.push_back(Created());
-    paths.push_back(Staged(volumes.back()));
+    paths.push_back(StagedPath(volumes.back()));
   }
   csi::v1::VolumeGroupSnapshot group;
   {
@@ -294,21 +224,21 @@ TEST_F(GroupRpc, TheMembersAreOfOneInstantWhileSomebodyWrites) {
     const auto answer = Group("g", volumes);
     ASSERT_OK(answer);
     group = answer->group_snapshot();
-    counter.AwaitMore();  // it goes on
+    counter.AwaitMore();  // writes continue after the snapshot
   }
   EXPECT_TRUE(group.ready_to_use());
   std::vector<int> numbers;
   for (const auto& member : group.snapshots()) {
-    const std::string copy = Cloned(CloneRequest("of " + member.snapshot_id(), member.snapshot_id()));
-    numbers.push_back(std::atoi(ReadFile(Staged(copy) + "/number").c_str()));
+    const std::string copy = Cloned(CopyRequest("of " + member.snapshot_id(), member.snapshot_id()));
+    numbers.push_back(std::atoi(ReadFile(StagedPath(copy) + "/number").c_str()));
   }
   const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
   EXPECT_LE(*most - *least, 3) << ::testing::PrintToString(numbers);
   EXPECT_OK(driver().Send(Named<csi::v1::DeleteVolumeGroupSnapshotRequest>(group)));
 }
 
-// As external-snapshotter sends it for a VolumeGroupSnapshotClass of Kubernetes' own tests, whose claims are of 1 MiB.
-TEST_F(GroupRpc, AGroupOfSmallClaimsIsMadeByAClassWithDeletionPolicyAndRestored) {
+// The request of external-snapshotter for a VolumeGroupSnapshotClass of Kubernetes' own tests, with claims of 1 MiB.
+TEST_F(GroupRpc, GroupOfSmallClaimsIsRestored) {
   csi::v1::CreateVolumeGroupSnapshotRequest request;
   request.set_name("groupsnapshot-1");
   *request.add_source_volume_ids() = Created(Mount(), kMiB);
@@ -322,12 +252,12 @@ TEST_F(GroupRpc, AGroupOfSmallClaimsIsMadeByAClassWithDeletionPolicyAndRestored)
   ASSERT_OK(taken);
   for (const csi::v1::Snapshot& member : taken->group_snapshot().snapshots()) {
     EXPECT_EQ(member.size_bytes(), kMiB);
-    EXPECT_OK(driver().Send(CloneRequest("of-" + member.snapshot_id(), member.snapshot_id(), Mount(), kMiB)));
+    EXPECT_OK(driver().Send(CopyRequest("of-" + member.snapshot_id(), member.snapshot_id(), Mount(), kMiB)));
   }
   EXPECT_OK(driver().Send(Named<csi::v1::DeleteVolumeGroupSnapshotRequest>(taken->group_snapshot())));
 }
 
-TEST_F(GroupRpc, AGroupIsMadeFoundAndDeletedWhole) {
+TEST_F(GroupRpc, GroupIsCreatedFoundAndDeleted) {
   const std::string a = Created(), b = Created();
   const csi::v1::VolumeGroupSnapshot group = Group("g", {a, b})->group_snapshot();
   ASSERT_EQ(group.snapshots_size(), 2);
@@ -336,7 +266,7 @@ TEST_F(GroupRpc, AGroupIsMadeFoundAndDeletedWhole) {
   ExpectRefused([&] { return Group("g", {a}); }, Code::kAlreadyExists, "of other volumes");
   ExpectRefused([&] { return Group("h", {a, a}); }, Code::kInvalidArgument, "named twice");
   ExpectRefused([&] { return Group("h", {a, "x"}); }, Code::kNotFound, "does not exist");
-  ExpectRefused([&] { return DeleteSnapshot(group.snapshots(0).snapshot_id()); }, Code::kInvalidArgument,
+  ExpectRefused([&] { return driver().DeleteSnapshot(group.snapshots(0).snapshot_id()); }, Code::kInvalidArgument,
                 "is a member");
   auto get = Named<csi::v1::GetVolumeGroupSnapshotRequest>(group);
   EXPECT_EQ(driver().Send(get)->group_snapshot().DebugString(), group.DebugString());

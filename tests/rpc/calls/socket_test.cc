@@ -1,5 +1,5 @@
-// The socket: a stale one is replaced, a live one never, anything else is left alone. And what Probe says meanwhile.
-#include <fcntl.h>
+// The socket. A stale one is replaced, but neither a socket that is served nor another file. Probe before the plugin is
+// ready.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,48 +23,34 @@ using ::testing::UnorderedElementsAre;
 
 class Socket : public RpcTest {
  protected:
-  // Another plugin, on this test's socket unless told otherwise; its exit status and what it said.
-  int RunAnother(std::string socket, std::string& said) {
-    const std::string log = dir() / "another.log";
-    PluginProcess another(
-        {.socket = std::move(socket), .state_dir = dir() / "state2", .log_file = log, .flags = {}, .environment = {}});
-    another.Launch();
-    const int status = another.Wait(std::chrono::seconds(5));
-    said = another.Log();
-    fs::remove(log);
+  // A second plugin that must end with status 1. Returns its log.
+  std::string Refusal(const std::string& socket) {
+    const auto [status, log] =
+        RunPlugin({.socket = socket, .state_dir = dir() / "state2", .log_file = dir() / "another.log"});
+    EXPECT_EQ(status, 1) << socket;
     fs::remove_all(dir() / "state2");
-    return status;
+    return log;
   }
 };
 
-TEST_F(Socket, AStaleOneIsReplaced) {
-  plugin().Kill();
-  ASSERT_TRUE(fs::exists(dir() / "csi.sock"));
-  Start();
-  EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
-}
-
-TEST_F(Socket, ALiveOneIsNever) {
-  std::string said;
-  EXPECT_EQ(RunAnother(dir() / "csi.sock", said), 1);
-  EXPECT_THAT(said, HasSubstr("served by another process"));
+TEST_F(Socket, ServedSocketIsNotReplaced) {
+  EXPECT_THAT(Refusal(dir() / "csi.sock"), HasSubstr("served by another process"));
   driver().Connect();
   EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
 }
 
-// A plugin whose backlog is full, or that hangs, still has the socket.
-TEST_F(Socket, OfManyStartersOnAStaleOneExactlyOneServes) {
+TEST_F(Socket, OnlyOneOfManyPluginsTakesAStaleSocket) {
   plugin().Kill();
-  constexpr int kRounds = 5, kStarters = 12;
+  constexpr int kRounds = 3, kStarters = 12;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<std::unique_ptr<PluginProcess>> starters;
     for (int i = 0; i < kStarters; ++i) {
-      starters.push_back(
-          std::make_unique<PluginProcess>(PluginProcess::Options{.socket = dir() / "csi.sock",
-                                                                 .state_dir = dir() / ("state-" + std::to_string(i)),
-                                                                 .log_file = dir() / "starters.log",
-                                                                 .flags = {"--node-id", "node-" + std::to_string(i)},
-                                                                 .environment = {}}));
+      starters.push_back(std::make_unique<PluginProcess>(PluginProcess::Options{
+          .socket = dir() / "csi.sock",
+          .state_dir = dir() / ("state-" + std::to_string(i)),
+          .log_file = dir() / "starters.log",
+          .flags = {"--node-id", "node-" + std::to_string(i)},
+      }));
     }
     for (const auto& starter : starters) starter->Launch();
     const auto serving = [&] {
@@ -78,7 +64,7 @@ TEST_F(Socket, OfManyStartersOnAStaleOneExactlyOneServes) {
   Start();
 }
 
-TEST_F(Socket, ALiveOneThatDoesNotAcceptIsNeverEither) {
+TEST_F(Socket, BusySocketIsNotReplaced) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   (dir() / "busy.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
@@ -87,39 +73,30 @@ TEST_F(Socket, ALiveOneThatDoesNotAcceptIsNeverEither) {
   ASSERT_EQ(::listen(busy.get(), 0), 0);
   const UniqueFd first(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   ASSERT_EQ(::connect(first.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  std::string said;
-  EXPECT_EQ(RunAnother(dir() / "busy.sock", said), 1);
+  Refusal(dir() / "busy.sock");
   EXPECT_TRUE(fs::is_socket(dir() / "busy.sock"));
 }
 
-TEST_F(Socket, WhatIsNoSocketIsLeftAlone) {
+TEST_F(Socket, OtherFilesAreNotReplaced) {
   std::ofstream(dir() / "file") << "data";
   fs::create_directory(dir() / "directory");
   fs::create_symlink(dir() / "csi.sock", dir() / "link");
   for (const char* name : {"file", "directory", "link"}) {
-    std::string said;
-    EXPECT_EQ(RunAnother(dir() / name, said), 1) << name;
-    EXPECT_THAT(said, HasSubstr("is not a socket")) << name;
+    EXPECT_THAT(Refusal(dir() / name), HasSubstr("is not a socket")) << name;
   }
   EXPECT_EQ(ReadFile(dir() / "file"), "data");
   EXPECT_TRUE(fs::is_directory(dir() / "directory"));
   EXPECT_TRUE(fs::is_symlink(dir() / "link"));
 }
 
-TEST_F(Socket, AMissingDirectoryIsNamed) {
-  std::string said;
-  EXPECT_EQ(RunAnother(dir() / "missing/csi.sock", said), 1);
-  EXPECT_THAT(said, HasSubstr(dir() / "missing"));
+TEST_F(Socket, MissingDirectoryIsNamed) {
+  EXPECT_THAT(Refusal(dir() / "missing/csi.sock"), HasSubstr(dir() / "missing"));
 }
 
-TEST_F(Socket, AStateDirectoryThatIsThereKeepsItsModeAndOthersMayNotWriteIntoIt) {
+TEST_F(Socket, StateDirectoryKeepsItsModeAndMustNotBeWritableForOthers) {
   const std::string shared = MakeDirectories("shared");
   const auto start_and_stop = [&] {
-    PluginProcess another({.socket = dir() / "another.sock",
-                           .state_dir = shared,
-                           .log_file = dir() / "another.log",
-                           .flags = {},
-                           .environment = {}});
+    PluginProcess another({.socket = dir() / "another.sock", .state_dir = shared, .log_file = dir() / "another.log"});
     another.Launch();
     Eventually([&] { return !another.running() || fs::exists(dir() / "another.sock"); });
     another.Terminate();
@@ -127,44 +104,37 @@ TEST_F(Socket, AStateDirectoryThatIsThereKeepsItsModeAndOthersMayNotWriteIntoIt)
   };
   ASSERT_EQ(::chmod(shared.c_str(), 0755), 0);
   EXPECT_THAT(start_and_stop(), HasSubstr("serving"));
-  struct stat status = {};
-  ASSERT_EQ(::stat(shared.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 07777U, 0755U);
+  EXPECT_EQ(StatOf(shared).st_mode & 07777U, 0755U);
   ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
   EXPECT_THAT(start_and_stop(), HasSubstr("others may write in the state directory"));
   fs::remove_all(shared);
   MakeDirectories("shared");
   ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
   fs::remove(dir() / "another.log");
-  EXPECT_THAT(start_and_stop(), HasSubstr("serving")) << "an empty one becomes the plugin's";
-  ASSERT_EQ(::stat(shared.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 07777U, 0700U);
+  EXPECT_THAT(start_and_stop(), HasSubstr("serving")) << "the plugin takes an empty directory";
+  EXPECT_EQ(StatOf(shared).st_mode & 07777U, 0700U);
   fs::remove_all(shared);
   fs::remove(dir() / "another.log");
 }
 
-TEST_F(Socket, NoOtherFileIsMadeBesideItAndStrangersCannotUseIt) {
+TEST_F(Socket, SocketIsTheOnlyFileAndOthersCannotUseIt) {
   const std::string directory = MakeDirectories("csi");
-  driver().Disconnect();
-  plugin().Terminate();
+  StopPlugin();
   plugin().options().socket = directory + "/csi.sock";
   ASSERT_TRUE(plugin().Start());
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
   EXPECT_THAT(names, UnorderedElementsAre("csi.sock"));
-  struct stat status = {};
-  ASSERT_EQ(::stat((directory + "/csi.sock").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0007U, 0U);
+  EXPECT_EQ(StatOf(directory + "/csi.sock").st_mode & 0007U, 0U);
   EXPECT_EQ(plugin().Terminate(), 0);
   EXPECT_TRUE(fs::is_empty(directory));
   plugin().options().socket = dir() / "csi.sock";
   Start();
 }
 
-// Orchestrators send all of these, some in the environment.
-TEST_F(Socket, EveryFormOfTheEndpointIsUnderstood) {
-  driver().Disconnect();
-  plugin().Terminate();
+// Orchestrators use all of these forms, some in the environment.
+TEST_F(Socket, AllFormsOfTheEndpointWork) {
+  StopPlugin();
   plugin().options().socket.clear();
   const std::vector<std::string> flags = plugin().options().flags;
   for (const std::string& form : {"unix://" + (dir() / "csi.sock"), "unix:" + (dir() / "csi.sock"), dir() / "csi.sock",
@@ -174,14 +144,13 @@ TEST_F(Socket, EveryFormOfTheEndpointIsUnderstood) {
       plugin().options().flags = flags;
       plugin().options().environment.clear();
       if (in_environment) plugin().options().environment["CSI_ENDPOINT"] = form;
-      if (!in_environment) plugin().options().flags.insert(plugin().options().flags.end(), {"--endpoint", form});
+      if (!in_environment) AddFlags({"--endpoint", form});
       plugin().Launch();
       EXPECT_TRUE(Eventually([&] {
         driver().Connect();
         return driver().Send(csi::v1::ProbeRequest()).status.ok();
       }));
-      driver().Disconnect();
-      EXPECT_EQ(plugin().Terminate(), 0);
+      StopPlugin();
     }
   }
   plugin().options().flags = flags;
@@ -190,18 +159,17 @@ TEST_F(Socket, EveryFormOfTheEndpointIsUnderstood) {
   Start();
 }
 
-// gRPC takes "%41" in the name of a socket for an "A".
-TEST_F(Socket, ItsPathIsTakenAsItIsWritten) {
+// gRPC decodes "%41" in the name of a socket to "A".
+TEST_F(Socket, PathWithPercentSignIsUsedUnchanged) {
   const std::string odd = dir() / "a%41 b?#.sock";
-  PluginProcess another(
-      {.socket = odd, .state_dir = dir() / "state2", .log_file = dir() / "log", .flags = {}, .environment = {}});
+  PluginProcess another({.socket = odd, .state_dir = dir() / "state2", .log_file = dir() / "log"});
   ASSERT_TRUE(another.Start());
   EXPECT_TRUE(fs::is_socket(odd));
   EXPECT_EQ(another.Terminate(), 0);
   EXPECT_FALSE(fs::exists(odd));
 }
 
-TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
+TEST_F(Socket, CallsWaitUntilThePluginHasReconciled) {
   const std::string id = driver().Create("other")->volume().volume_id();
   UniqueFd lock = RestartHeldUp();
   const auto probe = driver().Send(csi::v1::ProbeRequest());
@@ -222,7 +190,7 @@ TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
   EXPECT_OK(driver().Unstage(id, Staging(id)));
 }
 
-TEST_F(Socket, SigtermBeforeItHasReconciledEndsIt) {
+TEST_F(Socket, SigtermEndsAPluginThatReconciles) {
   const std::string id = driver().Create("other")->volume().volume_id();
   const std::string staging = Staging(id);
   UniqueFd lock = RestartHeldUp();

@@ -1,5 +1,4 @@
-// The plugin's databases, damaged or older than what lies beside them.
-#include <signal.h>
+// Databases of the plugin that are damaged, missing, or older than the images.
 
 #include <filesystem>
 #include <fstream>
@@ -22,15 +21,9 @@ class DamagedState : public RpcTest {
   }
 
   std::string StagedAndWritten() {
-    const std::string id = Created();
-    EXPECT_OK(driver().Stage(id, Staging(id)));
+    const std::string id = Staged();
     EXPECT_EQ(TryWrite(Staging(id) + "/file", "data"), 0);
     return id;
-  }
-
-  void Stop() {
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
   }
 
   void ExpectRefusedStart() {
@@ -42,7 +35,7 @@ class DamagedState : public RpcTest {
   }
 };
 
-TEST_F(DamagedState, ADamagedNodeDatabaseIsBuiltAnewFromTheMounts) {
+TEST_F(DamagedState, DamagedNodeDatabaseIsRebuiltFromTheMounts) {
   const std::string id = StagedAndWritten(), target = Target("a", id);
   ASSERT_OK(driver().Publish(id, Staging(id), target));
   plugin().Kill();
@@ -52,20 +45,19 @@ TEST_F(DamagedState, ADamagedNodeDatabaseIsBuiltAnewFromTheMounts) {
   EXPECT_THAT(plugin().Log(), HasSubstr("node.db.damaged-"));
   EXPECT_OK(driver().Publish(id, Staging(id), target));
   EXPECT_OK(driver().Stats(id, target));
-  EXPECT_OK(driver().Unpublish(id, target));
-  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  UnpublishAndUnstage(id, target);
 }
 
-TEST_F(DamagedState, AnEmptyOrMissingCatalogBesideImagesStopsTheStart) {
+TEST_F(DamagedState, MissingOrEmptyCatalogBesideImagesStopsTheStart) {
   const std::string id = Created();
-  Stop();
+  StopPlugin();
   fs::rename(Catalog(), dir() / "backup.db");
   RemoveCatalog();
   ExpectRefusedStart();
   RemoveCatalog();
   std::ofstream(Catalog()).close();
   ExpectRefusedStart();
-  ExpectRefusedStart();  // what the refused start has made of it counts no more
+  ExpectRefusedStart();  // the file that the refused start has made
   EXPECT_TRUE(fs::exists(Image(id)));
   RemoveCatalog();
   fs::rename(dir() / "backup.db", Catalog());
@@ -73,9 +65,9 @@ TEST_F(DamagedState, AnEmptyOrMissingCatalogBesideImagesStopsTheStart) {
   EXPECT_OK(driver().Stage(id, Staging(id)));
 }
 
-TEST_F(DamagedState, WithItsVolumesMovedAwayThePluginBeginsAnew) {
+TEST_F(DamagedState, StartSucceedsWithoutCatalogAndVolumes) {
   const std::string id = Created();
-  Stop();
+  StopPlugin();
   RemoveCatalog();
   fs::rename(state_dir() + "/volumes", dir() / "moved");
   Start();
@@ -83,21 +75,21 @@ TEST_F(DamagedState, WithItsVolumesMovedAwayThePluginBeginsAnew) {
   driver().TakeDone();
 }
 
-TEST_F(DamagedState, AFirstStartThatWasCutShortIsNoDamage) {
-  Stop();
+TEST_F(DamagedState, InterruptedFirstStartIsNoDamage) {
+  StopPlugin();
   RemoveCatalog();
   std::ofstream(Catalog()).close();
   Start();
   EXPECT_FALSE(Created().empty());
 }
 
-// An older catalog was put back.
-TEST_F(DamagedState, AVolumeThatIsCreatedOrDeletedOnRecordKeepsItsData) {
+// The catalog was restored from an older backup.
+TEST_F(DamagedState, OldCatalogDeletesNoData) {
   for (const std::string state : {"creating", "deleting"}) {
     const std::string id = StagedAndWritten();
     ASSERT_OK(driver().Unstage(id, Staging(id)));
-    ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
-    Stop();
+    ExpectNoLoops();
+    StopPlugin();
     Rows(Catalog(), "UPDATE volumes SET state = '" + state + "' WHERE id = '" + id + "'");
     Start();
     ASSERT_OK(driver().Stage(id, Staging(id))) << state;

@@ -1,11 +1,9 @@
-// The plugin and its mount helper: killed, killed again, without its spawner, not there; and what else can be chosen.
+// The plugin and its mount helper: the helper is killed, has no spawner, or is missing. --mounter and --mount-root.
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <thread>
 
 #include "tests/rpc/support/helper_processes.h"
@@ -16,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
@@ -26,25 +23,31 @@ class HelperTest : public RpcTest {
   pid_t Spawner() { return SpawnerOf(plugin().pid()); }
 
   void StageAndPublish() {
-    volume_ = Created(Mount("", kMultiWriter));
-    ASSERT_OK(driver().Stage(volume_, Staging("v"), Mount("", kMultiWriter)));
-    ASSERT_OK(driver().Publish(volume_, Staging("v"), Target("a"), Mount("", kMultiWriter)));
+    volume_ = Created(kSharedMount);
+    ASSERT_OK(driver().Stage(volume_, Staging("v"), kSharedMount));
+    ASSERT_OK(driver().Publish(volume_, Staging("v"), Target("a"), kSharedMount));
     ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   }
 
   absl::Status Probe() { return driver().Send(csi::v1::ProbeRequest()).status; }
 
   void RestartWith(const std::vector<std::string>& flags) {
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0) << plugin().Log();
-    for (const std::string& flag : flags) plugin().options().flags.push_back(flag);
+    StopPlugin();
+    AddFlags(flags);
     Start();
+  }
+
+  // The output and exit status of a copy of the plugin in another directory.
+  static std::string RunCopyIn(const std::string& path) {
+    fs::copy_file(MOORING_PLUGIN_BINARY, path + "/mooring-plugin");
+    return RunOutput(path + "/mooring-plugin --endpoint " + path + "/csi.sock --state-dir " + path +
+                     "/state 2>&1; echo status $?");
   }
 
   std::string volume_;
 };
 
-TEST_F(HelperTest, IsTheDefaultAndHasNamesInPs) {
+TEST_F(HelperTest, IsTheDefaultAndHasProcessNames) {
   const pid_t spawner = Spawner(), helper = Helper();
   ASSERT_GT(spawner, 0);
   ASSERT_GT(helper, 0);
@@ -53,11 +56,11 @@ TEST_F(HelperTest, IsTheDefaultAndHasNamesInPs) {
   EXPECT_EQ(ChildrenOf(helper).size(), 0U);
 }
 
-TEST_F(HelperTest, KilledItIsReplacedAndTasksKeepTheirMounts) {
+TEST_F(HelperTest, KilledHelperIsReplacedAndMountsStay) {
   StageAndPublish();
   const std::string mounts = RawMounts();
   const pid_t helper = Helper(), spawner = Spawner();
-  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // no other one for the moment
+  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // so that no other helper starts yet
   ASSERT_EQ(::kill(helper, SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
   EXPECT_THAT(Probe(),
@@ -69,14 +72,13 @@ TEST_F(HelperTest, KilledItIsReplacedAndTasksKeepTheirMounts) {
   ASSERT_EQ(::kill(spawner, SIGCONT), 0);
   EXPECT_TRUE(Eventually([this] { return Probe().ok(); }));
   EXPECT_NE(Helper(), helper);
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
   EXPECT_OK(driver().Stats(volume_, Target("a")));
   EXPECT_TRUE(Eventually([&] { return ChildrenOf(spawner).size() == 1; })) << "zombies";
   EXPECT_THAT(plugin().Log(), HasSubstr("killed by signal 9"));
 }
 
-// While it is away, calls wait for the next one.
-TEST_F(HelperTest, ACallWhileThereIsNoneWaitsForTheNextOne) {
+TEST_F(HelperTest, CallWaitsForTheNextHelper) {
   StageAndPublish();
   const pid_t spawner = Spawner();
   ASSERT_EQ(::kill(spawner, SIGSTOP), 0);
@@ -85,14 +87,14 @@ TEST_F(HelperTest, ACallWhileThereIsNoneWaitsForTheNextOne) {
     std::this_thread::sleep_for(milliseconds(300));
     ::kill(spawner, SIGCONT);
   });
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
   later.join();
 }
 
-TEST_F(HelperTest, KilledTwentyTimesDuringPublishesNothingIsStackedOrLeaked) {
-  constexpr int kClients = 8, kTargets = 25, kKills = 20;
-  volume_ = Created(Mount("", kMultiWriter));
-  ASSERT_OK(driver().Stage(volume_, Staging("v"), Mount("", kMultiWriter)));
+TEST_F(HelperTest, KilledDuringPublishesLeavesNoStackedMount) {
+  constexpr int kClients = 8, kTargets = 10, kKills = 6;
+  volume_ = Created(kSharedMount);
+  ASSERT_OK(driver().Stage(volume_, Staging("v"), kSharedMount));
   std::vector<std::vector<std::string>> targets(kClients);
   for (int client = 0; client < kClients; ++client) {
     for (int i = 0; i < kTargets; ++i) targets[client].push_back(Target(std::to_string(client * kTargets + i)));
@@ -105,7 +107,7 @@ TEST_F(HelperTest, KilledTwentyTimesDuringPublishesNothingIsStackedOrLeaked) {
       for (const std::string& target : targets[client]) {
         const auto deadline = Clock::now() + std::chrono::seconds(60);
         for (absl::Status status = Internal(""); !status.ok(); ++retries) {
-          status = own.Publish(volume_, Staging("v"), target, Mount("", kMultiWriter)).status;
+          status = own.Publish(volume_, Staging("v"), target, kSharedMount).status;
           EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
           ASSERT_LT(Clock::now(), deadline);
         }
@@ -134,34 +136,7 @@ TEST_F(HelperTest, KilledTwentyTimesDuringPublishesNothingIsStackedOrLeaked) {
   }
 }
 
-// Whatever it was doing: a volume that is staged and taken back, a helper that is killed after a time that grows.
-TEST_F(HelperTest, KilledAtAnyMomentOfALifeRetriesBringItAbout) {
-  volume_ = Created();
-  const auto insist = [](const auto& call) {
-    for (int attempt = 0; attempt < 50; ++attempt) {
-      const absl::Status status = call();
-      if (status.ok()) return true;
-      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-    }
-    return false;
-  };
-  for (int round = 0; round < 12; ++round) {
-    std::thread killer([&, helper = Helper()] {
-      std::this_thread::sleep_for(std::chrono::microseconds(700 * round));
-      if (helper > 0) ::kill(helper, SIGKILL);
-    });
-    EXPECT_TRUE(insist([&] { return driver().Stage(volume_, Staging("v"), Mount()).status; }));
-    EXPECT_TRUE(insist([&] { return driver().Publish(volume_, Staging("v"), Target("t"), Mount()).status; }));
-    EXPECT_EQ(MountsAt(Target("t")).size(), 1U);
-    EXPECT_EQ(LoopsHere().size(), 1U);
-    EXPECT_TRUE(insist([&] { return driver().Unpublish(volume_, Target("t")).status; }));
-    EXPECT_TRUE(insist([&] { return driver().Unstage(volume_, Staging("v")).status; }));
-    killer.join();
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty() && Helper() > 0; }));
-  }
-}
-
-TEST_F(HelperTest, WithoutItsSpawnerThePluginEndsAndSaysSo) {
+TEST_F(HelperTest, PluginEndsWithoutItsSpawner) {
   StageAndPublish();
   const pid_t helper = Helper(), spawner = Spawner();
   ASSERT_EQ(::kill(spawner, SIGKILL), 0);
@@ -172,10 +147,10 @@ TEST_F(HelperTest, WithoutItsSpawnerThePluginEndsAndSaysSo) {
   EXPECT_TRUE(Eventually([helper] { return !Runs(helper); }));
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   Start();
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
 }
 
-TEST_F(HelperTest, EndsWithItsPluginHoweverThatEnds) {
+TEST_F(HelperTest, EndsWithItsPlugin) {
   for (const int signal : {SIGTERM, SIGKILL, SIGINT}) {
     StageAndPublish();
     const pid_t helper = Helper(), spawner = Spawner();
@@ -187,12 +162,12 @@ TEST_F(HelperTest, EndsWithItsPluginHoweverThatEnds) {
   }
 }
 
-TEST_F(HelperTest, AStoppedSpawnerDoesNotHoldUpTheEndOfThePlugin) {
+TEST_F(HelperTest, StoppedSpawnerDoesNotDelayTheEndOfThePlugin) {
   const pid_t spawner = Spawner();
   ASSERT_EQ(::kill(spawner, SIGSTOP), 0);
   ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
-  std::this_thread::sleep_for(milliseconds(200));  // until the next one is asked for
+  std::this_thread::sleep_for(milliseconds(200));  // until the plugin has asked for the next helper
   driver().Disconnect();
   const auto start = Clock::now();
   EXPECT_EQ(plugin().Terminate(), 0);
@@ -201,16 +176,14 @@ TEST_F(HelperTest, AStoppedSpawnerDoesNotHoldUpTheEndOfThePlugin) {
   EXPECT_TRUE(Eventually([spawner] { return !Runs(spawner); }));
 }
 
-// ---- what can be chosen
-
-TEST_F(HelperTest, InProcessThereIsNoHelperAndThePrivilegesStay) {
+TEST_F(HelperTest, InProcessMounterKeepsThePrivileges) {
   const std::string here = StatusField(::getpid(), "CapEff");
   RestartWith({"--mounter=in-process"});
   EXPECT_TRUE(ChildrenOf(plugin().pid()).empty());
   EXPECT_EQ(StatusField(plugin().pid(), "CapEff"), here);
   EXPECT_EQ(StatusField(plugin().pid(), "Seccomp"), "0");
   StageAndPublish();
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter), true));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount, true));
   EXPECT_OK(driver().Stats(volume_, Target("b")));
 }
 
@@ -223,26 +196,26 @@ class MountRoots : public HelperTest, public ::testing::WithParamInterface<const
   }
 };
 
-TEST_P(MountRoots, InsideEverythingWorks) {
+TEST_P(MountRoots, CallsBelowTheMountRootWork) {
   StageAndPublish();
-  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("ro"), Mount("", kMultiWriter), true));
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("ro"), kSharedMount, true));
   EXPECT_OK(driver().Stats(volume_, Target("a")));
-  const std::string block = Created(Block(kMultiWriter));
-  EXPECT_OK(driver().Stage(block, Staging("block"), Block(kMultiWriter)));
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), Block(kMultiWriter)));
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("ro", "b"), Block(kMultiWriter), true));
+  const std::string block = Created(kSharedBlock);
+  EXPECT_OK(driver().Stage(block, Staging("block"), kSharedBlock));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("ro", "b"), kSharedBlock, true));
   EXPECT_OK(driver().Stats(block, Target("rw", "b")));
   Restart(SIGKILL);
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), Block(kMultiWriter)));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));
 }
 
-TEST_P(MountRoots, OutsideIsRefusedAndNothingChanges) {
+TEST_P(MountRoots, CallsOutsideTheMountRootAreRefused) {
   StageAndPublish();
   constexpr char kReason[] = "lies below none of the directories that the plugin was started for";
   const std::string outside = MakeDirectories("csi-other");
   const std::string other = Created();
   for (const std::string& path : {outside + "/t", dir() / "t"}) {
-    ExpectRefused([&] { return driver().Publish(volume_, Staging("v"), path, Mount("", kMultiWriter)); },
+    ExpectRefused([&] { return driver().Publish(volume_, Staging("v"), path, kSharedMount); },
                   Code::kFailedPrecondition, kReason);
   }
   ExpectRefused([&] { return driver().Stage(other, outside, Mount()); }, Code::kFailedPrecondition, kReason);
@@ -253,32 +226,26 @@ INSTANTIATE_TEST_SUITE_P(Both, MountRoots, ::testing::Values("--mounter=helper",
                            return std::string(kind.param) == "--mounter=helper" ? "Helper" : "InProcess";
                          });
 
-// ---- programs where they are not expected
-
-TEST_F(HelperTest, WithoutTheProgramTheStartFailsAndSaysWhatToDo) {
+TEST_F(HelperTest, MissingProgramStopsTheStart) {
   if (fs::exists("/usr/libexec/mooring/mooring-mounter")) GTEST_SKIP() << "mooring is installed here";
   const std::string alone = MakeDirectories("alone");
-  fs::copy_file(MOORING_PLUGIN_BINARY, alone + "/mooring-plugin");
-  const std::string said = RunOutput(alone + "/mooring-plugin --endpoint " + alone + "/csi.sock --state-dir " + alone +
-                                     "/state 2>&1; echo status $?");
+  const std::string said = RunCopyIn(alone);
   EXPECT_THAT(said, HasSubstr("mooring-mounter is neither beside " + alone + "/mooring-plugin nor in"));
   EXPECT_THAT(said, HasSubstr("install it there, or use --mounter=in-process"));
   EXPECT_THAT(said, HasSubstr("status 1\n"));
   EXPECT_FALSE(fs::exists(alone + "/csi.sock"));
 }
 
-TEST_F(HelperTest, AProgramThatIsNoneIsNoticedAtTheStart) {
+TEST_F(HelperTest, WrongProgramStopsTheStart) {
   const std::string alone = MakeDirectories("alone");
-  fs::copy_file(MOORING_PLUGIN_BINARY, alone + "/mooring-plugin");
   std::ofstream(alone + "/mooring-mounter") << "#!/bin/sh\nexit 3\n";
   fs::permissions(alone + "/mooring-mounter", fs::perms::owner_all);
-  const std::string said = RunOutput(alone + "/mooring-plugin --endpoint " + alone + "/csi.sock --state-dir " + alone +
-                                     "/state 2>&1; echo status $?");
+  const std::string said = RunCopyIn(alone);
   EXPECT_THAT(said, HasSubstr("the spawner of the mount helper (process "));
   EXPECT_THAT(said, HasSubstr("status 1\n"));
 }
 
-TEST_F(HelperTest, ByHandItSaysWhatToUse) {
+TEST_F(HelperTest, StartedByHandNamesTheRightCommand) {
   const std::string program = fs::path(MOORING_PLUGIN_BINARY).parent_path() / "mooring-mounter";
   for (const char* arguments : {"", " mount /a /b", " --mount-root / --label-prefix mooring"}) {
     const std::string said = RunOutput(program + arguments + " 2>&1 3<&-; echo status $?");

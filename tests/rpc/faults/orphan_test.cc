@@ -1,5 +1,4 @@
-// Programs that outlive their plugin: whatever e2fsprogs still write, nobody else uses the volume meanwhile.
-#include <signal.h>
+// Programs that outlive their plugin. Nobody else uses the volume while a program of e2fsprogs still writes to it.
 
 #include <future>
 
@@ -12,7 +11,7 @@ class Orphan : public RpcTest, public ::testing::WithParamInterface<const char*>
  protected:
   std::string tool() const { return GetParam(); }
   void SetUp() override {
-    if (tool() == "resize2fs" && HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
+    if (tool() == "resize2fs" && HasCapSysResource()) GTEST_SKIP() << "the kernel grows the filesystem here";
     RpcTest::SetUp();
     id_ = Created();
     staging_ = Staging(id_);
@@ -32,12 +31,11 @@ class Orphan : public RpcTest, public ::testing::WithParamInterface<const char*>
     ASSERT_EQ(Shell("head -c 3000000 /dev/urandom > " + staging_ + "/file"), 0);
     data_ = ReadFile(staging_ + "/file");
     ASSERT_OK(driver().Unstage(id_, staging_));
-    ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
   }
-  // A plugin that stages the volume is killed in the middle of it; the tool goes on, for `seconds` in all.
+  // Kills the plugin during NodeStageVolume. The tool continues, and takes `seconds` in total.
   void KillInTheMiddle(double seconds) {
-    plugin().options().environment["PATH"] = SlowTool(tool(), seconds);
-    Restart(SIGTERM);
+    RestartWithPath(SlowTool(tool(), seconds));
     auto stage = std::async(std::launch::async, [this] { return driver().Stage(id_, staging_).status; });
     ASSERT_TRUE(Eventually([&] { return ToolRuns(tool()).size() == 1; }));
     plugin().Kill();
@@ -49,7 +47,7 @@ class Orphan : public RpcTest, public ::testing::WithParamInterface<const char*>
     EXPECT_EQ(ReadFile(staging_ + "/file"), data_);
     EXPECT_EQ(TryWrite(staging_ + "/new", "data"), 0);
     ASSERT_OK(driver().Unstage(id_, staging_));
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
     EXPECT_EQ(Shell("e2fsck -fn " + Image(id_) + " >/dev/null 2>&1"), 0);
   }
   std::string id_, staging_, data_;
@@ -60,8 +58,8 @@ INSTANTIATE_TEST_SUITE_P(Tools, Orphan, ::testing::Values("mkfs.ext4", "e2fsck",
   return name.substr(0, name.find('.'));
 });
 
-TEST_P(Orphan, IsWaitedForByTheNextStage) {
-  KillInTheMiddle(1.5);
+TEST_P(Orphan, NextStageWaitsForIt) {
+  KillInTheMiddle(1.0);
   const pid_t orphan = ToolRuns(tool()).front();
   EXPECT_TRUE(Runs(orphan));
   ASSERT_OK(driver().Stage(id_, staging_));
@@ -69,43 +67,42 @@ TEST_P(Orphan, IsWaitedForByTheNextStage) {
   ExpectWhole();
 }
 
-TEST_P(Orphan, KeepsTheVolumeFromBeingDeletedAndGrown) {
+TEST_P(Orphan, PreventsDeleteAndDelaysExpand) {
   KillInTheMiddle(1.0);
   EXPECT_THAT(driver().Delete(id_), FailsWith(Code::kAborted, "another process"));
   const pid_t orphan = ToolRuns(tool()).front();
   EXPECT_TRUE(Runs(orphan));
   ASSERT_OK(driver().Grow(id_, 5 * kVolumeBytes));
-  EXPECT_FALSE(Runs(orphan)) << "it was waited for";
+  EXPECT_FALSE(Runs(orphan)) << "the call has not waited for it";
   ASSERT_OK(driver().Stage(id_, staging_));
   EXPECT_GT(MountedBytes(staging_), static_cast<std::uint64_t>(4 * kVolumeBytes));
   ExpectWhole();
 }
 
-// Plugin and resize2fs both, as when the host's memory runs out; the image is half of two sizes then.
+// Plugin and resize2fs are both killed, as when the host is out of memory. The image is then half resized.
 class GrowthCutShort : public RpcTest {
  protected:
   void SetUp() override {
-    if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
+    if (HasCapSysResource()) GTEST_SKIP() << "the kernel grows the filesystem here";
     RpcTest::SetUp();
     id_ = Created();
     ASSERT_OK(driver().Stage(id_, Staging(id_)));
     ASSERT_EQ(Shell("head -c 3000000 /dev/urandom > " + Staging(id_) + "/file"), 0);
     data_ = ReadFile(Staging(id_) + "/file");
     ASSERT_OK(driver().Unstage(id_, Staging(id_)));
-    ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
     ASSERT_OK(driver().Grow(id_, 4 * kVolumeBytes));
     const std::string staging = Staging(id_);
-    // What it says goes nowhere: it would die of a plugin that listens no longer.
+    // Its output goes to /dev/null, because a write to the killed plugin would end it.
     const std::string preload = "KILL_AT=40 LD_PRELOAD=" MOORING_KILL_AT_WRITE;
-    plugin().options().environment["PATH"] =
-        Wrapper("resize2fs", "sleep 0.5\nexec >/dev/null 2>&1\n" + preload + " exec /usr/sbin/resize2fs \"$@\"");
-    Restart(SIGTERM);
+    RestartWithPath(
+        Wrapper("resize2fs", "sleep 0.5\nexec >/dev/null 2>&1\n" + preload + " exec /usr/sbin/resize2fs \"$@\""));
     auto stage = std::async(std::launch::async, [&] { return driver().Stage(id_, staging).status; });
     ASSERT_TRUE(Eventually([&] { return ToolRuns("resize2fs").size() == 1; }));
     plugin().Kill();
     EXPECT_FALSE(stage.get().ok());
     ASSERT_TRUE(Eventually([&] { return !Runs(ToolRuns("resize2fs").front()); }));
-    ASSERT_TRUE(ReadFile(Image(id_) + ".undo").starts_with("E2UNDO02")) << "or it was killed before it wrote";
+    ASSERT_TRUE(ReadFile(Image(id_) + ".undo").starts_with("E2UNDO02")) << "resize2fs was killed too early";
     plugin().options().environment.clear();
     Start();
   }
@@ -115,16 +112,16 @@ class GrowthCutShort : public RpcTest {
   std::string id_, data_;
 };
 
-TEST_F(GrowthCutShort, IsTakenBackAndDoneAgainByTheNextStage) {
+TEST_F(GrowthCutShort, NextStageUndoesAndRepeatsIt) {
   ASSERT_OK(driver().Stage(id_, Staging(id_)));
   EXPECT_GT(MountedBytes(Staging(id_)), static_cast<std::uint64_t>(3 * kVolumeBytes));
   EXPECT_EQ(ReadFile(Staging(id_) + "/file"), data_);
   ASSERT_OK(driver().Unstage(id_, Staging(id_)));
-  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  ExpectNoLoops();
   EXPECT_EQ(Shell("e2fsck -fn " + Image(id_) + " >/dev/null 2>&1"), 0);
 }
 
-TEST_F(GrowthCutShort, LeavesNothingBesideAVolumeThatIsDeleted) { EXPECT_OK(driver().Delete(id_)); }
+TEST_F(GrowthCutShort, DeleteRemovesItsFiles) { EXPECT_OK(driver().Delete(id_)); }
 
 }  // namespace
 }  // namespace mooring::testing

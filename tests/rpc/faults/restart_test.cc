@@ -1,5 +1,4 @@
-// SIGTERM and SIGKILL between any two calls of a volume's life: the next process carries on. And again with the node's
-// records lost on the way.
+// SIGTERM and SIGKILL between any two calls of a volume's life. The next process continues, also without node.db.
 #include <signal.h>
 
 #include <array>
@@ -13,18 +12,18 @@ enum class End { kTerm, kKill, kKillAndLoseRecords };
 
 struct Interruption {
   End end;
-  std::size_t after;  // that many steps
+  std::size_t after;  // the number of steps before it
   bool block;
 };
 
-// The steps of a life, in order.
+// A volume's life in steps.
 class Life : public RpcTest, public ::testing::WithParamInterface<Interruption> {
  public:
   static constexpr std::size_t kSteps = 11;
 
  protected:
   VolumeCapability Use() const {
-    return GetParam().block ? Block(kMultiWriter) : Mount("", kMultiWriter, {"noatime", "commit=30"});
+    return GetParam().block ? kSharedBlock : Mount("", kMultiWriter, {"noatime", "commit=30"});
   }
   std::string File(const std::string& target) const { return GetParam().block ? target : target + "/file"; }
 
@@ -49,7 +48,7 @@ class Life : public RpcTest, public ::testing::WithParamInterface<Interruption> 
   void UnpublishWritable() { EXPECT_OK(driver().Unpublish(id_, Target("rw"))); }
   void Unstage() {
     EXPECT_OK(driver().Unstage(id_, Staging("v")));
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
   }
   void Detach() { EXPECT_OK(driver().Detach(id_, kNode)); }
   void Delete() { EXPECT_OK(driver().Delete(id_)); }
@@ -74,14 +73,12 @@ class Life : public RpcTest, public ::testing::WithParamInterface<Interruption> 
     const std::string mounts = RawMounts();
     const std::size_t loops = LoopsHere().size();
     if (GetParam().end == End::kKillAndLoseRecords) {
-      plugin().Kill();
-      ForgetRecords();
-      Start();
+      KillAndForget();
     } else {
       Restart(GetParam().end == End::kTerm ? SIGTERM : SIGKILL);
     }
     EXPECT_EQ(RawMounts(), mounts);
-    // A device that was only staged has nothing but its record.
+    // Only its record says that a device is staged.
     if (GetParam().end != End::kKillAndLoseRecords) {
       EXPECT_EQ(LoopsHere().size(), loops);
     }
@@ -108,24 +105,24 @@ std::string Name(const ::testing::TestParamInfo<Interruption>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Interrupted, Life, ::testing::ValuesIn(Interruptions(Life::kSteps - 1)), Name);
 
-TEST_P(Life, GoesOn) {
+TEST_P(Life, ContinuesAfterARestart) {
   for (std::size_t step = 0; step < kSteps; ++step) {
     if (step == GetParam().after) Interrupt();
-    // Without its record a block device that is only staged is nobody's: it was detached, and is staged again.
+    // The start detaches a block device without a record and without a target. So it is staged again.
     const bool staged_only = step == 3 && GetParam().after == 3;
     if (GetParam().end == End::kKillAndLoseRecords && GetParam().block && staged_only) Stage();
     Step(step);
   }
 }
 
-// On the way up, and straight down again from there.
+// After the interruption, all is undone.
 class LifeUndone : public Life {};
 
 constexpr std::size_t kStepsUp = 6;
 
 INSTANTIATE_TEST_SUITE_P(Interrupted, LifeUndone, ::testing::ValuesIn(Interruptions(kStepsUp)), Name);
 
-TEST_P(LifeUndone, FromWhereverItStood) {
+TEST_P(LifeUndone, IsUndoneAfterARestart) {
   for (std::size_t step = 0; step < GetParam().after; ++step) Step(step);
   Interrupt();
   UnpublishReadOnly();
@@ -137,16 +134,13 @@ TEST_P(LifeUndone, FromWhereverItStood) {
 
 class LostRecords : public RpcTest {};
 
-// The kernel knows whose mount stands where: an only target stays the only one.
-TEST_F(LostRecords, ASingleWriterStillHasOneTarget) {
+// The mounts show which volume has which target.
+TEST_F(LostRecords, SingleWriterKeepsItsOnlyTarget) {
   for (const VolumeCapability& use : {Mount(), Block()}) {
     const std::string id = Created(use);
     const std::string first = Target("a", id), second = Target("b", id);
-    ASSERT_OK(driver().Stage(id, Staging(id), use));
-    ASSERT_OK(driver().Publish(id, Staging(id), first, use));
-    plugin().Kill();
-    ForgetRecords();
-    Start();
+    StageAndPublish(id, first, use);
+    KillAndForget();
     ASSERT_OK(driver().Stage(id, Staging(id), use));
     ExpectRefused([&] { return driver().Publish(id, Staging(id), second, use); }, Code::kFailedPrecondition, first);
     EXPECT_OK(driver().Publish(id, Staging(id), first, use));

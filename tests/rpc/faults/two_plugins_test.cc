@@ -1,5 +1,5 @@
-// Two processes over one state directory, each with its own socket: an update of the plugin, or a controller beside a
-// node.
+// Two plugins with the same state directory, each with its own socket. That happens during an update, or if a
+// controller runs beside a node.
 #include <signal.h>
 
 #include <future>
@@ -30,17 +30,15 @@ class TwoPlugins : public RpcTest {
   PluginProcess second_{{.socket = dir() / "second.sock",
                          .state_dir = state_dir(),
                          .log_file = dir() / "plugin.log",
-                         .flags = {"--node-id", kNode},
-                         .environment = {}}};
+                         .flags = {"--node-id", kNode}}};
   Driver other_{dir() / "second.sock"};
 };
 
-TEST_F(TwoPlugins, EachCarriesOnWhatTheOtherBegan) {
-  for (const VolumeCapability& use : {Mount("", kMultiWriter), Block(kMultiWriter)}) {
+TEST_F(TwoPlugins, EachContinuesTheWorkOfTheOther) {
+  for (const VolumeCapability& use : {kSharedMount, kSharedBlock}) {
     const std::string id = Created(use);
     ASSERT_OK(other().Stage(id, Staging(id), use));
-    ASSERT_OK(driver().Stage(id, Staging(id), use));
-    ASSERT_OK(driver().Publish(id, Staging(id), Target("a", id), use));
+    StageAndPublish(id, Target("a", id), use);
     ASSERT_OK(other().Publish(id, Staging(id), Target("b", id), use, true));
     EXPECT_EQ(LoopsOver(Image(id)).size(), 1U);
     EXPECT_THAT(other().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
@@ -48,15 +46,15 @@ TEST_F(TwoPlugins, EachCarriesOnWhatTheOtherBegan) {
     EXPECT_OK(driver().Unpublish(id, Target("b", id)));
     EXPECT_OK(other().Unpublish(id, Target("a", id)));
     EXPECT_OK(driver().Unstage(id, Staging(id)));
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
     EXPECT_OK(other().Delete(id));
     EXPECT_OK(driver().Delete(id));
   }
 }
 
-TEST_F(TwoPlugins, OneVolumeStagedByBothAtATimeIsFormattedOnceAndHasOneDevice) {
+TEST_F(TwoPlugins, ConcurrentStagesFormatOnceAndShareADevice) {
   for (int round = 0; round < 10; ++round) {
-    const VolumeCapability use = round % 2 == 0 ? Mount("", kMultiWriter) : Block(kMultiWriter);
+    const VolumeCapability use = round % 2 == 0 ? kSharedMount : kSharedBlock;
     const std::string id = Created(use);
     const std::string a = Staging(id, "a"), b = Staging(id, "b");
     auto first = std::async(std::launch::async, [&] { return other().Stage(id, a, use).status; });
@@ -69,11 +67,11 @@ TEST_F(TwoPlugins, OneVolumeStagedByBothAtATimeIsFormattedOnceAndHasOneDevice) {
     }
     EXPECT_OK(other().Unstage(id, b));
     EXPECT_OK(driver().Unstage(id, a));
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
   }
 }
 
-TEST_F(TwoPlugins, CreateAndDeleteByBothAtATime) {
+TEST_F(TwoPlugins, ConcurrentCreateAndDeleteAgree) {
   for (int round = 0; round < 10; ++round) {
     auto first = std::async(std::launch::async, [&] { return other().Create("same"); });
     const auto mine = driver().Create("same");
@@ -83,7 +81,7 @@ TEST_F(TwoPlugins, CreateAndDeleteByBothAtATime) {
     EXPECT_EQ(mine->volume().volume_id(), theirs->volume().volume_id());
     auto removal = std::async(std::launch::async, [&] { return other().Delete(mine->volume().volume_id()).status; });
     const auto removed = driver().Delete(mine->volume().volume_id());
-    // Another process has it in its hands: the caller repeats that.
+    // ABORTED: the other plugin works on the volume. The caller repeats the call.
     EXPECT_THAT(removed.status.code(), ::testing::AnyOf(Code::kOk, Code::kAborted)) << removed.status;
     EXPECT_THAT(removal.get().code(), ::testing::AnyOf(Code::kOk, Code::kAborted));
     EXPECT_OK(driver().Delete(mine->volume().volume_id()));
@@ -91,11 +89,11 @@ TEST_F(TwoPlugins, CreateAndDeleteByBothAtATime) {
   }
 }
 
-TEST_F(TwoPlugins, TheStartOfOneDisturbsNothingOfTheOther) {
-  const std::string mount = Created(Mount("", kMultiWriter)), block = Created(Block(kMultiWriter));
-  ASSERT_OK(driver().Stage(mount, Staging(mount), Mount("", kMultiWriter)));
-  ASSERT_OK(driver().Stage(block, Staging(block), Block(kMultiWriter)));
-  ASSERT_OK(driver().Publish(mount, Staging(mount), Target("m"), Mount("", kMultiWriter)));
+TEST_F(TwoPlugins, StartOfTheSecondChangesNothing) {
+  const std::string mount = Created(kSharedMount), block = Created(kSharedBlock);
+  ASSERT_OK(driver().Stage(mount, Staging(mount), kSharedMount));
+  ASSERT_OK(driver().Stage(block, Staging(block), kSharedBlock));
+  ASSERT_OK(driver().Publish(mount, Staging(mount), Target("m"), kSharedMount));
   const std::string world = World();
   for (const int signal : {SIGTERM, SIGKILL}) {
     second().End(signal);
@@ -103,7 +101,7 @@ TEST_F(TwoPlugins, TheStartOfOneDisturbsNothingOfTheOther) {
     EXPECT_EQ(World(), world);
   }
   other().Connect();
-  EXPECT_OK(other().Publish(block, Staging(block), Target("b"), Block(kMultiWriter)));
+  EXPECT_OK(other().Publish(block, Staging(block), Target("b"), kSharedBlock));
   EXPECT_OK(driver().Unpublish(block, Target("b")));
 }
 

@@ -1,5 +1,4 @@
-// Bad paths: malformed ones, symbolic links, and places that are something else already.
-#include <sys/mount.h>
+// Bad paths: malformed paths, symbolic links, and paths with other files.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -13,6 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> MalformedPaths() {
+  std::string deep;
+  for (int i = 0; i < 2100; ++i) deep += "/x";
   return {"relative/path",
           "./x",
           "../x",
@@ -26,11 +27,7 @@ std::vector<std::string> MalformedPaths() {
           "/tmp/\x1B[2J",
           "/" + std::string(300, 'x'),
           "/" + std::string(5000, 'x'),
-          [] {
-            std::string deep;
-            for (int i = 0; i < 2100; ++i) deep += "/x";
-            return deep;
-          }()};
+          deep};
 }
 
 class BadPath : public RpcTest, public ::testing::WithParamInterface<bool> {
@@ -52,8 +49,7 @@ class BadPath : public RpcTest, public ::testing::WithParamInterface<bool> {
   std::string id_, staging_, target_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Volumes, BadPath, ::testing::Values(false, true),
-                         [](const auto& row) { return row.param ? "Block" : "Mount"; });
+INSTANTIATE_TEST_SUITE_P(Volumes, BadPath, ::testing::Values(false, true), MountOrBlock);
 
 TEST_P(BadPath, MalformedPathsAreInvalidArguments) {
   Stage();
@@ -73,7 +69,7 @@ TEST_P(BadPath, MalformedPathsAreInvalidArguments) {
   ExpectRefused([&] { return driver().Publish(id_, staging_, staging_, Use()); }, Code::kInvalidArgument, "both");
 }
 
-TEST_P(BadPath, SlashesTooManyAreNoMatter) {
+TEST_P(BadPath, ExtraSlashesAreIgnored) {
   ASSERT_OK(driver().Stage(id_, staging_ + "//", Use()));
   ASSERT_OK(driver().Publish(id_, "/" + staging_,
                              dir() / "csi/per-alloc//a/v///" + fs::path(target_).filename().string(), Use()));
@@ -82,7 +78,7 @@ TEST_P(BadPath, SlashesTooManyAreNoMatter) {
   EXPECT_FALSE(fs::exists(target_));
 }
 
-TEST_P(BadPath, ASymbolicLinkIsNeverFollowed) {
+TEST_P(BadPath, SymbolicLinksAreNotFollowed) {
   Stage();
   const std::string real = MakeDirectories("real");
   fs::create_symlink(real, dir() / "link");
@@ -101,7 +97,7 @@ TEST_P(BadPath, ASymbolicLinkIsNeverFollowed) {
   fs::remove(dir() / "dangling");
 }
 
-TEST_P(BadPath, ATargetThatIsSomethingElseIsLeftAlone) {
+TEST_P(BadPath, PublishKeepsOtherFilesAtTheTarget) {
   Stage();
   const std::string parent = MakeDirectories("targets") + "/";
   std::ofstream(parent + "full-file") << "data";
@@ -123,15 +119,13 @@ TEST_P(BadPath, ATargetThatIsSomethingElseIsLeftAlone) {
   EXPECT_OK(driver().Publish(id_, staging_, parent + (GetParam() ? "empty-file" : "empty-directory"), Use()));
 }
 
-TEST_P(BadPath, ATargetOfAnotherVolumeIsLeftAlone) {
+TEST_P(BadPath, PublishRefusesATargetOfAnotherVolume) {
   Stage();
-  const std::string other = Created(Use());
-  ASSERT_OK(driver().Stage(other, Staging(other), Use()));
-  ASSERT_OK(driver().Publish(other, Staging(other), target_, Use()));
+  const std::string other = Published(target_, Use());
   ExpectRefused(Publishing(target_), Code::kFailedPrecondition, other);
 }
 
-TEST_P(BadPath, AStagingPathThatIsSomethingElseIsLeftAlone) {
+TEST_P(BadPath, StageKeepsOtherFilesAtTheStagingPath) {
   const std::string parent = MakeDirectories("stagings") + "/";
   std::ofstream(parent + "file").close();
   fs::create_directories(parent + "full-directory/x");
@@ -146,14 +140,14 @@ TEST_P(BadPath, AStagingPathThatIsSomethingElseIsLeftAlone) {
                 "no volume of this driver");
 }
 
-TEST_P(BadPath, AStagingPathOfAnotherVolumeIsLeftAlone) {
+TEST_P(BadPath, StageRefusesAStagingPathOfAnotherVolume) {
   const std::string other = Created(Use());
   ASSERT_OK(driver().Stage(other, staging_, Use()));
   ExpectRefused([&] { return driver().Stage(id_, staging_, Use()); }, Code::kFailedPrecondition, other);
 }
 
-// Any byte but NUL and control characters may be in a path; mountinfo writes blanks as \040.
-TEST_P(BadPath, OddButLawfulPathsWork) {
+// A path may have all bytes except NUL and control characters. mountinfo writes a blank as \040.
+TEST_P(BadPath, OddPathsWork) {
   Stage();
   for (const char* name :
        {"with blank", "back\\slash", "quo'te\"", "größe", "[0]", "a,b=c:d", "#hash", "-rf", "%s%n"}) {
@@ -167,7 +161,7 @@ TEST_P(BadPath, OddButLawfulPathsWork) {
   }
 }
 
-TEST_P(BadPath, ALongButLawfulPathWorks) {
+TEST_P(BadPath, LongPathWorks) {
   Stage();
   const std::string parent = MakeDirectories(std::string(255, 'a') + "/" + std::string(255, 'b') + "/" +
                                              std::string(255, 'c') + "/" + std::string(255, 'd'));

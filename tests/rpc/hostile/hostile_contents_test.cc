@@ -1,5 +1,5 @@
-// A tenant writes a filesystem to a block volume, and the volume is then asked for as a filesystem: from an image and
-// from a device, itself and through a snapshot. And a volume for block access only, which is never mounted.
+// A tenant writes a hostile filesystem to a block volume. Then the volume, or a copy of its snapshot, is staged as a
+// filesystem. The volume is an image or a device. A volume for block access only is never mounted.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <utility>
 
 #include "base/file/unique_fd.h"
 #include "tests/rpc/support/rpc_test.h"
@@ -16,53 +15,18 @@ namespace mooring::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-using Parameters = std::vector<std::pair<std::string, std::string>>;
 
 class HostileContents : public RpcTest {
  protected:
   csi::v1::CreateVolumeRequest Request(const std::string& name, const std::vector<VolumeCapability>& capabilities,
                                        const Parameters& parameters = {}) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name(name);
-    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
-    for (const VolumeCapability& capability : capabilities) *request.add_volume_capabilities() = capability;
-    for (const auto& [key, value] : parameters) (*request.mutable_parameters())[key] = value;
+    csi::v1::CreateVolumeRequest request = CreateRequest(name, capabilities.front(), kVolumeBytes, parameters);
+    for (std::size_t i = 1; i < capabilities.size(); ++i) *request.add_volume_capabilities() = capabilities[i];
     return request;
-  }
-  csi::v1::CreateVolumeRequest CopyOf(const std::string& name, const std::string& source,
-                                      const VolumeCapability& capability, const Parameters& parameters = {}) {
-    csi::v1::CreateVolumeRequest request = Request(name, {capability}, parameters);
-    auto& content = *request.mutable_volume_content_source();
-    if (source.starts_with("snap-")) {
-      content.mutable_snapshot()->set_snapshot_id(source);
-    } else {
-      content.mutable_volume()->set_volume_id(source);
-    }
-    return request;
-  }
-  std::string IdOf(const csi::v1::CreateVolumeRequest& request) {
-    const auto made = driver().Send(request);
-    EXPECT_OK(made);
-    return made->volume().volume_id();
-  }
-  std::string Snapped(const std::string& volume) {
-    csi::v1::CreateSnapshotRequest request;
-    request.set_name("s");
-    request.set_source_volume_id(volume);
-    const auto made = driver().Send(request);
-    EXPECT_OK(made);
-    return made->snapshot().snapshot_id();
   }
   void ExpectNotStaged(const std::string& id, const std::string& piece) {
     const std::string staging = Staging(id);
     ExpectRefused([&] { return driver().Stage(id, staging, Mount()); }, Code::kFailedPrecondition, piece);
-  }
-  void DeleteSnapshot(const std::string& id) {
-    csi::v1::DeleteSnapshotRequest request;
-    request.set_snapshot_id(id);
-    EXPECT_OK(driver().Send(request));
   }
   // "{}" in `craft` is the block device, as a task sees it.
   void WriteRaw(const std::string& volume, const std::string& craft) {
@@ -92,7 +56,7 @@ class HostileContentsOf : public HostileContents, public ::testing::WithParamInt
   }
   bool is_device() const { return std::string(GetParam()) == "device"; }
   std::string CreatedForBoth() {
-    return IdOf(Request("v", {Mount("ext4"), Block()}, is_device() ? Parameters{{"pool", "disks"}} : Parameters{}));
+    return Created(Request("v", {Mount("ext4"), Block()}, is_device() ? Parameters{{"pool", "disks"}} : Parameters{}));
   }
 
  private:
@@ -100,11 +64,9 @@ class HostileContentsOf : public HostileContents, public ::testing::WithParamInt
     const std::string links = dir() / "links";
     ASSERT_EQ(::mkdir(links.c_str(), 0755), 0);
     ASSERT_EQ(Shell(fmt::format("truncate -s 64M {}", backing_ / "disk")), 0);
-    disk_ = RunOutput("losetup --find --show " + (backing_ / "disk"));
-    while (!disk_.empty() && disk_.back() == '\n') disk_.pop_back();
+    disk_ = AttachLoop(backing_ / "disk");
     ASSERT_EQ(::symlink(disk_.c_str(), (links + "/disk-a").c_str()), 0);
-    plugin().options().flags.insert(plugin().options().flags.end(),
-                                    {"--pool", "name=disks,backend=device,match=disk-*,path=" + links});
+    AddFlags({"--pool", "name=disks,backend=device,match=disk-*,path=" + links});
   }
   TempDir backing_;
   std::string disk_;
@@ -117,7 +79,7 @@ struct Craft {
 
 const std::string kMake = "mkfs.ext4 -q -F -b 4096 {0} 16M && ";
 
-TEST_P(HostileContentsOf, AnImageThatWouldDirectTheHostIsNotStaged) {
+TEST_P(HostileContentsOf, StageRefusesHostileImages) {
   const std::string id = CreatedForBoth();
   const std::string set = "debugfs -w -R 'set_super_value ", quiet = "' {0} 2>/dev/null";
   for (const Craft& craft : {
@@ -130,48 +92,48 @@ TEST_P(HostileContentsOf, AnImageThatWouldDirectTheHostIsNotStaged) {
     WriteRaw(id, kMake + craft.command);
     const auto before = std::chrono::steady_clock::now();
     ExpectNotStaged(id, craft.piece);
-    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30)) << "no image decides how long";
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30))
+        << "the image decided how long the call takes";
   }
 }
 
-TEST_P(HostileContentsOf, AnImageCannotAskForAPanic) {
+TEST_P(HostileContentsOf, ImageCannotAskForAPanic) {
   const std::string id = CreatedForBoth();
   WriteRaw(id, kMake + "tune2fs -e panic {0} >/dev/null");
   ASSERT_OK(driver().Stage(id, Staging(id), Mount()));
   EXPECT_THAT(KernelOptions(Staging(id)), HasSubstr("errors=remount-ro"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Pools, HostileContentsOf, ::testing::Values("image", "device"),
-                         [](const auto& pool) { return std::string(pool.param); });
+INSTANTIATE_TEST_SUITE_P(Pools, HostileContentsOf, ::testing::Values("image", "device"), NameOfRow);
 
-TEST_F(HostileContents, ASnapshotOfSuchAnImageIsMadeAndItsCopyIsNot) {
-  const std::string id = IdOf(Request("v", {Mount("ext4"), Block()}));
+TEST_F(HostileContents, HostileImageIsSnappedButNotCopied) {
+  const std::string id = Created(Request("v", {Mount("ext4"), Block()}));
   WriteRaw(id, kMake + "tune2fs -E mount_opts=noload {0} >/dev/null");
-  const std::string snapshot = Snapped(id);
+  const std::string snapshot = Snapped("s", id);
   for (const std::string& source : {id, snapshot}) {
-    ExpectRefused([&] { return driver().Send(CopyOf("copy", source, Mount())); }, Code::kFailedPrecondition,
-                  "s_mount_opts = 'noload'");
-    const std::string copy =
-        IdOf(CopyOf("raw copy of " + source, source, Block(), {{"allowVolumeModeConversion", "true"}}));
+    ExpectRefused([&] { return driver().Send(CopyRequest("copy", source, Mount(), kVolumeBytes)); },
+                  Code::kFailedPrecondition, "s_mount_opts = 'noload'");
+    const std::string copy = Created(
+        CopyRequest("raw copy of " + source, source, Block(), kVolumeBytes, {{"allowVolumeModeConversion", "true"}}));
     ExpectNotStaged(copy, "s_mount_opts = 'noload'");
   }
-  DeleteSnapshot(snapshot);
 }
 
-TEST_F(HostileContents, SuchAnImageIsNotGrown) {
-  const std::string id = IdOf(Request("v", {Mount("ext4"), Block()}));
+TEST_F(HostileContents, HostileImageIsNotGrown) {
+  const std::string id = Created(Request("v", {Mount("ext4"), Block()}));
   WriteRaw(id, kMake + "tune2fs -O mmp {0} >/dev/null 2>&1");
   ASSERT_OK(driver().Grow(id, 2048 * kMiB));
   ExpectNotStaged(id, "(mmp)");
 }
 
-// Else the task could change under the mounted filesystem what was judged before.
-TEST_F(HostileContents, AVolumeThatATaskStillHoldsOpenIsNotMounted) {
-  const std::string id = IdOf(Request("v", {Mount("ext4"), Block()}));
+// Otherwise the task could change the mounted filesystem after the check.
+TEST_F(HostileContents, StageRefusesADeviceThatATaskHoldsOpen) {
+  const std::string id = Created(Request("v", {Mount("ext4"), Block()}));
   const std::string target = Target("raw", id), raw = Staging(id, "raw");
   ASSERT_OK(driver().Stage(id, raw, Block()));
   ASSERT_OK(driver().Publish(id, raw, target, Block()));
-  UniqueFd task(::open(LoopsHere().at(0).device.c_str(), O_RDWR | O_CLOEXEC));  // by a node of the container's own
+  UniqueFd task(
+      ::open(LoopsHere().at(0).device.c_str(), O_RDWR | O_CLOEXEC));  // through a device node of the task's container
   ASSERT_TRUE(task.ok());
   ASSERT_OK(driver().Unpublish(id, target));
   static_cast<void>(driver().Unstage(id, raw));
@@ -186,20 +148,17 @@ class BlockOnly : public HostileContents {
   const Parameters kAllow = {{"allowVolumeModeConversion", "true"}};
   void ExpectNeverMounted(const std::string& id) {
     ExpectNotStaged(id, "was made for block access only");
-    EXPECT_OK(driver().Attach(id, kNode, Mount())) << "as Docker Swarm does, which then stages it as a block device";
+    EXPECT_OK(driver().Attach(id, kNode, Mount())) << "Docker Swarm attaches it so, and stages it as a block device";
     EXPECT_OK(driver().Detach(id, kNode));
-    csi::v1::ValidateVolumeCapabilitiesRequest validate;
-    validate.set_volume_id(id);
-    *validate.add_volume_capabilities() = Mount();
-    const auto validated = driver().Send(validate);
+    const auto validated = driver().Send(ValidateRequest(id, Mount()));
     ASSERT_OK(validated);
     EXPECT_FALSE(validated->has_confirmed());
     EXPECT_THAT(validated->message(), HasSubstr("block access only"));
   }
 };
 
-TEST_F(BlockOnly, AVolumeIsNeverMounted) {
-  const std::string id = IdOf(Request("v", {Block()}));
+TEST_F(BlockOnly, VolumeIsNeverMounted) {
+  const std::string id = Created(Request("v", {Block()}));
   ExpectNeverMounted(id);
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
   const std::string target = Target("a");
@@ -209,26 +168,25 @@ TEST_F(BlockOnly, AVolumeIsNeverMounted) {
   Restart(SIGKILL);
   ExpectNeverMounted(id);
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
-  EXPECT_EQ(IdOf(Request("v", {Block()})), id);
+  EXPECT_EQ(Created(Request("v", {Block()})), id);
   ExpectRefused([&] { return driver().Send(Request("v", {Mount()})); }, Code::kAlreadyExists, "block access only");
 }
 
-TEST_F(BlockOnly, NorIsACopyOfItOrOfItsSnapshot) {
-  const std::string id = IdOf(Request("v", {Block()}));
-  const std::string snapshot = Snapped(id);
+TEST_F(BlockOnly, CopiesAreNeverMounted) {
+  const std::string id = Created(Request("v", {Block()}));
+  const std::string snapshot = Snapped("s", id);
   Restart(SIGTERM);
   for (const std::string& source : {id, snapshot}) {
-    ExpectRefused([&] { return driver().Send(CopyOf("copy", source, Mount())); }, Code::kInvalidArgument,
-                  "allowVolumeModeConversion=true");
-    ExpectNeverMounted(IdOf(CopyOf("raw copy of " + source, source, Block())));
-    const std::string allowed = IdOf(CopyOf("copy of " + source, source, Mount(), kAllow));
+    ExpectRefused([&] { return driver().Send(CopyRequest("copy", source, Mount(), kVolumeBytes)); },
+                  Code::kInvalidArgument, "allowVolumeModeConversion=true");
+    ExpectNeverMounted(Created(CopyRequest("raw copy of " + source, source, Block(), kVolumeBytes)));
+    const std::string allowed = Created(CopyRequest("copy of " + source, source, Mount(), kVolumeBytes, kAllow));
     EXPECT_OK(driver().Stage(allowed, Staging(allowed), Mount()));
   }
-  DeleteSnapshot(snapshot);
 }
 
-TEST_F(BlockOnly, AVolumeMayBeMountedWhereAParameterSaysSo) {
-  const std::string id = IdOf(Request("v", {Block()}, kAllow));
+TEST_F(BlockOnly, ParameterAllowsAMount) {
+  const std::string id = Created(Request("v", {Block()}, kAllow));
   WriteRaw(id, "mkfs.ext4 -q -F {}");
   EXPECT_OK(driver().Stage(id, Staging(id), Mount()));
   ExpectRefused(
@@ -238,8 +196,8 @@ TEST_F(BlockOnly, AVolumeMayBeMountedWhereAParameterSaysSo) {
       Code::kInvalidArgument, "it is true or false");
 }
 
-// A user who may read the files of a volume may read its bytes, too.
-TEST_F(BlockOnly, IsNotWhatAVolumeForMountAccessIs) {
+// A user of the files of a volume may also read its bytes.
+TEST_F(BlockOnly, MountVolumeMayBeStagedAsABlockDevice) {
   const std::string id = Created(Mount());
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
   ASSERT_OK(driver().Unstage(id, Staging(id)));

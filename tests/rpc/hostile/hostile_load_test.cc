@@ -1,4 +1,4 @@
-// Whatever is sent to the plugin's sockets, its process stays small, and goes on serving.
+// Hostile clients of the sockets do not make the process large, and it still serves.
 #include "tests/support/hostile_load.h"
 
 #include <thread>
@@ -27,20 +27,17 @@ class HostileLoadRpc : public RegisteredKubelet {
   }
 };
 
-TEST_F(HostileLoadRpc, OnTheSocketOfCsiLeavesNoMemoryBehind) {
+TEST_F(HostileLoadRpc, CsiSocketFreesItsMemory) {
   FloodInEveryWay(plugin().options().socket);
   ExpectSmall();
-  csi::v1::CreateVolumeRequest request;
-  request.set_name("v");
-  *request.add_volume_capabilities() = Mount();
-  (*request.mutable_parameters())["long"] = std::string(3 << 20, 'x');
+  const auto request = CreateRequest("v", Mount(), 0, {{"long", std::string(3 << 20, 'x')}});
   std::vector<std::thread> threads;
   for (int i = 0; i < 30; ++i) {
     threads.emplace_back([&] {
       Driver other(plugin().options().socket);
       other.Connect();
       for (int j = 0; j < 6; ++j) {
-        // The server may hang up, or reset the stream, while the request is still being sent.
+        // The server may close the connection or the stream while the client still sends.
         EXPECT_THAT(other.Send(request),
                     ::testing::AnyOf(FailsWith(Code::kResourceExhausted, ""), FailsWith(Code::kUnavailable, "")));
       }
@@ -50,7 +47,7 @@ TEST_F(HostileLoadRpc, OnTheSocketOfCsiLeavesNoMemoryBehind) {
   ExpectSmall();
 }
 
-TEST_F(HostileLoadRpc, OnTheSocketsOfTheRegistrationAndTheMetricsLeavesNoMemoryBehind) {
+TEST_F(HostileLoadRpc, RegistrationAndMetricsSocketsFreeTheirMemory) {
   for (const auto& entry : std::filesystem::directory_iterator(kubelet().registry())) FloodInEveryWay(entry.path());
   FloodInEveryWay(metrics());
   ExpectSmall();

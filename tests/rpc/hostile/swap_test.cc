@@ -1,5 +1,5 @@
-// As tests/kernel/mount/swap_test.cc, through the whole plugin: what is at a target, at its parent or at a staging path
-// is swapped while volumes are published and unpublished.
+// A thread swaps the target, its parent or the staging path while volumes are published and unpublished. It is the test
+// of tests/kernel/mount/swap_test.cc with the whole plugin.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>
@@ -22,9 +22,9 @@ constexpr int kTimes = 400;
 class Swap : public RpcTest {
  protected:
   void SetUp() override {
-    // Before the start: the plugin is to mount below csi/ alone.
+    // The plugin may mount below csi/ only.
     MakeDirectories("csi");
-    plugin().options().flags.insert(plugin().options().flags.end(), {"--mount-root", dir() / "csi"});
+    AddFlags({"--mount-root", dir() / "csi"});
     RpcTest::SetUp();
     id_ = Created();
     staging_ = MakeDirectories("csi/st/" + id_);
@@ -39,8 +39,8 @@ class Swap : public RpcTest {
     return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
   }
 
-  // While another thread swaps. After each publish nothing may be mounted outside.
-  void PublishWhile(const std::function<bool()>& swap, const std::string& target) {
+  // Publishes while another thread swaps. After each publish `check` must hold.
+  void PublishWhile(const std::function<bool()>& swap, const std::string& target, const std::function<void()>& check) {
     std::atomic<bool> stop = false;
     std::atomic<int> swaps = 0;
     std::thread swapper([&] {
@@ -49,7 +49,7 @@ class Swap : public RpcTest {
     int published = 0;
     for (int i = 0; i < kTimes; ++i) {
       published += driver().Publish(id_, staging_, target).status.ok() ? 1 : 0;
-      EXPECT_THAT(MountsBelow(dir() / "outside"), ::testing::IsEmpty());
+      check();
       static_cast<void>(driver().Unpublish(id_, target));
     }
     stop = true;
@@ -58,6 +58,7 @@ class Swap : public RpcTest {
     EXPECT_GT(swaps, 0);
   }
 
+  void ExpectNothingMountedOutside() { EXPECT_THAT(MountsBelow(dir() / "outside"), ::testing::IsEmpty()); }
   void ExpectOutsideIsAsItWas() {
     EXPECT_EQ(ReadFile(dir() / "outside/pods/target/keep"), "precious");
     EXPECT_TRUE(fs::is_directory(dir() / "outside/pods/empty"));
@@ -66,13 +67,14 @@ class Swap : public RpcTest {
   std::string id_, staging_;
 };
 
-TEST_F(Swap, ATargetAndADirectoryOutside) {
+TEST_F(Swap, TargetAndADirectoryOutside) {
   const std::string target = dir() / "csi/pods/target";
-  PublishWhile([&] { return Exchange(target, dir() / "outside/pods/empty"); }, target);
+  PublishWhile([&] { return Exchange(target, dir() / "outside/pods/empty"); }, target,
+               [&] { ExpectNothingMountedOutside(); });
   ExpectOutsideIsAsItWas();
 }
 
-TEST_F(Swap, ATargetAndALinkToOutside) {
+TEST_F(Swap, TargetAndALinkToOutside) {
   const std::string target = dir() / "csi/pods/target";
   const auto swap = [&] {
     ::rmdir(target.c_str());
@@ -80,37 +82,26 @@ TEST_F(Swap, ATargetAndALinkToOutside) {
     if (linked) ::unlink(target.c_str());
     return linked;
   };
-  PublishWhile(swap, target);
+  PublishWhile(swap, target, [&] { ExpectNothingMountedOutside(); });
   ExpectOutsideIsAsItWas();
 }
 
-TEST_F(Swap, AParentAndALinkToOutside) {
+TEST_F(Swap, ParentAndALinkToOutside) {
   const std::string pods = dir() / "csi/pods", link = dir() / "csi/link";
   fs::create_directory_symlink(dir() / "outside/pods", link);
-  PublishWhile([&] { return Exchange(pods, link); }, pods + "/empty");
+  PublishWhile([&] { return Exchange(pods, link); }, pods + "/empty", [&] { ExpectNothingMountedOutside(); });
   if (fs::is_symlink(pods)) Exchange(pods, link);
   EXPECT_OK(driver().Unpublish(id_, pods + "/empty"));
   ExpectOutsideIsAsItWas();
 }
 
-// A bind of the host's own directory would show files that are no volume's.
-TEST_F(Swap, AStagingPathAndADirectoryThatIsNoVolume) {
+// A bind of another directory of the host would show files of the host.
+TEST_F(Swap, StagingPathAndAForeignDirectory) {
   const std::string inside = dir() / "csi/st", outside = dir() / "outside/st", target = dir() / "csi/pods/target";
   ASSERT_EQ(::mount("tmpfs", (outside + "/" + id_).c_str(), "tmpfs", 0, "size=64k"), 0);
   std::ofstream(outside + "/" + id_ + "/secret") << "secret";
-  std::atomic<bool> stop = false;
-  std::thread swapper([&] {
-    for (; !stop; ::usleep(20)) Exchange(inside, outside);
-  });
-  int published = 0;
-  for (int i = 0; i < kTimes; ++i) {
-    published += driver().Publish(id_, staging_, target).status.ok() ? 1 : 0;
-    EXPECT_FALSE(fs::exists(target + "/secret"));
-    static_cast<void>(driver().Unpublish(id_, target));
-  }
-  stop = true;
-  swapper.join();
-  EXPECT_GT(published, 0);
+  PublishWhile([&] { return Exchange(inside, outside); }, target,
+               [&] { EXPECT_FALSE(fs::exists(target + "/secret")); });
   if (fs::exists(staging_ + "/secret")) Exchange(inside, outside);
   ASSERT_EQ(::umount((outside + "/" + id_).c_str()), 0);
 }

@@ -1,4 +1,4 @@
-// What a process of the plugin's own user (--user) could have prepared for a start as root.
+// A hostile process with the user of the plugin (--user) changes directories before the plugin starts as root.
 #include <grp.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,17 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Another process of the same user.
 class HostileOwner : public UserTest {
  protected:
   void StartWithPoolIn(const std::string& path) {
     pool_ = path;
     as_root_.insert(as_root_.end(), {"--pool", "name=inside,backend=image,path=" + path});
     StartAs(kText);
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
+    StopPlugin();
   }
-  // Done by the user; 0, or the errno.
+  // Does `work` as the user. Returns 0 or the errno.
   static int AsUser(const std::function<bool()>& work) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -42,65 +40,55 @@ class HostileOwner : public UserTest {
     plugin().Launch();
     EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
     EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, why));
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
+    StopPlugin();
   }
-  std::string pool_;
+  // The user puts a link to a directory of root in the place of `path`, until Restore.
+  void ReplaceByLink(const std::string& path, const std::string& link_to) {
+    replaced_ = path;
+    ASSERT_EQ(AsUser([&] { return ::rename(path.c_str(), (path + "-aside").c_str()) == 0; }), 0);
+    ASSERT_EQ(AsUser([&] { return ::symlink(link_to.c_str(), path.c_str()) == 0; }), 0);
+  }
+  void Restore() {
+    ASSERT_EQ(::unlink(replaced_.c_str()), 0);
+    ASSERT_EQ(::rename((replaced_ + "-aside").c_str(), replaced_.c_str()), 0);
+    StartAs(kText);
+  }
+  std::string pool_, replaced_;
 };
 
-TEST_F(HostileOwner, WhoPutsALinkInThePlaceOfAPoolGetsNothingOfRoots) {
+TEST_F(HostileOwner, LinkInPlaceOfAPoolChangesNoOwnerAndNoMode) {
   StartWithPoolIn(state_dir() + "/fast");
-  const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
-  ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
-  ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
+  const std::string roots = MakeDirectories("roots");
+  ASSERT_EQ(::chmod(roots.c_str(), 02775), 0);  // the mode of /var/local on Debian: its group may write
+  ReplaceByLink(pool_, roots);
   ExpectRefused("leads through the symbolic link 'fast', in a directory where others than root may write");
   EXPECT_EQ(StatOf(roots).st_uid, 0U);
-  ASSERT_EQ(::unlink(pool_.c_str()), 0);
-  ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
-  StartAs(kText);
-}
-
-// As /var/local is on Debian: root's group may write there.
-TEST_F(HostileOwner, WhereALinkLeadsNoModeIsChanged) {
-  StartWithPoolIn(state_dir() + "/fast");
-  const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
-  ASSERT_EQ(::chmod(roots.c_str(), 02775), 0);
-  ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
-  ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
-  ExpectRefused("leads through the symbolic link 'fast'");
   EXPECT_EQ(StatOf(roots).st_mode & 07777U, 02775U);
-  ASSERT_EQ(::unlink(pool_.c_str()), 0);
-  ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
-  StartAs(kText);
+  Restore();
 }
 
-TEST_F(HostileOwner, ALinkFurtherUpOrBehindARelativeOneIsSeen) {
+TEST_F(HostileOwner, LinkInAParentDirectoryIsFound) {
   ASSERT_TRUE(fs::create_directories(state_dir() + "/a/b"));
   ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
   StartWithPoolIn(state_dir() + "/a/b/fast");
   const std::string roots = MakeDirectories("roots/b");
-  ASSERT_EQ(AsUser([&] { return ::rename((state_dir() + "/a").c_str(), (state_dir() + "/x").c_str()) == 0; }), 0);
-  ASSERT_EQ(AsUser([&] { return ::symlink("../roots", (state_dir() + "/a").c_str()) == 0; }), 0);
+  ReplaceByLink(state_dir() + "/a", "../roots");
   WorkAs(kText);
   ExpectRefused("leads through the symbolic link 'a'");
   EXPECT_EQ(StatOf(roots).st_uid, 0U);
   EXPECT_FALSE(fs::exists(roots + "/fast"));
-  ASSERT_EQ(::unlink((state_dir() + "/a").c_str()), 0);
-  ASSERT_EQ(::rename((state_dir() + "/x").c_str(), (state_dir() + "/a").c_str()), 0);
-  StartAs(kText);
+  Restore();
 }
 
-// A directory such as /srv that was named by mistake stays root's.
-TEST_F(HostileOwner, ADirectoryOfRootsIsNotGivenAway) {
+// A directory such as /srv may be named by mistake.
+TEST_F(HostileOwner, DirectoryOfRootKeepsItsOwner) {
   const std::string roots = MakeDirectories("roots");
   StartAs("");
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
+  StopPlugin();
   GiveDirectoriesTo(kText);
   for (const std::string kind : {"image", "directory"}) {
     WorkAs(kText);
-    plugin().options().flags.insert(plugin().options().flags.end(),
-                                    {"--pool", "name=roots,backend=" + kind + ",path=" + roots});
+    AddFlags({"--pool", "name=roots,backend=" + kind + ",path=" + roots});
     ExpectRefused("pool roots: the directory of volumes '" + roots + "' belongs to user 0:0");
     EXPECT_EQ(StatOf(roots).st_uid, 0U);
   }

@@ -1,4 +1,4 @@
-// The socket of a plugin under a user of its own (--user), and its directory.
+// The socket of a plugin with --user, and its directory.
 #include <grp.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Whether a root without a capability, as an orchestrator's may be, reaches a socket.
+// Whether root without capabilities can connect. Some orchestrators run so.
 bool BareRootConnects(const std::string& path) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -39,7 +39,7 @@ bool BareRootConnects(const std::string& path) {
   return status == 0;
 }
 
-class UsersSocket : public UserTest {
+class UserSocket : public UserTest {
  protected:
   void SetUp() override {
     UserTest::SetUp();
@@ -64,7 +64,7 @@ class UsersSocket : public UserTest {
   const std::string csi_ = MakeDirectories("socket");
 };
 
-TEST_F(UsersSocket, InAnEmptyDirectoryOfRootsIsReachedByRootAndReplacedAtTheNextStart) {
+TEST_F(UserSocket, EmptyDirectoryOfRootIsGivenToTheUser) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     for (const char* user : {kText, kText, "", kText}) {
       SCOPED_TRACE(user);
@@ -84,8 +84,8 @@ TEST_F(UsersSocket, InAnEmptyDirectoryOfRootsIsReachedByRootAndReplacedAtTheNext
   EXPECT_TRUE(fs::is_empty(csi_));
 }
 
-// The members of another group must not be able to replace the plugin's socket.
-TEST_F(UsersSocket, InADirectoryOfAnotherGroupGivesThatGroupNothing) {
+// Members of another group must not be able to replace the socket.
+TEST_F(UserSocket, DirectoryOfAnotherGroupKeepsItsGroup) {
   struct Case {
     gid_t group;
     mode_t mode, given;
@@ -105,7 +105,7 @@ TEST_F(UsersSocket, InADirectoryOfAnotherGroupGivesThatGroupNothing) {
   }
 }
 
-TEST_F(UsersSocket, InADirectoryThatTheUserMayWriteInThatStaysAsItIs) {
+TEST_F(UserSocket, WritableDirectoryStaysUnchanged) {
   ASSERT_EQ(::chown(csi_.c_str(), kUser, kGroup), 0);
   for (const int signal : {SIGTERM, SIGKILL}) {
     EndAndStart(kText, signal);
@@ -115,7 +115,7 @@ TEST_F(UsersSocket, InADirectoryThatTheUserMayWriteInThatStaysAsItIs) {
   }
 }
 
-TEST_F(UsersSocket, IsNotMadeAmongOtherThings) {
+TEST_F(UserSocket, SocketIsNotMadeBesideOtherFiles) {
   std::ofstream(csi_ + "/of-another") << "";
   WorkAs(kText);
   plugin().Launch();
@@ -124,10 +124,10 @@ TEST_F(UsersSocket, IsNotMadeAmongOtherThings) {
   EXPECT_EQ(StatOf(csi_).st_uid, 0U);
 }
 
-TEST_F(UsersSocket, WhereKubeletKeepsThoseOfAllDriversIsRootsAndItSaysSo) {
+TEST_F(UserSocket, KubeletRegistryOfRootIsReported) {
   const std::string registry = MakeDirectories("plugins_registry");
   WorkAs(kText);
-  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", registry});
+  AddFlags({"--kubelet-registration-dir", registry});
   plugin().Launch();
   EXPECT_EQ(plugin().Wait(), 1);
   EXPECT_THAT(plugin().Log(),
@@ -138,32 +138,29 @@ TEST_F(UsersSocket, WhereKubeletKeepsThoseOfAllDriversIsRootsAndItSaysSo) {
   EXPECT_TRUE(Eventually([&] { return fs::is_socket(registry + "/mooring.csi-reg.sock"); }));
 }
 
-TEST_F(UsersSocket, AKubeletsDirectoryThatIsMissingIsNoMatterOfTheUser) {
+TEST_F(UserSocket, MissingKubeletRegistryIsReported) {
   WorkAs(kText);
   const std::string missing = dir() / "missing/plugins_registry";
-  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", missing});
+  AddFlags({"--kubelet-registration-dir", missing});
   plugin().Launch();
   EXPECT_EQ(plugin().Wait(), 1);
   EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("register with kubelet in '" + missing + "': No such file or directory"),
                                     Not(HasSubstr("without --user"))));
 }
 
-TEST_F(UsersSocket, ThatRootServesIsNotTaken) {
+TEST_F(UserSocket, SocketServedByRootIsNotTaken) {
   EndAndStart("", SIGTERM);
-  PluginProcess another({.socket = csi_ + "/csi.sock",
-                         .state_dir = dir() / "state2",
-                         .log_file = dir() / "another.log",
-                         .flags = {"--user", kText},
-                         .environment = {}});
-  another.Launch();
-  EXPECT_EQ(another.Wait(), 1);
-  EXPECT_THAT(another.Log(), HasSubstr("served by another process"));
+  const auto [status, log] = RunPlugin({.socket = csi_ + "/csi.sock",
+                                        .state_dir = dir() / "state2",
+                                        .log_file = dir() / "another.log",
+                                        .flags = {"--user", kText}});
+  EXPECT_EQ(status, 1);
+  EXPECT_THAT(log, HasSubstr("served by another process"));
   EXPECT_TRUE(Serves());
   fs::remove_all(dir() / "state2");
 }
 
-// The directory stays its user's, and the first plugin serves on.
-TEST_F(UsersSocket, WhileAPluginRunsAnotherUserGetsNothingOfItsStateDirectory) {
+TEST_F(UserSocket, StateDirectoryKeepsItsOwnerWhileAPluginRuns) {
   for (const auto& [first, second] : {std::pair("", kText), std::pair(kText, ""), std::pair(kText, "4343:4343")}) {
     SCOPED_TRACE(std::string(first) + " then " + second);
     EndAndStart(first, SIGTERM);

@@ -1,9 +1,8 @@
-// The plugin with --user: what it may do, and which directories it accepts. The other RPC tests run with
-// MOORING_TEST_USER, too.
+// The plugin with --user: its privileges, and the directories that it accepts. The other RPC tests also run with
+// MOORING_TEST_USER.
 #include "tests/rpc/hostile/user_test.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,9 +26,7 @@ using ::testing::StartsWith;
 
 constexpr char kNone[] = "0000000000000000";
 
-// ---- what it is, and what it cannot reach
-
-TEST_F(UserTest, ItIsThatUserWithoutAnyPrivilegeAndTheHelperStaysRoot) {
+TEST_F(UserTest, PluginHasNoPrivilegeAndHelperIsRoot) {
   StartAs(kText);
   const std::vector<std::string> threads = ThreadStatuses(plugin().pid());
   EXPECT_GT(threads.size(), 3U);
@@ -47,7 +44,7 @@ TEST_F(UserTest, ItIsThatUserWithoutAnyPrivilegeAndTheHelperStaysRoot) {
   EXPECT_EQ(StatusField(helper, "Uid"), "0\t0\t0\t0");
 }
 
-TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
+TEST_F(UserTest, FilesOfRootCannotBeRead) {
   if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
   for (const char* user : {"", kText}) {
     StartAs(user);
@@ -63,7 +60,7 @@ TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
       return fd;
     };
     if (*user == '\0') {
-      EXPECT_GE(open(secret), 0) << "what root's user id alone allows";
+      EXPECT_GE(open(secret), 0) << "the user id of root allows this";
     } else {
       for (const std::string& path : {secret, std::string("/etc/shadow"), std::string("/etc/gshadow")}) {
         EXPECT_EQ(open(path), -EACCES) << path;
@@ -77,20 +74,17 @@ TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
   }
 }
 
-// ---- the owner of its directories
-
-TEST_F(UserTest, RefusesDirectoriesOfAnotherUserUntilItsCommandsWereRun) {
+TEST_F(UserTest, ProbeGivesTheCommandsThatChangeTheOwner) {
   StartAs("");
   const std::string image = CreatedIn("fast"), plain = CreatedIn("default"), directory = CreatedIn("dirs"),
                     memory = CreatedIn("mem");
   for (const std::string& id : {image, plain, directory, memory}) Publish(id);
   ASSERT_EQ(TryWrite(Target("a", image) + "/file", "kept"), 0);
   const std::vector<std::pair<std::string, std::pair<uid_t, gid_t>>> users = {
-      {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}, {kText, {kUser, kGroup}}};
+      {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}};
   for (const auto& [user, ids] : users) {
     SCOPED_TRACE(user);
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
+    StopPlugin();
     WorkAs(user);
     plugin().Launch();
     std::vector<std::string> ran;
@@ -105,11 +99,11 @@ TEST_F(UserTest, RefusesDirectoriesOfAnotherUserUntilItsCommandsWereRun) {
         kLong))
         << plugin().Log();
     EXPECT_THAT(ran, Contains(AllOf(StartsWith("chown -R --from="), HasSubstr(state_dir()))));
-    EXPECT_THAT(NotOf(ids.first, ids.second), IsEmpty());
+    EXPECT_THAT(FilesNotOwnedBy(ids.first, ids.second), IsEmpty());
     EXPECT_EQ(ReadFile(Target("a", image) + "/file"), "kept");
     for (const std::string& id : {image, plain, directory, memory}) {
-      EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMultiWriter)));
-      EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), Mount("", kMultiWriter)));
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), kSharedMount));
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), kSharedMount));
       EXPECT_OK(driver().Unpublish(id, Target("b", id)));
     }
     EXPECT_OK(driver().Grow(plain, StatOf(state_dir() + "/volumes/" + plain + ".img").st_size + 16 * kMiB));
@@ -121,43 +115,22 @@ TEST_F(UserTest, RefusesDirectoriesOfAnotherUserUntilItsCommandsWereRun) {
   for (const std::string& id : {image, plain, directory, memory}) TakeDown(id);
 }
 
-// Each thing that is made later, by the plugin or by the helper, is the user's.
-TEST_F(UserTest, WhatIsMadeLaterIsTheUsersAndADirectoryVolumeIsAsRootMakesIt) {
+// All files that the plugin or the helper makes later belong to the user.
+TEST_F(UserTest, NewFilesBelongToTheUserAndVolumesToRoot) {
   StartAs(kText);
   const std::string image = CreatedIn("default"), directory = CreatedIn("dirs"), memory = CreatedIn("mem");
   for (const std::string& id : {image, directory, memory}) Publish(id);
-  csi::v1::CreateSnapshotRequest request;
-  request.set_name("of-it");
-  request.set_source_volume_id(image);
-  const auto snapshot = driver().Send(request);
-  ASSERT_OK(snapshot);
-  EXPECT_THAT(NotOf(kUser, kGroup), IsEmpty()) << "formatted and copied by root";
+  Snapped("of-it", image);
+  EXPECT_THAT(FilesNotOwnedBy(kUser, kGroup), IsEmpty()) << "formatted and copied by root";
   for (const std::string& id : {image, directory, memory}) {
     EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
     EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
     TakeDown(id);
   }
-  csi::v1::DeleteSnapshotRequest gone;
-  gone.set_snapshot_id(snapshot->snapshot().snapshot_id());
-  EXPECT_OK(driver().Send(gone));
 }
 
-// A task may run under the plugin's number, as nobody or 1000.
-TEST_F(UserTest, ADirectoryVolumeIsMadeRootsOnceAndThenItsTasksDecide) {
-  StartAs(kText);
-  const std::string id = CreatedIn("dirs");
-  Publish(id);
-  EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
-  EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
-  ASSERT_EQ(::chown(Target("a", id).c_str(), kUser, kGroup), 0);
-  TakeDown(id);
-  Publish(id);
-  EXPECT_EQ(StatOf(Target("a", id)).st_uid, kUser);
-  TakeDown(id);
-}
-
-// As /tmp has it, or a directory for uploads; whoever the plugin is, and whoever the task.
-TEST_F(UserTest, TheModeThatATaskGaveADirectoryVolumeIsKept) {
+// Such modes are usual for /tmp and for directories of uploads. The user of the plugin and the task do not matter.
+TEST_F(UserTest, DirectoryVolumeKeepsTheModeOfItsTask) {
   for (const char* user : {"", kText}) {
     StartAs(user);
     for (const uid_t owner : {uid_t{0}, kUser}) {
@@ -178,14 +151,14 @@ TEST_F(UserTest, TheModeThatATaskGaveADirectoryVolumeIsKept) {
   }
 }
 
-// Whoever the plugin is by then; also where the helper was killed between the two.
-TEST_F(UserTest, ADirectoryVolumeThatWasNeverStagedIsRootsWhenItIs) {
+// The user of the plugin does not matter. The owner may be root already, if the helper was killed during the change.
+TEST_F(UserTest, FirstStageGivesADirectoryVolumeToRoot) {
   for (const char* next : {"", kText, "4343:4240"}) {
     for (const uid_t owner : {kUser, uid_t{0}}) {
       SCOPED_TRACE(next);
       StartAs(kText);
       const std::string id = CreatedIn("dirs"), path = dir() / "dirs/" + id;
-      EXPECT_EQ(StatOf(path).st_mode & 07777U, 01000U) << "nobody's yet";
+      EXPECT_EQ(StatOf(path).st_mode & 07777U, 01000U) << "not staged yet";
       ASSERT_EQ(::chown(path.c_str(), owner, 0), 0);
       StartAs(next);
       Publish(id);
@@ -198,7 +171,7 @@ TEST_F(UserTest, ADirectoryVolumeThatWasNeverStagedIsRootsWhenItIs) {
   EXPECT_OK(driver().Delete(CreatedIn("dirs"))) << "never staged at all";
 }
 
-TEST_F(UserTest, ChangesNothingInADirectoryOfAnotherUser) {
+TEST_F(UserTest, DirectoryOfAnotherUserStaysUnchanged) {
   const std::string foreign = MakeDirectories("state");
   std::ofstream(foreign + "/catalog.db") << "";
   for (const std::string& path : {foreign, foreign + "/catalog.db"}) ASSERT_EQ(::chown(path.c_str(), 777, 777), 0);
@@ -216,7 +189,7 @@ TEST_F(UserTest, ChangesNothingInADirectoryOfAnotherUser) {
   fs::remove_all(foreign);
 }
 
-TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
+TEST_F(UserTest, UnreachableStateDirectoryIsReported) {
   const std::string locked = MakeDirectories("locked");
   ASSERT_EQ(::chmod(locked.c_str(), 0700), 0);
   const std::string before = plugin().options().state_dir;
@@ -227,13 +200,12 @@ TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
   EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "Permission denied: the plugin works as user 4242:4240"));
   ASSERT_EQ(::chmod(locked.c_str(), 0711), 0);
   EXPECT_TRUE(Eventually([this] { return Probe().ok(); }, kLong));
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
+  StopPlugin();
   plugin().options().state_dir = before;
   Start();
 }
 
-TEST_F(UserTest, WhoAnswersMeanwhileIsThatUserAndEndsWithThePlugin) {
+TEST_F(UserTest, PlaceholderServerHasTheUserAndEndsWithThePlugin) {
   MountTmpfs(state_dir(), "size=16m,mode=700");
   ASSERT_EQ(Shell("mount -o remount,ro " + state_dir()), 0);
   WorkAs(kText);
@@ -243,14 +215,12 @@ TEST_F(UserTest, WhoAnswersMeanwhileIsThatUserAndEndsWithThePlugin) {
   ASSERT_EQ(children.size(), 1U);
   EXPECT_EQ(StatusField(children[0], "Uid"), "4242\t4242\t4242\t4242");
   plugin().Kill();
-  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "and leaves the socket to the next";
+  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "the placeholder server ends with the plugin";
   ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
   StartAs(kText);
 }
 
-// ---- what can be written
-
-TEST_F(UserTest, WhatIsNoUserIsRefusedAndNobodyElseThanRootBecomesOne) {
+TEST_F(UserTest, InvalidUsersAreRefused) {
   const auto said = [&](const std::string& arguments, const std::string& before = "") {
     return RunOutput(before + MOORING_PLUGIN_BINARY + " --endpoint " + (dir() / "x.sock") + " --state-dir " +
                      (dir() / "x-state") + " " + arguments + " 2>&1; echo status $?");
@@ -264,7 +234,7 @@ TEST_F(UserTest, WhatIsNoUserIsRefusedAndNobodyElseThanRootBecomesOne) {
   fs::remove_all(dir() / "x-state");
 }
 
-TEST_F(UserTest, WhoMayNotBecomeThatUserSaysSoAndHasGivenNothingAway) {
+TEST_F(UserTest, MissingCapSetuidStopsTheStart) {
   WorkAs(kText);
   plugin().options().own_mount_namespace = true;
   plugin().options().first = "exec setpriv --bounding-set -setuid,-setgid --inh-caps -setuid,-setgid \"$0\" \"$@\"";
@@ -276,8 +246,8 @@ TEST_F(UserTest, WhoMayNotBecomeThatUserSaysSoAndHasGivenNothingAway) {
   EXPECT_FALSE(fs::exists(dir() / "dirs"));
 }
 
-TEST_F(UserTest, ANameMeansItsUserAndGroup) {
-  LetIn(65534);
+TEST_F(UserTest, NameSelectsItsUserAndGroup) {
+  AllowSocketsOf(65534);
   StartAs("nobody");
   EXPECT_EQ(StatusField(plugin().pid(), "Uid"), "65534\t65534\t65534\t65534");
   EXPECT_EQ(StatusField(plugin().pid(), "Gid"), "65534\t65534\t65534\t65534");

@@ -2,8 +2,6 @@
 #ifndef MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_
 #define MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_
 
-#include <sys/stat.h>
-
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -19,30 +17,19 @@ inline constexpr gid_t kGroup = 4240;
 inline constexpr char kText[] = "4242:4240";
 inline constexpr std::chrono::seconds kLong{15};
 
-inline struct stat StatOf(const std::string& path) {
-  struct stat status = {};
-  EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
-  return status;
-}
-
 class UserTest : public RpcTest {
  protected:
   void SetUp() override {
-    if (std::getenv("MOORING_TEST_USER") != nullptr) GTEST_SKIP() << "has users of its own";
-    LetIn(kGroup);
-    for (const char* pool : {"name=dirs,backend=directory,path=", "name=fast,backend=image,path="}) {
-      const std::string text = pool;
-      const std::string path = dir() / text.substr(5, 4);
-      plugin().options().flags.insert(plugin().options().flags.end(), {"--pool", text + path});
-    }
-    plugin().options().flags.insert(plugin().options().flags.end(),
-                                    {"--pool", "name=mem,backend=tmpfs,size=268435456"});
+    if (std::getenv("MOORING_TEST_USER") != nullptr) GTEST_SKIP() << "these tests set --user by themselves";
+    AllowSocketsOf(kGroup);
+    AddFlags({"--pool", "name=dirs,backend=directory,path=" + (dir() / "dirs"), "--pool",
+              "name=fast,backend=image,path=" + (dir() / "fast"), "--pool", "name=mem,backend=tmpfs,size=268435456"});
     as_root_ = plugin().options().flags;
   }
 
   void WorkAs(const std::string& user) {
     plugin().options().flags = as_root_;
-    if (!user.empty()) plugin().options().flags.insert(plugin().options().flags.end(), {"--user", user});
+    if (!user.empty()) AddFlags({"--user", user});
   }
   // Changes the owner of the existing directories, as an administrator does between two users.
   void GiveDirectoriesTo(const std::string& user) {
@@ -68,35 +55,20 @@ class UserTest : public RpcTest {
   }
 
   std::string CreatedIn(const std::string& pool) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name(pool + "-" + std::to_string(++made_));
-    *request.add_volume_capabilities() = Mount("", kMultiWriter);
-    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
-    (*request.mutable_parameters())["pool"] = pool;
-    const auto made = driver().Send(request);
-    EXPECT_OK(made);
-    return made->volume().volume_id();
+    return Created(CreateRequest(pool + "-" + std::to_string(++made_), kSharedMount, kVolumeBytes, {{"pool", pool}}));
   }
-  void Publish(const std::string& id) {
-    EXPECT_OK(driver().Stage(id, Staging(id), Mount("", kMultiWriter)));
-    EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMultiWriter)));
-  }
-  void TakeDown(const std::string& id) {
-    EXPECT_OK(driver().Unpublish(id, Target("a", id)));
-    EXPECT_OK(driver().Unstage(id, Staging(id)));
-  }
+  void Publish(const std::string& id) { StageAndPublish(id, Target("a", id), kSharedMount); }
+  void TakeDown(const std::string& id) { UnpublishAndUnstage(id, Target("a", id)); }
 
-  // The files of the plugin that do not belong to this user.
-  std::vector<std::string> NotOf(uid_t user, gid_t group) {
+  // The files of the plugin that belong to another user or group.
+  std::vector<std::string> FilesNotOwnedBy(uid_t user, gid_t group) {
     std::vector<std::string> others;
     const auto look = [&](const std::string& path) {
       const struct stat status = StatOf(path);
       if (status.st_uid != user || status.st_gid != group) others.push_back(path);
     };
     for (const std::string& top : {state_dir(), dir() / "dirs", dir() / "fast"}) look(top);
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(state_dir())) {
-      look(entry.path());
-    }
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(state_dir())) look(entry.path());
     for (const auto& entry : std::filesystem::directory_iterator(dir() / "fast")) look(entry.path());
     return others;
   }

@@ -9,6 +9,8 @@
 #include <functional>
 #include <thread>
 
+#include "tests/rpc/support/wait_until.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr std::chrono::milliseconds kFirstPause{5}, kLongestPause{200};
 constexpr std::chrono::seconds kPatience{10};
 constexpr int kCapabilityCalls = 3;
 
-// After the others it is not known whether the step was done.
+// After any other code, kubelet does not know whether the step was done.
 bool IsFinal(const absl::Status& status) {
   constexpr std::array kOpen = {Code::kCancelled, Code::kDeadlineExceeded, Code::kUnavailable, Code::kResourceExhausted,
                                 Code::kAborted};
@@ -33,7 +35,7 @@ std::string Directory(const std::string& path) {
   return path;
 }
 
-// Whether it can do what comes next is asked each time; a call each on a connection of its own.
+// Kubelet asks before each step whether the plugin can do it. Each call has a connection of its own.
 absl::Status AskCapabilities(const std::string& endpoint, int times) {
   for (int i = 0; i < times; ++i) {
     const auto answer = Driver(endpoint).Send(csi::v1::NodeGetCapabilitiesRequest());
@@ -50,7 +52,7 @@ absl::Status Send(const std::string& endpoint, const Request& request, int capab
   return plugin.Send(request).status;
 }
 
-// With VOLUME_MOUNT_GROUP kubelet hands the pod's fsGroup to the plugin, and changes no file itself.
+// With VOLUME_MOUNT_GROUP, kubelet passes the pod's fsGroup to the plugin, and changes no file itself.
 bool OffersMountGroup(const std::string& endpoint) {
   const auto answer = Driver(endpoint).Send(csi::v1::NodeGetCapabilitiesRequest());
   const auto& offered = answer->capabilities();
@@ -73,12 +75,7 @@ FakeKubelet::FakeKubelet(std::string root, std::string driver)
       plugins_(registry_) {}
 
 bool FakeKubelet::AwaitRegistered() {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!plugins_.Find(driver_).has_value()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
+  return WaitUntil([this] { return plugins_.Find(driver_).has_value(); }, kPatience);
 }
 
 void FakeKubelet::Stop() {
@@ -100,7 +97,7 @@ int FakeKubelet::Repeat(const std::function<absl::Status()>& sync) {
     const absl::Status status = sync();
     if (status.ok()) return tries;
     if (std::chrono::steady_clock::now() > deadline) {
-      ADD_FAILURE() << "kubelet would repeat this for ever: " << status;
+      ADD_FAILURE() << "kubelet would repeat this call for ever: " << status;
       return tries;
     }
     std::this_thread::sleep_for(pause);
@@ -108,7 +105,7 @@ int FakeKubelet::Repeat(const std::function<absl::Status()>& sync) {
   }
 }
 
-// Kubelet's name for a mount volume's directory is the id's SHA-256; any name of its own does here.
+// Kubelet names the directory of a mount volume after the SHA-256 of the id. Here any unique name is enough.
 std::string FakeKubelet::StagingPath(const PodVolume& volume) const {
   const std::string csi = root_ + "/plugins/kubernetes.io/csi/";
   if (volume.capability.has_block()) return csi + "volumeDevices/staging/" + volume.name;
@@ -138,10 +135,8 @@ absl::Status FakeKubelet::TearDown(const PodVolume& volume) {
 }
 
 absl::Status FakeKubelet::MountDevice(const PodVolume& volume, const std::string& endpoint) {
-  csi::v1::NodeStageVolumeRequest request;
-  request.set_volume_id(volume.id);
-  request.set_staging_target_path(Directory(StagingPath(volume)));
-  *request.mutable_volume_capability() = CapabilityFor(volume, endpoint);
+  csi::v1::NodeStageVolumeRequest request =
+      StageRequest(volume.id, Directory(StagingPath(volume)), CapabilityFor(volume, endpoint));
   request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
   request.mutable_secrets()->insert(volume.secrets.begin(), volume.secrets.end());
   (*request.mutable_volume_context())["storage.kubernetes.io/csiProvisionerIdentity"] = "1700000000000-4711-" + driver_;
@@ -150,12 +145,9 @@ absl::Status FakeKubelet::MountDevice(const PodVolume& volume, const std::string
 
 csi::v1::NodePublishVolumeRequest FakeKubelet::PublishRequest(const PodVolume& volume,
                                                               const std::string& endpoint) const {
-  csi::v1::NodePublishVolumeRequest request;
-  request.set_volume_id(volume.id);
-  request.set_target_path(TargetPath(volume));
-  if (!volume.is_inline) request.set_staging_target_path(StagingPath(volume));
-  *request.mutable_volume_capability() = CapabilityFor(volume, endpoint);
-  request.set_readonly(volume.read_only);
+  csi::v1::NodePublishVolumeRequest request =
+      mooring::testing::PublishRequest(volume.id, volume.is_inline ? "" : StagingPath(volume), TargetPath(volume),
+                                       CapabilityFor(volume, endpoint), volume.read_only);
   request.mutable_secrets()->insert(volume.secrets.begin(), volume.secrets.end());
   auto& context = *request.mutable_volume_context();
   context.insert(volume.context.begin(), volume.context.end());
@@ -229,7 +221,7 @@ absl::Status FakeKubelet::Keep(const Key& key, const absl::Status& outcome, cons
   return outcome;
 }
 
-// rmdir(2), never more: what is in there, or mounted on it, is somebody's data.
+// Uses rmdir(2) only, because files or mounts in the directory are somebody's data.
 void FakeKubelet::RemoveOwn(const std::string& path) {
   if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return;
   const std::lock_guard<std::mutex> lock(mutex_);

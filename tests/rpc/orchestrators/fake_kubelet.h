@@ -1,15 +1,15 @@
-// Kubelet of one node, as a CSI plugin meets it (the points K1 to K28): what it makes, what it sends and in which
-// order, what it keeps of the outcome, and what it does when it was away.
+// The kubelet of a node, as a CSI plugin sees it. It makes the same directories and sends the same calls in the same
+// order. It keeps the same state after each answer, and restarts in the same way. The numbers K1 to K28 are explained
+// in tests/kubernetes/README.md.
 //
 //   pod comes     device  none ──Stage──▶ done        each call on a connection of its own, three times
 //                 mount   none ──Publish──▶ done      NodeGetCapabilities before it (K3)
-//   it failed     a final code: none, and kubelet removes its directory; else uncertain (K19)
+//   call fails    a final code: none, and kubelet removes its directory; any other code: uncertain (K19)
 //   pod goes      mount not none: Unpublish, rmdir; the last of a volume: device not none: Unstage, rmdir
-//   kubelet ends  what was done is uncertain: pods that run are set up again, those that are gone torn down (K26)
+//   kubelet ends  done becomes uncertain: running pods are set up again, other pods are torn down (K26)
 #ifndef MOORING_TESTS_RPC_ORCHESTRATORS_FAKE_KUBELET_H_
 #define MOORING_TESTS_RPC_ORCHESTRATORS_FAKE_KUBELET_H_
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -32,9 +32,9 @@ struct PodVolume {
   VolumeCapability capability;
   bool read_only = false;
   bool is_inline = false;
-  std::map<std::string, std::string> context = {};  // what CreateVolume returned, or the inline volume's attributes
+  std::map<std::string, std::string> context = {};  // volume_context of CreateVolume, or attributes of an inline volume
   std::map<std::string, std::string> secrets = {};
-  std::optional<FsGroup> fs_group = std::nullopt;  // of the pod's securityContext
+  std::optional<FsGroup> fs_group = std::nullopt;  // in the pod's securityContext
 };
 
 class FakeKubelet {
@@ -43,22 +43,22 @@ class FakeKubelet {
 
   const std::string& registry() const { return registry_; }
   FakePluginManager& plugins() { return plugins_; }
-  bool AwaitRegistered();  // that, 10 s at most
+  bool AwaitRegistered();  // waits 10 s at most
 
   void Start() { plugins_.Start(); }
   void Stop();
 
-  // One try each, as kubelet's sync of a pod makes it. UNAVAILABLE: the driver is not registered.
+  // A single try each, as in kubelet's sync of a pod. UNAVAILABLE: the driver is not registered.
   absl::Status SetUp(const PodVolume& volume);
   absl::Status TearDown(const PodVolume& volume);
-  // As often as it takes, with pauses that double (K18), 10 s at most; how often it was.
+  // Repeats `sync` until it succeeds, for 10 s at most. The pauses double (K18). Returns the number of tries.
   static int Repeat(const std::function<absl::Status()>& sync);
 
   std::string StagingPath(const PodVolume& volume) const;
   std::string TargetPath(const PodVolume& volume) const;
   bool pod_info_on_mount = true;
 
-  // Directories of its own that it could not remove: "Orphaned pod found" (K7).
+  // Kubelet's directories that it could not remove: "Orphaned pod found" (K7).
   std::vector<std::string> Orphans() const;
 
  private:

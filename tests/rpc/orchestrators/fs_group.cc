@@ -33,7 +33,7 @@ bool RootMatches(const std::string& root, gid_t group) {
 void GiveToGroup(const std::string& root, const FsGroup& wanted) {
   if (wanted.policy == FsGroup::ChangePolicy::kOnRootMismatch && RootMatches(root, wanted.group)) return;
   for (const auto& entry : fs::recursive_directory_iterator(root)) GiveOne(entry.path(), wanted.group);
-  GiveOne(root, wanted.group);  // last, as kubelet does: what is cut short is done again
+  GiveOne(root, wanted.group);  // last, as kubelet does it, so that an interrupted walk is repeated
 }
 
 }  // namespace mooring::testing

@@ -1,4 +1,4 @@
-// A pod's fsGroup, as kubelet applies it to a volume whose driver leaves that to kubelet.
+// The fsGroup of a pod, applied as kubelet does it for a driver without VOLUME_MOUNT_GROUP.
 #ifndef MOORING_TESTS_RPC_ORCHESTRATORS_FS_GROUP_H_
 #define MOORING_TESTS_RPC_ORCHESTRATORS_FS_GROUP_H_
 
@@ -14,8 +14,8 @@ struct FsGroup {
   ChangePolicy policy = ChangePolicy::kAlways;
 };
 
-// Gives the root and everything in it to the group: mode |= 0660, of directories |= 02770, symbolic links excepted.
-// With kOnRootMismatch nothing is changed where the root already has this group and these bits.
+// Gives the root and all files in it to the group. Adds the mode bits 0660 to files and 02770 to directories, but not
+// to symbolic links. With kOnRootMismatch nothing changes if the root already has this group and these bits.
 void GiveToGroup(const std::string& root, const FsGroup& wanted);
 
 }  // namespace mooring::testing

@@ -1,4 +1,5 @@
-// What kubelet and the sidecars put into requests, K8 to K13, and what they leave to the plugin: K4, K18, K22, K24.
+// The fields that kubelet and the sidecars put into requests (K8 to K13), and their behaviour towards the plugin (K4,
+// K18, K22, K24). tests/kubernetes/README.md explains the numbers.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,12 +20,10 @@ constexpr char kSecret[] = "never-to-be-logged";
 
 class KubeletFields : public RegisteredKubelet {
  protected:
-  // As external-provisioner with --extra-create-metadata, and secrets in the class.
+  // The request of external-provisioner with --extra-create-metadata, and with secrets in the class.
   csi::v1::CreateVolumeRequest Provision(const VolumeCapability& capability) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name("pvc-6a3f1c52-8a0e-4c0f-9d7e-" + std::to_string(100000000000 + made_++));
-    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
-    *request.add_volume_capabilities() = capability;
+    csi::v1::CreateVolumeRequest request =
+        CreateRequest("pvc-6a3f1c52-8a0e-4c0f-9d7e-" + std::to_string(100000000000 + made_++), capability);
     auto& parameters = *request.mutable_parameters();
     parameters["csi.storage.k8s.io/pv/name"] = request.name();
     parameters["csi.storage.k8s.io/pvc/name"] = "web";
@@ -65,11 +64,10 @@ class KubeletFields : public RegisteredKubelet {
   std::int64_t made_ = 0;
 };
 
-// The sidecars give up after seconds and ask again.
-TEST_F(KubeletFields, K4_WhatItsCallerGaveUpIsFinishedAtARepeatAndDoneOnce) {
+// The sidecars time out after seconds and repeat the call.
+TEST_F(KubeletFields, K4_RepeatedStageFinishesTheFirstOne) {
   const std::string id = Created(Mount("", kReadWriteOnce));
-  plugin().options().environment["PATH"] = SlowMkfs(0.6);
-  Restart(SIGTERM);
+  RestartWithPath(SlowMkfs(0.6));
   const std::string staging = Staging(id);
   driver().set_deadline(std::chrono::milliseconds(150));
   const int tries = FakeKubelet::Repeat([&] { return driver().Stage(id, staging, Mount("", kReadWriteOnce)).status; });
@@ -79,7 +77,7 @@ TEST_F(KubeletFields, K4_WhatItsCallerGaveUpIsFinishedAtARepeatAndDoneOnce) {
   EXPECT_TRUE(MountAt(staging));
 }
 
-TEST_F(KubeletFields, K8_AccessModes) {
+TEST_F(KubeletFields, K8_AccessModesLimitWritesAndTargets) {
   using RPC = csi::v1::NodeServiceCapability::RPC;
   const auto offered = driver().Send(csi::v1::NodeGetCapabilitiesRequest());
   EXPECT_THAT(offered->DebugString(), HasSubstr(RPC::Type_Name(RPC::SINGLE_NODE_MULTI_WRITER)));
@@ -88,7 +86,7 @@ TEST_F(KubeletFields, K8_AccessModes) {
     AccessMode::Mode mode;
     int write;
     bool several;
-  } rows[] = {{"ReadWriteOnce", AccessMode::SINGLE_NODE_MULTI_WRITER, 0, true},
+  } rows[] = {{"ReadWriteOnce", kReadWriteOnce, 0, true},
               {"ReadWriteOncePod", AccessMode::SINGLE_NODE_SINGLE_WRITER, 0, false},
               {"ReadWriteMany", AccessMode::MULTI_NODE_MULTI_WRITER, 0, true},
               {"ReadOnlyMany", AccessMode::MULTI_NODE_READER_ONLY, EROFS, true},  // `readonly` is not set
@@ -110,10 +108,10 @@ TEST_F(KubeletFields, K8_AccessModes) {
   }
 }
 
-TEST_F(KubeletFields, K10_FsTypeAndMountFlagsComeInEveryCallUnchanged) {
+TEST_F(KubeletFields, K10_FsTypeAndMountFlagsAreAppliedInEveryCall) {
   const VolumeCapability capability = Mount("ext4", kReadWriteOnce, {"noatime", "nosuid", "commit=30"});
   const PodVolume volume = Provisioned(Provision(capability));
-  csi::v1::ControllerPublishVolumeRequest attach;  // where somebody left attachRequired at its default
+  csi::v1::ControllerPublishVolumeRequest attach;  // sent if attachRequired has its default
   attach.set_volume_id(volume.id);
   attach.set_node_id(kNode);
   *attach.mutable_volume_capability() = capability;
@@ -128,19 +126,20 @@ TEST_F(KubeletFields, K10_FsTypeAndMountFlagsComeInEveryCallUnchanged) {
   EXPECT_OK(driver().Detach(volume.id, kNode));
 }
 
-TEST_F(KubeletFields, K11_TheContextOfPodAndProvisioner) {
+TEST_F(KubeletFields, K11_ContextOfPodAndProvisionerIsAccepted) {
   const PodVolume volume = Provisioned(Provision(Mount("", kReadWriteOnce)));
   EXPECT_THAT(volume.context, Contains(Pair("fsType", "ext4")));
   for (const bool pod_info : {true, false}) {
     kubelet().pod_info_on_mount = pod_info;
     Begin(volume);
-    EXPECT_EQ(TryWrite(kubelet().TargetPath(volume) + "/file", "data"), 0) << "ephemeral=false is no inline volume";
+    EXPECT_EQ(TryWrite(kubelet().TargetPath(volume) + "/file", "data"), 0) << "ephemeral=false means no inline volume";
     End(volume);
   }
 }
 
-// It cannot be told from a volume that was never staged: the error has to say what is missing.
-TEST_F(KubeletFields, K11_AnInlineVolumeWithoutPodInfoIsRefusedWithTheReason) {
+// Without podInfoOnMount an inline volume looks like a volume that was never staged. The error names the missing
+// setting.
+TEST_F(KubeletFields, K11_InlineVolumeWithoutPodInfoIsRefused) {
   kubelet().pod_info_on_mount = false;
   const PodVolume volume = Inline(kReadWriteOnce, {});
   const absl::Status refused = kubelet().SetUp(volume);
@@ -148,10 +147,10 @@ TEST_F(KubeletFields, K11_AnInlineVolumeWithoutPodInfoIsRefusedWithTheReason) {
   EXPECT_EQ(Images(), 0U);
 }
 
-TEST_F(KubeletFields, K12_MetadataIsAcceptedAndSecretsAreInNoLog) {
+TEST_F(KubeletFields, K12_MetadataIsAcceptedAndSecretsAreNotLogged) {
   const csi::v1::CreateVolumeRequest request = Provision(Mount("", kReadWriteOnce));
   const PodVolume volume = Provisioned(request);
-  EXPECT_EQ(Provisioned(request).id, volume.id) << "the name is the claim's uid: the same volume";
+  EXPECT_EQ(Provisioned(request).id, volume.id) << "the same name is the same volume";
   Begin(volume);
   csi::v1::ControllerExpandVolumeRequest grow;
   grow.set_volume_id(volume.id);
@@ -163,8 +162,8 @@ TEST_F(KubeletFields, K12_MetadataIsAcceptedAndSecretsAreInNoLog) {
   EXPECT_THAT(plugin().Log(), Not(HasSubstr(kSecret)));
 }
 
-TEST_F(KubeletFields, K13_InlineVolumesComeWithPublishAndGoWithUnpublish) {
-  for (const auto mode : {AccessMode::SINGLE_NODE_MULTI_WRITER, AccessMode::SINGLE_NODE_WRITER}) {
+TEST_F(KubeletFields, K13_InlineVolumesNeedNoStage) {
+  for (const auto mode : {kReadWriteOnce, AccessMode::SINGLE_NODE_WRITER}) {
     const PodVolume volume = Inline(mode, {{"size", "64Mi"}});
     const std::size_t from = plugin().Log().size();
     Begin(volume);
@@ -173,13 +172,13 @@ TEST_F(KubeletFields, K13_InlineVolumesComeWithPublishAndGoWithUnpublish) {
     EXPECT_EQ(Images(), 1U);
     End(volume);
     EXPECT_TRUE(Eventually([&] { return Images() == 0; }));
-    // Of the fake, that it does as kubelet.
+    // This checks the fake kubelet.
     for (const char* method : {"NodeStageVolume", "NodeUnstageVolume"}) EXPECT_EQ(Calls(method, from), 0);
   }
 }
 
-// For ever, every time with what the time before may have left.
-TEST_F(KubeletFields, K18_WhatFailsIsRepeatedAndLeavesNothingEachTime) {
+// Kubelet repeats a failed call for ever.
+TEST_F(KubeletFields, K18_FailedStageLeavesNothingEachTime) {
   plugin().options().environment["PATH"] =
       Wrapper("mkfs.ext4", "if [ $(wc -l < " + (dir() / "mkfs.ext4.runs") +
                                ") -lt 6 ]; then exit 1; fi; exec /usr/sbin/mkfs.ext4 \"$@\"");
@@ -189,27 +188,26 @@ TEST_F(KubeletFields, K18_WhatFailsIsRepeatedAndLeavesNothingEachTime) {
   const std::string before = RawMounts();
   for (int i = 1; i < 6; ++i) {
     EXPECT_FALSE(kubelet().SetUp(volume).ok());
-    EXPECT_FALSE(fs::exists(kubelet().StagingPath(volume))) << "kubelet has removed it, there was nothing in it";
+    EXPECT_FALSE(fs::exists(kubelet().StagingPath(volume))) << "kubelet could remove it, because it was empty";
     EXPECT_EQ(RawMounts(), before);
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
   }
   EXPECT_EQ(FakeKubelet::Repeat([&] { return kubelet().SetUp(volume); }), 1);
   Begin(volume);
 }
 
-TEST_F(KubeletFields, K22_NothingHasToBeAttached) {
+TEST_F(KubeletFields, K22_VolumesNeedNoControllerPublish) {
   const PodVolume volume = Provisioned(Provision(Mount("", kReadWriteOnce)));
   const std::size_t from = plugin().Log().size();
   Begin(volume);
-  EXPECT_EQ(Calls("ControllerPublishVolume", from), 0) << "of the fake: that it does as kubelet";
+  EXPECT_EQ(Calls("ControllerPublishVolume", from), 0) << "by the fake kubelet";
   End(volume);
   EXPECT_OK(driver().Delete(volume.id));
 }
 
-// Kubelet changes owner and mode of all there is, for a driver that does not offer to; ours does, for its root.
-TEST_F(KubeletFields, K24_FsGroup) {
+// Without VOLUME_MOUNT_GROUP kubelet changes owner and mode of all files. Otherwise the plugin changes the root only.
+TEST_F(KubeletFields, K24_GroupOfTheRootIsKept) {
   constexpr gid_t kGroup = 4711;
-  struct stat status = {};
   const PodVolume chowned = Provisioned(Provision(Mount("", kReadWriteOnce)));
   Begin(chowned);
   const std::string target = kubelet().TargetPath(chowned);
@@ -221,13 +219,12 @@ TEST_F(KubeletFields, K24_FsGroup) {
   EXPECT_OK(kubelet().SetUp(chowned));
   End(chowned);
   Begin(chowned);
-  ASSERT_EQ(::stat((target + "/file").c_str(), &status), 0);
-  EXPECT_EQ(status.st_gid, kGroup) << "kept";
+  EXPECT_EQ(StatOf(target + "/file").st_gid, kGroup);
   End(chowned);
 
   const PodVolume given = Provisioned(Provision(WithGroup(Mount("", kReadWriteOnce), std::to_string(kGroup))));
   Begin(given);
-  ASSERT_EQ(::stat(kubelet().TargetPath(given).c_str(), &status), 0);
+  const struct stat status = StatOf(kubelet().TargetPath(given));
   EXPECT_EQ(status.st_gid, kGroup);
   EXPECT_EQ(status.st_mode & 02770U, 02770U);
 }

@@ -1,4 +1,4 @@
-// A pod's fsGroup and fsGroupChangePolicy on a volume's contents, with the kubelet of fake_kubelet.h (K24).
+// The fsGroup and fsGroupChangePolicy of a pod, with the fake kubelet (K24).
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
@@ -18,7 +18,8 @@ using Policy = FsGroup::ChangePolicy;
 constexpr gid_t kFirst = 4711, kSecond = 4712;
 constexpr char kMountGroup[] = "VOLUME_MOUNT_GROUP";
 
-// Writes as a pod's process: no root, in the pod's group. The directory is opened before, since /tmp/… is root's alone.
+// Writes as a process of a pod: not root, in the group of the pod. Opens the directory before, because only root may
+// enter its parents.
 int WriteAs(uid_t user, gid_t group, const std::string& directory, const std::string& name) {
   const UniqueFd root(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const pid_t child = ::fork();
@@ -34,11 +35,7 @@ int WriteAs(uid_t user, gid_t group, const std::string& directory, const std::st
   return WEXITSTATUS(status);
 }
 
-gid_t GroupOf(const std::string& path) {
-  struct stat status = {};
-  EXPECT_EQ(::stat(path.c_str(), &status), 0) << path;
-  return status.st_gid;
-}
+gid_t GroupOf(const std::string& path) { return StatOf(path).st_gid; }
 
 class KubeletFsGroup : public RegisteredKubelet {
  protected:
@@ -48,7 +45,7 @@ class KubeletFsGroup : public RegisteredKubelet {
     volume.fs_group = FsGroup{.group = group, .policy = policy};
     return volume;
   }
-  // A pod of the first group writes a file, in a directory of its own too, and goes.
+  // A pod of the first group writes a file, also in a new directory, and ends.
   void FirstPodWrites(const std::string& id, AccessMode::Mode mode = kReadWriteOnce) {
     const PodVolume pod = PodIn(kFirst, "uid-1", id, mode);
     Begin(pod);
@@ -72,7 +69,7 @@ class KubeletFsGroup : public RegisteredKubelet {
   std::string Offered() { return driver().Send(csi::v1::NodeGetCapabilitiesRequest())->DebugString(); }
 };
 
-TEST_F(KubeletFsGroup, K24_APodOfAnotherGroupWritesWhatTheFirstOneWrote) {
+TEST_F(KubeletFsGroup, K24_PodOfAnotherGroupWritesTheSameFiles) {
   for (const auto mode : {kReadWriteOnce, AccessMode::SINGLE_NODE_SINGLE_WRITER}) {
     SCOPED_TRACE(AccessMode::Mode_Name(mode));
     const std::string id = Created(Mount("ext4", mode));
@@ -81,27 +78,15 @@ TEST_F(KubeletFsGroup, K24_APodOfAnotherGroupWritesWhatTheFirstOneWrote) {
   }
 }
 
-TEST_F(KubeletFsGroup, K24_ARestoredSnapshotIsWrittenByAnotherGroup) {
+TEST_F(KubeletFsGroup, K24_RestoredSnapshotIsWrittenByAnotherGroup) {
   const std::string id = Created(Mount("ext4", kReadWriteOnce));
   FirstPodWrites(id);
-  csi::v1::CreateSnapshotRequest take;
-  take.set_name("snapshot-1");
-  take.set_source_volume_id(id);
-  const auto taken = driver().Send(take);
-  ASSERT_OK(taken);
-  csi::v1::CreateVolumeRequest restore;
-  restore.set_name("restored");
-  *restore.add_volume_capabilities() = Mount("ext4", kReadWriteOnce);
-  restore.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id(taken->snapshot().snapshot_id());
-  const auto restored = driver().Send(restore);
-  ASSERT_OK(restored);
-  SecondPodWritesTheSame(PodIn(kSecond, "uid-2", restored->volume().volume_id()));
-  csi::v1::DeleteSnapshotRequest forget;
-  forget.set_snapshot_id(taken->snapshot().snapshot_id());
-  EXPECT_OK(driver().Send(forget));
+  const std::string restored =
+      Created(CopyRequest("restored", Snapped("snapshot-1", id), Mount("ext4", kReadWriteOnce)));
+  SecondPodWritesTheSame(PodIn(kSecond, "uid-2", restored));
 }
 
-TEST_F(KubeletFsGroup, K24_OnRootMismatchLeavesTheContentsWhereTheRootIsRight) {
+TEST_F(KubeletFsGroup, K24_OnRootMismatchKeepsFilesBelowAMatchingRoot) {
   const std::string id = Created(Mount("ext4", kReadWriteOnce));
   FirstPodWrites(id);
   const PodVolume same = PodIn(kFirst, "uid-2", id, kReadWriteOnce, Policy::kOnRootMismatch);
@@ -110,12 +95,12 @@ TEST_F(KubeletFsGroup, K24_OnRootMismatchLeavesTheContentsWhereTheRootIsRight) {
   ASSERT_EQ(::chown(inner.c_str(), 0, 0), 0);
   End(same);
   Begin(same);
-  EXPECT_EQ(GroupOf(inner), 0U) << "neither kubelet nor the plugin walks a volume whose root is right";
+  EXPECT_EQ(GroupOf(inner), 0U) << "the files were changed although the root matches";
   End(same);
   SecondPodWritesTheSame(PodIn(kSecond, "uid-3", id, kReadWriteOnce, Policy::kOnRootMismatch));
 }
 
-TEST_F(KubeletFsGroup, K24_MountGroupIsOfferedWhereAFlagAsksForIt) {
+TEST_F(KubeletFsGroup, K24_MountGroupIsOfferedWithAFlag) {
   EXPECT_THAT(Offered(), Not(HasSubstr(kMountGroup)));
   plugin().options().flags.push_back("--volume-mount-group");
   Restart(SIGTERM);
@@ -126,12 +111,12 @@ TEST_F(KubeletFsGroup, K24_MountGroupIsOfferedWhereAFlagAsksForIt) {
   const PodVolume second = PodIn(kSecond, "uid-2", id);
   Begin(second);
   const std::string target = kubelet().TargetPath(second);
-  EXPECT_EQ(WriteAs(1002, kSecond, target, "new"), 0) << "the root is the group's";
-  EXPECT_EQ(WriteAs(1002, kSecond, target, "file"), EACCES) << "the plugin leaves what is in the volume alone";
+  EXPECT_EQ(WriteAs(1002, kSecond, target, "new"), 0) << "the root belongs to the group";
+  EXPECT_EQ(WriteAs(1002, kSecond, target, "file"), EACCES) << "the plugin changes no files in the volume";
 }
 
-// Kubelet asks for the capabilities each time: the calls for a pod that runs come without the group then.
-TEST_F(KubeletFsGroup, K24_PodsRunOnWhenTheFlagIsTakenBack) {
+// Kubelet asks for the capabilities before each call. So calls for running pods come without the group then.
+TEST_F(KubeletFsGroup, K24_PodsContinueWithoutTheFlag) {
   plugin().options().flags.push_back("--volume-mount-group");
   Restart(SIGTERM);
   ASSERT_TRUE(kubelet().AwaitRegistered());

@@ -1,4 +1,4 @@
-// The paths that kubelet uses, made as kubelet makes them (kubelet.md, 5 and 6).
+// The paths of kubelet (K5, K6), made as kubelet makes them. The numbers are explained in tests/kubernetes/README.md.
 #ifndef MOORING_TESTS_RPC_ORCHESTRATORS_KUBELET_PATHS_H_
 #define MOORING_TESTS_RPC_ORCHESTRATORS_KUBELET_PATHS_H_
 
@@ -22,7 +22,7 @@ class KubeletTest : public RpcTest {
     return Made("kubelet/plugins/kubernetes.io/csi/mooring.csi/" + hash + "/globalmount");
   }
 
-  // Its target: only the parent exists, with a file of kubelet's own in it.
+  // The target of a mount volume: only the parent exists, with a file of kubelet in it.
   std::string PodTarget(const std::string& pod, const std::string& pv) {
     const std::string parent = Made("kubelet/pods/" + pod + "/volumes/kubernetes.io~csi/" + pv);
     if (!std::filesystem::exists(parent + "/vol_data.json")) std::ofstream(parent + "/vol_data.json") << "{}";
@@ -34,12 +34,12 @@ class KubeletTest : public RpcTest {
     return Made(kBlock + "publish/" + pv) + "/" + pod;
   }
 
-  // What kubelet binds the published device to; unmounted by the test, or at its end.
+  // Binds the published device, as kubelet does. The test unmounts it, or the fixture does at the end.
   std::string BindForPod(const std::string& target, const std::string& pv, const std::string& pod) {
     const std::string path = Made(kBlock + pv + "/dev") + "/" + pod;
     std::ofstream(path).close();
     EXPECT_EQ(::mount(target.c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0);
-    Forgive(path);
+    AllowMount(path);
     return path;
   }
 

@@ -1,5 +1,5 @@
-// K28: after a reboot no mount and no loop device is left, but kubelet's directories and the plugin's state are. Stage
-// and Publish come again for the same paths, no Unpublish or Unstage before.
+// K28: after a reboot there is no mount and no loop device. The directories of kubelet and the state of the plugin
+// remain. Stage and Publish come again for the same paths, without Unpublish and Unstage before.
 #include <signal.h>
 
 #include <filesystem>
@@ -14,12 +14,12 @@ namespace fs = std::filesystem;
 
 class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<bool> {
  protected:
-  VolumeCapability Use() const { return GetParam() ? Block(kMultiWriter) : Mount("", kMultiWriter); }
+  VolumeCapability Use() const { return GetParam() ? kSharedBlock : kSharedMount; }
 
   void Reboot() {
     plugin().Kill();
     ASSERT_NO_FATAL_FAILURE(mooring::testing::Reboot(dir().path()));
-    ASSERT_TRUE(fs::exists(rw_)) << "the target of last time stands";
+    ASSERT_TRUE(fs::exists(rw_)) << "the old target is missing";
     Start();
   }
 
@@ -44,10 +44,9 @@ class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<b
   std::string id_, staging_, rw_, ro_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Volumes, KubeletReboot, ::testing::Values(false, true),
-                         [](const auto& row) { return row.param ? "Block" : "Mount"; });
+INSTANTIATE_TEST_SUITE_P(Volumes, KubeletReboot, ::testing::Values(false, true), MountOrBlock);
 
-TEST_P(KubeletReboot, K28_StageAndPublishAgainOverWhatWasLeft) {
+TEST_P(KubeletReboot, K28_StageAndPublishWorkOverOldPaths) {
   Reboot();
   StageAndPublish();
   EXPECT_EQ(ReadFile(File(rw_)).substr(0, 4), "data");
@@ -56,38 +55,38 @@ TEST_P(KubeletReboot, K28_StageAndPublishAgainOverWhatWasLeft) {
   EXPECT_EQ(LoopsOver(Image(id_)).size(), 1U);
 }
 
-TEST_P(KubeletReboot, K28_TargetsOfLastTimeAreNotCounted) {
+TEST_P(KubeletReboot, K28_OldTargetsDoNotPreventDelete) {
   Reboot();
   ASSERT_OK(driver().Stage(id_, staging_, Use()));
   EXPECT_OK(driver().Unstage(id_, staging_));
   EXPECT_OK(driver().Delete(id_));
 }
 
-TEST_P(KubeletReboot, K28_ASingleWriterIsNotHeldUpByATargetOfLastTime) {
+TEST_P(KubeletReboot, K28_OldTargetDoesNotBlockASingleWriter) {
   const VolumeCapability single = GetParam() ? Block(AccessMode::SINGLE_NODE_WRITER) : Mount();
   Reboot();
   ASSERT_OK(driver().Stage(id_, staging_, single));
   EXPECT_OK(driver().Publish(id_, staging_, rw_ + "-new", single));
 }
 
-TEST_P(KubeletReboot, K28_UnpublishOfATargetOfLastTimeRemovesIt) {
+TEST_P(KubeletReboot, K28_UnpublishRemovesAnOldTarget) {
   Reboot();
   EXPECT_OK(driver().Unpublish(id_, rw_));
   EXPECT_FALSE(fs::exists(rw_));
   EXPECT_OK(driver().Unstage(id_, staging_));
 }
 
-// Whatever they say: paths and device numbers may stand for something else by now.
-TEST_P(KubeletReboot, K28_RecordsOfAnotherBootAreNotBelieved) {
+// Paths and device numbers may mean something else after a boot.
+TEST_P(KubeletReboot, K28_RecordsOfAnotherBootAreIgnored) {
   plugin().Kill();
   Rows(state_dir() + "/node.db", "UPDATE boot SET id = 'another'");
   Start();
   EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE capability <> ''"), ::testing::IsEmpty());
   EXPECT_EQ(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE path = '" + rw_ + "'").size(), 1U)
-      << "the kernel still knows whose mount it is";
+      << "the mount shows its volume";
 }
 
-// The same boot id, but the mounts are gone: a container's mount namespace was made anew.
+// The boot id is the same, but the mounts are gone, because the container has a new mount namespace.
 TEST_P(KubeletReboot, K28_RecordsOfMountsThatAreGoneAreForgotten) {
   Reboot();
   Rows(state_dir() + "/node.db",

@@ -1,6 +1,5 @@
-// The plugin registers itself with kubelet, confined as it is: K1 to K3, and what becomes of its socket.
+// The confined plugin registers itself with kubelet (K1 to K3). The life of its registration socket.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -28,26 +27,22 @@ class KubeletRegistration : public RegisteredKubelet {
     return names;
   }
   void Stop() {
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
-    EXPECT_TRUE(Eventually([&] { return !kubelet().plugins().Find("mooring.csi"); })) << "kubelet forgets it";
+    StopPlugin();
+    EXPECT_TRUE(Eventually([&] { return !kubelet().plugins().Find("mooring.csi"); })) << "kubelet has not removed it";
   }
 
-  // Started otherwise, beside this one: what it says, and that it ends.
-  std::string Refusal(const std::vector<std::string>& flags) {
-    PluginProcess another({.socket = dir() / "another.sock",
-                           .state_dir = dir() / "state2",
-                           .log_file = dir() / "another.log",
-                           .flags = flags,
-                           .environment = {}});
-    another.Launch();
-    EXPECT_EQ(another.Wait(std::chrono::seconds(10)), 1);
-    return another.Log();
+  // Starts a second plugin, which must end with status 1. Returns its log.
+  std::string Refusal(const std::string& registry) {
+    const auto [status, log] = RunPlugin({.socket = dir() / "another.sock",
+                                          .state_dir = dir() / "state2",
+                                          .log_file = dir() / "another.log",
+                                          .flags = {"--kubelet-registration-dir", registry}});
+    EXPECT_EQ(status, 1);
+    return log;
   }
 };
 
-// Nothing but NodeGetInfo; no Probe before it. What is counted are calls of the fake: that it does as kubelet.
-TEST_F(KubeletRegistration, K1_NodeGetInfoIsAllThatKubeletAsks) {
+TEST_F(KubeletRegistration, K1_RegistrationAsksOnlyNodeGetInfo) {
   Stop();
   const std::size_t from = plugin().Log().size();
   plugin().Launch();
@@ -61,7 +56,7 @@ TEST_F(KubeletRegistration, K1_NodeGetInfoIsAllThatKubeletAsks) {
   driver().Connect();
 }
 
-TEST_F(KubeletRegistration, K1_WhatEachSidecarAsksAtItsStart) {
+TEST_F(KubeletRegistration, K1_SidecarsAskFourQuestionsAtTheirStart) {
   for (int sidecar = 0; sidecar < 3; ++sidecar) {
     driver().Connect();
     EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
@@ -71,22 +66,20 @@ TEST_F(KubeletRegistration, K1_WhatEachSidecarAsksAtItsStart) {
   }
 }
 
-// The path of the socket on the host is another one than in the plugin's container, and nothing is there yet.
-TEST_F(KubeletRegistration, K2_ARegistrationThatFailedIsToldAndMadeAgain) {
+// The socket has another path on the host than in the container of the plugin, and does not exist there yet.
+TEST_F(KubeletRegistration, K2_FailedRegistrationIsLoggedAndRepeated) {
   Stop();
-  auto& flags = plugin().options().flags;
-  flags.insert(flags.end(), {"--kubelet-endpoint", dir() / "host/csi.sock"});
+  AddFlags({"--kubelet-endpoint", dir() / "host/csi.sock"});
   Start();
   EXPECT_TRUE(Eventually([&] { return plugin().Log().find("kubelet did not register") != std::string::npos; }));
   EXPECT_THAT(plugin().Log(), AllOf(HasSubstr(dir() / "host/csi.sock"), HasSubstr("--kubelet-endpoint")));
   EXPECT_FALSE(kubelet().plugins().Find("mooring.csi"));
   fs::create_directory_symlink(dir().path(), dir() / "host");
-  ASSERT_TRUE(kubelet().AwaitRegistered()) << "a second later, and then after two";
+  ASSERT_TRUE(kubelet().AwaitRegistered()) << "the plugin tries again after a second, and then after two";
   EXPECT_EQ(kubelet().plugins().Find("mooring.csi")->endpoint, dir() / "host/csi.sock");
   fs::remove(dir() / "host");
 }
 
-// Five to ten of them for one real call, each on a connection of its own.
 TEST_F(KubeletRegistration, K3_CapabilitiesAreAskedBeforeEveryCall) {
   const std::string id = Created(Mount("", kReadWriteOnce));
   constexpr int kPods = 8;
@@ -98,7 +91,7 @@ TEST_F(KubeletRegistration, K3_CapabilitiesAreAskedBeforeEveryCall) {
   EXPECT_EQ(Calls("NodePublishVolume", from), kPods);
 }
 
-TEST_F(KubeletRegistration, TheSocketGoesWithThePluginAndKubeletForgetsIt) {
+TEST_F(KubeletRegistration, StopRemovesTheSocketAndTheRegistration) {
   EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
   Stop();
   EXPECT_THAT(Registry(), IsEmpty());
@@ -106,8 +99,8 @@ TEST_F(KubeletRegistration, TheSocketGoesWithThePluginAndKubeletForgetsIt) {
   EXPECT_TRUE(kubelet().AwaitRegistered());
 }
 
-// It never ceases to be there: pods that come meanwhile wait for the plugin, instead of failing for want of a driver.
-TEST_F(KubeletRegistration, TheSocketOfAKilledPluginIsReplacedByTheNext) {
+// The driver stays registered without a gap. Pods that start meanwhile wait for the plugin.
+TEST_F(KubeletRegistration, NextPluginReplacesTheSocketOfAKilledPlugin) {
   driver().Disconnect();
   plugin().Kill();
   EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
@@ -119,7 +112,7 @@ TEST_F(KubeletRegistration, TheSocketOfAKilledPluginIsReplacedByTheNext) {
   EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
 }
 
-TEST_F(KubeletRegistration, NotBeforeThePluginIsReady) {
+TEST_F(KubeletRegistration, RegistrationWaitsUntilThePluginIsReady) {
   UniqueFd lock = RestartHeldUp();
   EXPECT_FALSE(driver().Send(csi::v1::ProbeRequest())->ready().value());
   EXPECT_THAT(Registry(), IsEmpty());
@@ -128,14 +121,14 @@ TEST_F(KubeletRegistration, NotBeforeThePluginIsReady) {
   EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
 }
 
-TEST_F(KubeletRegistration, WhereAnotherRegistersThisDriverItDoesNotStart) {
-  EXPECT_THAT(Refusal({"--kubelet-registration-dir", kubelet().registry()}),
+TEST_F(KubeletRegistration, AnotherRegistrarStopsTheStart) {
+  EXPECT_THAT(Refusal(kubelet().registry()),
               AllOf(HasSubstr("mooring.csi-reg.sock"), HasSubstr("served by another process"),
                     HasSubstr("another registrar serves this driver")));
   EXPECT_TRUE(kubelet().plugins().Find("mooring.csi"));
 }
 
-// Whatever the process that started it lets others do.
+// The umask of the parent process does not matter.
 TEST_F(KubeletRegistration, OnlyItsOwnerCanConnect) {
   Stop();
   const mode_t before = ::umask(0);
@@ -144,14 +137,14 @@ TEST_F(KubeletRegistration, OnlyItsOwnerCanConnect) {
   ASSERT_TRUE(kubelet().AwaitRegistered());
   struct stat status = {};
   ASSERT_EQ(::stat((kubelet().registry() + "/mooring.csi-reg.sock").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0022U, 0U) << "who may write to it may connect";
+  EXPECT_EQ(status.st_mode & 0022U, 0U) << "write access allows a connection";
 }
 
-// The plugin is confined to the directory that was there, whatever has its name now.
-TEST_F(KubeletRegistration, ADirectoryThatWasReplacedIsTold) {
+// Landlock allows the old directory only, not the new one with the same name.
+TEST_F(KubeletRegistration, ReplacedDirectoryIsReported) {
   if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
   Stop();
-  const TempDir elsewhere;  // below the directory of --endpoint it may make sockets anyway
+  const TempDir elsewhere;  // outside of the directory of --endpoint, where the plugin may make sockets
   const std::string registry = elsewhere / "plugins_registry";
   fs::create_directory(registry);
   auto& flags = plugin().options().flags;
@@ -160,28 +153,22 @@ TEST_F(KubeletRegistration, ADirectoryThatWasReplacedIsTold) {
   ASSERT_TRUE(Eventually([&] { return fs::exists(registry + "/mooring.csi-reg.sock"); }));
   fs::rename(registry, elsewhere / "before");
   fs::create_directory(registry);
-  // It looks every ten seconds.
+  // The plugin checks the directory every 10 s.
   EXPECT_TRUE(Eventually([&] { return plugin().Log().find("restart the plugin") != std::string::npos; },
                          std::chrono::seconds(20)))
       << plugin().Log();
 }
 
-TEST_F(KubeletRegistration, ADirectoryThatIsMissingIsNamed) {
-  const std::string missing = dir() / "missing/plugins_registry";
-  EXPECT_THAT(Refusal({"--kubelet-registration-dir", missing}), HasSubstr(missing));
-}
-
-TEST_F(KubeletRegistration, ADirectoryThatIsReadOnlyIsNoMatterOfTheUser) {
+TEST_F(KubeletRegistration, ReadOnlyDirectoryIsReported) {
   const std::string registry = MakeDirectories("other/plugins_registry");
   MountTmpfs(registry);
   ASSERT_EQ(Shell("mount -o remount,ro " + registry), 0);
-  EXPECT_THAT(
-      Refusal({"--kubelet-registration-dir", registry}),
-      AllOf(HasSubstr("make a socket for kubelet in '" + registry + "': Read-only file system: bind it writable"),
-            Not(HasSubstr("let that user"))));
+  EXPECT_THAT(Refusal(registry), AllOf(HasSubstr("make a socket for kubelet in '" + registry +
+                                                 "': Read-only file system: bind it writable"),
+                                       Not(HasSubstr("let that user"))));
 }
 
-TEST_F(KubeletRegistration, TheConfinedPluginMakesNothingButSocketsThere) {
+TEST_F(KubeletRegistration, ConfinedPluginMakesOnlySocketsInTheRegistry) {
   if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
   if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
   std::ofstream(kubelet().registry() + "/file") << "kept";

@@ -1,4 +1,4 @@
-// K25 to K27: kubelet, the plugin, or both are away for a while, with the plugin that registers itself.
+// K25 to K27: kubelet, the plugin, or both are stopped for a while.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ class KubeletRestart : public RegisteredKubelet {
   }
 };
 
-TEST_F(KubeletRestart, K25_PodsRunOnWhileThePluginIsAwayAndGoWhenItIsBack) {
+TEST_F(KubeletRestart, K25_PodsContinueWithoutThePlugin) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     const std::vector<PodVolume> pod = Pods("uid-" + std::to_string(signal));
     UniqueFd file(::open((kubelet().TargetPath(pod[0]) + "/file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
@@ -46,15 +46,15 @@ TEST_F(KubeletRestart, K25_PodsRunOnWhileThePluginIsAwayAndGoWhenItIsBack) {
     const std::size_t from = plugin().Log().size();
     Start();
     ASSERT_TRUE(Eventually([&] { return Calls("NodeGetInfo", from) == 1; })) << "registered again";
-    // Of the fake, that it does as kubelet.
+    // This checks the fake kubelet.
     for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) EXPECT_EQ(Calls(method, from), 0);
     for (const PodVolume& volume : pod) End(volume);
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
   }
 }
 
-// NodeGetInfo, then all again for the pods that run; Unpublish for those that were deleted by force meanwhile.
-TEST_F(KubeletRestart, K26_AKubeletThatStartsFindsThePluginAndSetsUpWhatRuns) {
+// Kubelet calls NodeGetInfo, then stages and publishes for running pods. It unpublishes for pods that were deleted.
+TEST_F(KubeletRestart, K26_StartedKubeletSetsUpRunningPods) {
   const std::vector<PodVolume> stays = Pods("uid-1");
   PodVolume goes = stays[0];
   goes.pod = "uid-2";
@@ -76,7 +76,7 @@ TEST_F(KubeletRestart, K26_AKubeletThatStartsFindsThePluginAndSetsUpWhatRuns) {
   EXPECT_NE(before.find(kubelet().TargetPath(stays[0])), std::string::npos);
 }
 
-TEST_F(KubeletRestart, K26_WithAPluginThatStartedAnewMeanwhile) {
+TEST_F(KubeletRestart, K26_StartedKubeletAcceptsARestartedPlugin) {
   const std::vector<PodVolume> pod = Pods("uid-1");
   for (const int signal : {SIGTERM, SIGKILL}) {
     const std::string mounts = RawMounts();
@@ -89,19 +89,19 @@ TEST_F(KubeletRestart, K26_WithAPluginThatStartedAnewMeanwhile) {
   }
 }
 
-TEST_F(KubeletRestart, K27_BothWereDownAndThePodIsGone) {
+TEST_F(KubeletRestart, K27_PodIsTornDownAfterBothWereDown) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     const std::vector<PodVolume> pod = Pods("uid-" + std::to_string(signal));
     kubelet().Stop();
     Stop(signal);
-    EXPECT_TRUE(MountAt(kubelet().TargetPath(pod[0]))) << "nobody unmounts meanwhile (K2)";
+    EXPECT_TRUE(MountAt(kubelet().TargetPath(pod[0]))) << "nobody unmounts meanwhile";
     kubelet().Start();
     EXPECT_EQ(StatusOf(kubelet().TearDown(pod[0])).code(), Code::kUnavailable) << "no driver is registered";
     Start();
     ASSERT_TRUE(kubelet().AwaitRegistered());
     for (const PodVolume& volume : pod) End(volume);
     EXPECT_THAT(MountsBelow(dir() / "kubelet"), IsEmpty());
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
     for (const PodVolume& volume : pod) EXPECT_FALSE(fs::exists(kubelet().StagingPath(volume)));
   }
 }

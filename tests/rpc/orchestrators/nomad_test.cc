@@ -1,4 +1,4 @@
-// What Nomad does to a plugin: points 8 to 18 of orchestrators.md, a test or more for each.
+// The calls of Nomad. tests/nomad/README.md explains the points 8 to 18.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -13,19 +13,11 @@
 namespace mooring::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-
-constexpr auto kMany = AccessMode::MULTI_NODE_MULTI_WRITER;  // Nomad knows no other way to share on one node
+constexpr auto kMany = AccessMode::MULTI_NODE_MULTI_WRITER;  // the only mode with which Nomad shares a volume on a node
 
 class Nomad : public RpcTest {
  protected:
-  std::string Staged(const VolumeCapability& capability) {
-    const std::string id = Created(capability);
-    EXPECT_OK(driver().Stage(id, Staging(id), capability));
-    return id;
-  }
-  // The exit status of the commands at the end of an error's message.
+  // Runs the commands at the end of an error and returns their exit status.
   int RunCommandsIn(const absl::Status& status) {
     const std::string text(status.message());
     const std::size_t at = text.find("mooring csi ");
@@ -36,7 +28,7 @@ class Nomad : public RpcTest {
   }
 };
 
-TEST_F(Nomad, Nomad8_DeleteIsRefusedWhileAVolumeIsStagedOrPublished) {
+TEST_F(Nomad, Point8_DeleteIsRefusedWhileStagedOrPublished) {
   for (const VolumeCapability& capability : {Mount(), Block()}) {
     const std::string id = Staged(capability);
     const std::string target = Target("a", id);
@@ -53,32 +45,32 @@ TEST_F(Nomad, Nomad8_DeleteIsRefusedWhileAVolumeIsStagedOrPublished) {
   }
 }
 
-TEST_F(Nomad, Nomad9_UnpublishAndUnstageOfWhatNeverWasAreOk) {
+TEST_F(Nomad, Point9_UnpublishAndUnstageOfAnUnusedVolumeAreOk) {
   const std::string id = Created();
   EXPECT_THAT(driver().Stage(id, dir() / "missing"), FailsWith(Code::kFailedPrecondition, "missing"));
   EXPECT_OK(driver().Unpublish(id, Target("a")));
   EXPECT_OK(driver().Unpublish(id, dir() / "no/such/directory/target"));
   EXPECT_OK(driver().Unstage(id, dir() / "missing"));
   EXPECT_OK(driver().Unstage(id, Staging(id)));
-  EXPECT_TRUE(std::filesystem::exists(Staging(id))) << "the orchestrator made it, the orchestrator removes it";
+  EXPECT_TRUE(std::filesystem::exists(Staging(id))) << "the orchestrator removes its own directory";
 }
 
-// NOT_FOUND would count as done, and the mount leak for ever.
 constexpr char kForgotten[] = "vol-00000000000000000000000000000000";
 
-TEST_F(Nomad, Nomad9_UnpublishAndUnstageActOnThePathOfAVolumeNobodyKnows) {
+// Nomad takes NOT_FOUND for success, so the mount would stay for ever.
+TEST_F(Nomad, Point9_UnpublishAndUnstageWorkWithAnUnknownId) {
   for (const VolumeCapability& capability : {Mount(), Block()}) {
     const std::string id = Staged(capability);
     ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
     EXPECT_OK(driver().Unpublish(kForgotten, Target("a")));
     EXPECT_FALSE(std::filesystem::exists(Target("a")));
     EXPECT_OK(driver().Unstage(kForgotten, Staging(id)));
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ExpectNoLoops();
     EXPECT_FALSE(MountAt(Staging(id)));
   }
 }
 
-TEST_F(Nomad, Nomad9_ACallWithTheWrongVolumeLeavesTheMountAlone) {
+TEST_F(Nomad, Point9_WrongVolumeIdKeepsTheMount) {
   const std::string id = Staged(Mount());
   const std::string other = Created();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
@@ -86,7 +78,7 @@ TEST_F(Nomad, Nomad9_ACallWithTheWrongVolumeLeavesTheMountAlone) {
   ExpectRefused([&] { return driver().Unstage(other, Staging(id)); }, Code::kFailedPrecondition, id);
 }
 
-TEST_F(Nomad, Nomad10_AFailedUnmountHoldsTheVolumeAndTheNextTryFinishesIt) {
+TEST_F(Nomad, Point10_FailedUnpublishSucceedsLater) {
   const std::string id = Staged(Mount());
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
   {
@@ -94,24 +86,23 @@ TEST_F(Nomad, Nomad10_AFailedUnmountHoldsTheVolumeAndTheNextTryFinishesIt) {
     const auto unpublish = [&] { return driver().Unpublish(id, Target("a")); };
     ExpectRefused(unpublish, Code::kFailedPrecondition, "fuser");
     ExpectRefused(unpublish, Code::kFailedPrecondition, "in use");
-    // Nomad has freed the claim and starts the next task; the old one still has the volume.
-    const std::string other = Target("b");  // its parent directory is made here, not by the refused call
+    // Nomad has freed the claim and starts the next task, but the old task still has the volume.
+    const std::string other = Target("b");  // makes the parent directory before the refused call
     ExpectRefused([&] { return driver().Publish(id, Staging(id), other); }, Code::kFailedPrecondition, Target("a"));
   }
   EXPECT_OK(driver().Unpublish(id, Target("a")));
-  EXPECT_OK(driver().Unpublish(id, Target("a"))) << "comes again, even if only the unstage had failed";
+  EXPECT_OK(driver().Unpublish(id, Target("a"))) << "repeated, as after a failed unstage";
   EXPECT_OK(driver().Publish(id, Staging(id), Target("b")));
 }
 
-TEST_F(Nomad, Nomad11_UnstageBeforeTheLastUnpublishBreaksNoTarget) {
+TEST_F(Nomad, Point11_UnstageBeforeUnpublishKeepsTargets) {
   const VolumeCapability capability = Mount("", kMany);
   const std::string id = Staged(capability);
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("b"), capability));
   const std::string device = LoopsHere()[0].device;
-  ASSERT_OK(driver().Unpublish(id, Target("a")));
-  ASSERT_OK(driver().Unstage(id, Staging(id)));
-  EXPECT_EQ(TryWrite(Target("b") + "/file", "data"), 0) << "the other user still runs";
+  UnpublishAndUnstage(id, Target("a"));
+  EXPECT_EQ(TryWrite(Target("b") + "/file", "data"), 0) << "the other task still runs";
   ASSERT_OK(driver().Stage(id, Staging("again"), capability));
   ASSERT_EQ(LoopsHere().size(), 1U) << "a second device over one file destroys the filesystem";
   EXPECT_EQ(LoopsHere()[0].device, device);
@@ -121,7 +112,7 @@ TEST_F(Nomad, Nomad11_UnstageBeforeTheLastUnpublishBreaksNoTarget) {
   EXPECT_EQ(TryWrite(Target("c") + "/file", "more"), 0);
 }
 
-TEST_F(Nomad, Nomad11_TheSameForBlock) {
+TEST_F(Nomad, Point11_UnstageBeforeUnpublishKeepsBlockTargets) {
   const VolumeCapability capability = Block(kMany);
   const std::string id = Staged(capability);
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
@@ -135,24 +126,23 @@ TEST_F(Nomad, Nomad11_TheSameForBlock) {
   EXPECT_EQ(ReadFile(Target("ro")).substr(0, 4), "data");
 }
 
-TEST_F(Nomad, Nomad12_ControllerUnpublishNeverComesAfterThePluginWasAway) {
+TEST_F(Nomad, Point12_ControllerUnpublishMayBeMissing) {
   const std::string id = Created();
   ASSERT_OK(driver().Attach(id, kNode));
   ASSERT_OK(driver().Stage(id, Staging(id)));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
   Restart(SIGKILL);
-  EXPECT_OK(driver().Unpublish(id, Target("a")));
-  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  UnpublishAndUnstage(id, Target("a"));
   EXPECT_OK(driver().Attach(id, kNode)) << "to this node again";
   EXPECT_OK(driver().Attach(id, kNode, Mount("", kMany))) << "for another group of tasks";
   ExpectRefused([&] { return driver().Delete(id); }, Code::kFailedPrecondition,
                 "mooring csi controller-unpublish " + id + " --node " + kNode);
   EXPECT_OK(driver().Detach(id, kNode)) << "by hand";
-  EXPECT_OK(driver().Delete(id)) << "nothing is mounted any more";
+  EXPECT_OK(driver().Delete(id)) << "nothing is mounted";
 }
 
-// A task stopped while the plugin was away, and the client was restarted before it was back: no call ever comes for it.
-TEST_F(Nomad, Nomad12_AForgottenVolumeIsFreedByTheCommandsInTheErrors) {
+// A task stops while the plugin is stopped, and then the Nomad client restarts. No call ever comes for the volume.
+TEST_F(Nomad, Point12_CommandsInErrorsFreeAForgottenVolume) {
   for (const VolumeCapability& capability : {Mount(), Block()}) {
     const std::string id = Staged(capability);
     ASSERT_OK(driver().Publish(id, Staging(id), Target("gone", id), capability));
@@ -167,7 +157,7 @@ TEST_F(Nomad, Nomad12_AForgottenVolumeIsFreedByTheCommandsInTheErrors) {
   }
 }
 
-TEST_F(Nomad, Nomad13_TwoGroupsOfOneVolumeUseTwoStagingPaths) {
+TEST_F(Nomad, Point13_MountVolumeHasTwoStagingPaths) {
   const VolumeCapability writer = Mount("", kMany), reader = Mount("", AccessMode::MULTI_NODE_READER_ONLY);
   const std::string id = Created(writer);
   const std::string rw = Staging(id, "rw-file-system-multi-node-multi-writer");
@@ -187,7 +177,7 @@ TEST_F(Nomad, Nomad13_TwoGroupsOfOneVolumeUseTwoStagingPaths) {
   ASSERT_OK(driver().Stage(id, rw, writer));
 }
 
-TEST_F(Nomad, Nomad13_TwoStagingPathsOfABlockVolume) {
+TEST_F(Nomad, Point13_BlockVolumeHasTwoStagingPaths) {
   const VolumeCapability writer = Block(kMany), reader = Block(AccessMode::MULTI_NODE_READER_ONLY);
   const std::string id = Created(writer);
   ASSERT_OK(driver().Stage(id, Staging(id, "ro"), reader));
@@ -200,8 +190,8 @@ TEST_F(Nomad, Nomad13_TwoStagingPathsOfABlockVolume) {
   EXPECT_EQ(TryWrite(Target("a"), "more"), 0);
 }
 
-// In the plugin's namespace, which is the host's, and not only inside the task.
-TEST_F(Nomad, Nomad14_TheTargetItselfHasTheFlagsInEveryNamespace) {
+// The flags must be visible on the host, and not only in the task.
+TEST_F(Nomad, Point14_TargetHasTheFlagsInEveryNamespace) {
   ShareDirectory();
   const PeerNamespace host;
   const VolumeCapability capability = Mount("", kMany, {"noatime", "nosuid"});
@@ -214,13 +204,13 @@ TEST_F(Nomad, Nomad14_TheTargetItselfHasTheFlagsInEveryNamespace) {
   EXPECT_NE(host.Run("touch " + Target("a") + "/file 2>/dev/null"), 0);
 }
 
-TEST_F(Nomad, Nomad15_AMountThatATaskLeftBelowTheVolumeIsTakenDown) {
+TEST_F(Nomad, Point15_UnpublishRemovesMountsOfATask) {
   ShareDirectory();
   const VolumeCapability capability = Mount("", kMany);
   const std::string id = Staged(capability);
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
   {
-    const PeerNamespace task;  // bidirectional: shares with the plugin
+    const PeerNamespace task;  // with bidirectional propagation
     ASSERT_EQ(task.Run("mkdir -p " + Target("a") + "/sub/deep"), 0);
     ASSERT_EQ(task.Run("mount -t tmpfs tmpfs " + Target("a") + "/sub"), 0);
     ASSERT_EQ(task.Run("mkdir " + Target("a") + "/sub/deeper"), 0);
@@ -232,14 +222,12 @@ TEST_F(Nomad, Nomad15_AMountThatATaskLeftBelowTheVolumeIsTakenDown) {
   EXPECT_FALSE(std::filesystem::exists(Target("a")));
 }
 
-TEST_F(Nomad, Nomad15_AMountOfTheHostsOwnBelowTheVolumeIsNamedAndLeft) {
+TEST_F(Nomad, Point15_UnpublishRefusesAMountOfTheHost) {
   const VolumeCapability capability = Mount("", kMany);
   const std::string id = Staged(capability);
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
   ASSERT_EQ(Shell("mkdir " + Target("a") + "/sub && mount -t tmpfs tmpfs " + Target("a") +
-                  "/sub && mount "
-                  "--make-private " +
-                  Target("a") + "/sub"),
+                  "/sub && mount --make-private " + Target("a") + "/sub"),
             0);
   ExpectRefused([&] { return driver().Unpublish(id, Target("a")); }, Code::kFailedPrecondition, Target("a") + "/sub");
   EXPECT_TRUE(MountAt(Target("a")));
@@ -247,61 +235,48 @@ TEST_F(Nomad, Nomad15_AMountOfTheHostsOwnBelowTheVolumeIsNamedAndLeft) {
   EXPECT_OK(driver().Unpublish(id, Target("a")));
 }
 
-TEST_F(Nomad, Nomad16_CallsComeTwiceOrNotAtAllAndTheContextIsEmpty) {
+TEST_F(Nomad, Point16_CallsMayBeRepeatedOrMissing) {
   const std::string id = Created();
   ASSERT_OK(driver().Stage(id, Staging(id))) << "ControllerPublish was skipped";
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
   ASSERT_OK(driver().Attach(id, kNode));
   EXPECT_OK(driver().Unpublish(id, Target("a")));
-  EXPECT_OK(driver().Unpublish(id, Target("a")));
-  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  UnpublishAndUnstage(id, Target("a"));
   EXPECT_OK(driver().Unstage(id, Staging(id)));
   EXPECT_OK(driver().Detach(id, kNode));
   EXPECT_OK(driver().Detach(id, kNode));
   EXPECT_OK(driver().Detach(id, "never-seen"));
 }
 
-TEST_F(Nomad, Nomad16_ReadOnlyAtControllerPublishReachesTheNodeThroughTheContext) {
+TEST_F(Nomad, Point16_ReadOnlyOfControllerPublishReachesTheNode) {
   const std::string id = Created();
   const auto published = driver().Attach(id, kNode, Mount(), true);
   ASSERT_OK(published);
-  csi::v1::NodeStageVolumeRequest stage;
-  stage.set_volume_id(id);
-  stage.set_staging_target_path(Staging(id));
-  *stage.mutable_volume_capability() = Mount();
+  csi::v1::NodeStageVolumeRequest stage = StageRequest(id, Staging(id));
   *stage.mutable_publish_context() = published->publish_context();
   ASSERT_OK(driver().Send(stage));
   EXPECT_EQ(TryWrite(Staging(id) + "/file", "data"), EROFS);
 }
 
-TEST_F(Nomad, Nomad17_RequestsAreAsNomadSendsThem) {
-  csi::v1::CreateVolumeRequest create;
-  create.set_name("example[0]");
-  create.add_volume_capabilities()->mutable_mount();
-  create.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(AccessMode::SINGLE_NODE_WRITER);
-  create.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+TEST_F(Nomad, Point17_RequestsOfNomadAreAccepted) {
+  const VolumeCapability capability = Mount();
+  csi::v1::CreateVolumeRequest create = CreateRequest("example[0]", capability);
   create.mutable_accessibility_requirements();
   (*create.mutable_secrets())["key"] = "secret";
   const auto made = driver().Send(create);
   ASSERT_OK(made);
-  csi::v1::NodeStageVolumeRequest stage;
-  stage.set_volume_id(made->volume().volume_id());
-  stage.set_staging_target_path(Staging("example[0]"));
-  *stage.mutable_volume_capability() = create.volume_capabilities(0);
+  csi::v1::NodeStageVolumeRequest stage = StageRequest(made->volume().volume_id(), Staging("example[0]"), capability);
   *stage.mutable_secrets() = create.secrets();
   *stage.mutable_volume_context() = made->volume().volume_context();
   ASSERT_OK(driver().Send(stage));
-  csi::v1::NodePublishVolumeRequest publish;
-  publish.set_volume_id(stage.volume_id());
-  publish.set_staging_target_path(stage.staging_target_path());
-  publish.set_target_path(Target("alloc", "example[0]"));
-  *publish.mutable_volume_capability() = create.volume_capabilities(0);
+  csi::v1::NodePublishVolumeRequest publish =
+      PublishRequest(stage.volume_id(), stage.staging_target_path(), Target("alloc", "example[0]"), capability);
   *publish.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(publish));
   EXPECT_EQ(MountAt(publish.target_path())->fs_type, "ext4");
 }
 
-TEST_F(Nomad, Nomad17_CallsGoToTheSameSocketAsSoonAsItExists) {
+TEST_F(Nomad, Point17_CallsSucceedAsSoonAsTheSocketExists) {
   const std::string id = Staged(Mount());
   for (const int signal : {SIGKILL, SIGTERM}) {
     plugin().End(signal);
@@ -310,18 +285,14 @@ TEST_F(Nomad, Nomad17_CallsGoToTheSameSocketAsSoonAsItExists) {
       driver().Connect();
       return !absl::IsUnavailable(driver().Unpublish(id, Target("a")).status);
     }));
-    EXPECT_OK(driver().Publish(id, Staging(id), Target("a"))) << "waits until it is ready";
+    EXPECT_OK(driver().Publish(id, Staging(id), Target("a"))) << "the call waits until the plugin is ready";
     EXPECT_OK(driver().Unpublish(id, Target("a")));
   }
 }
 
-// Nomad shows "snapshot source is not compatible" to the user, so the plugin's own text has to say it all.
-TEST_F(Nomad, Nomad18_InvalidArgumentOfCreateSaysWhatIsWrongInItsOwnWords) {
-  csi::v1::CreateVolumeRequest request;
-  request.set_name("v");
-  *request.add_volume_capabilities() = Mount();
-  (*request.mutable_parameters())["type"] = "ssd";
-  const auto answer = driver().Send(request);
+// Nomad shows "snapshot source is not compatible" to the user, so the text of the plugin must name the wrong value.
+TEST_F(Nomad, Point18_CreateErrorsNameTheWrongValue) {
+  const auto answer = driver().Send(CreateRequest("v", Mount(), 0, {{"type", "ssd"}}));
   EXPECT_THAT(answer, FailsWith(Code::kInvalidArgument, "'type'"));
   EXPECT_THAT(answer, FailsWith(Code::kInvalidArgument, "fsType"));
   EXPECT_THAT(driver().Create("v", Mount("zfs")), FailsWith(Code::kInvalidArgument, "'zfs' is not one of ext4"));

@@ -1,4 +1,4 @@
-// A plugin that registers itself, with a kubelet that finds it; and the pods of a test, which are gone at its end.
+// A plugin that registers itself with a fake kubelet. At the end of a test the kubelet tears its pods down.
 #ifndef MOORING_TESTS_RPC_ORCHESTRATORS_REGISTERED_KUBELET_H_
 #define MOORING_TESTS_RPC_ORCHESTRATORS_REGISTERED_KUBELET_H_
 
@@ -12,14 +12,11 @@
 
 namespace mooring::testing {
 
-constexpr auto kReadWriteOnce = AccessMode::SINGLE_NODE_MULTI_WRITER;  // where the plugin advertises it (K8)
+constexpr auto kReadWriteOnce = AccessMode::SINGLE_NODE_MULTI_WRITER;  // because the plugin advertises this mode (K8)
 
 class RegisteredKubelet : public RpcTest {
  protected:
-  RegisteredKubelet() {
-    auto& flags = plugin().options().flags;
-    flags.insert(flags.end(), {"--kubelet-registration-dir", kubelet_.registry()});
-  }
+  RegisteredKubelet() { AddFlags({"--kubelet-registration-dir", kubelet_.registry()}); }
 
   void SetUp() override {
     kubelet_.Start();
@@ -33,7 +30,7 @@ class RegisteredKubelet : public RpcTest {
     RpcTest::TearDown();
   }
 
-  // A pod comes, a pod goes.
+  // Starts and ends a pod.
   void Begin(const PodVolume& volume) {
     ASSERT_OK(kubelet_.SetUp(volume));
     pods_.push_back(volume);
@@ -48,7 +45,7 @@ class RegisteredKubelet : public RpcTest {
     return {.pod = pod, .name = "pvc-" + id, .id = id, .capability = capability};
   }
 
-  // Of what the plugin's log has behind `from`: how often a method was called.
+  // The number of calls of a method in the plugin's log after the offset `from`.
   int Calls(const std::string& method, std::size_t from = 0) {
     const std::string log = plugin().Log(), wanted = "call method=" + method + " ";
     int calls = 0;

@@ -1,5 +1,5 @@
-// A CSI client for tests: every RPC by its request, and short names for what tests call often. Every answer is looked
-// at on the way: an error without a message, with details, or UNKNOWN fails the test, wherever it comes from.
+// A CSI client for tests. It sends each RPC by its request, and has short names for calls that tests make often.
+// It checks each answer: an error without a message, with details, or with code UNKNOWN fails the test.
 #ifndef MOORING_TESTS_RPC_SUPPORT_DRIVER_H_
 #define MOORING_TESTS_RPC_SUPPORT_DRIVER_H_
 
@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,7 +31,7 @@ inline constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 inline constexpr std::int64_t kVolumeBytes = 64 * kMiB;  // large enough for ext4
 inline constexpr std::int64_t kXfsBytes = 320 * kMiB;    // mkfs.xfs wants 300 MiB
 
-// What IsOk and FailsWith take, with the response beside it.
+// A status for the matchers IsOk and FailsWith, and the response.
 template <typename Response>
 struct Answer {
   absl::Status status;
@@ -46,13 +47,64 @@ VolumeCapability Mount(const std::string& fs_type = "", AccessMode::Mode mode = 
                        const std::vector<std::string>& flags = {});
 VolumeCapability Block(AccessMode::Mode mode = AccessMode::SINGLE_NODE_WRITER);
 VolumeCapability WithGroup(VolumeCapability capability, const std::string& group);
+inline const VolumeCapability kSharedMount = Mount("", kMultiWriter);  // several targets may be writable
+inline const VolumeCapability kSharedBlock = Block(kMultiWriter);
+
+using Parameters = std::map<std::string, std::string>;
+
+// `bytes` 0: the request has no capacity_range.
+csi::v1::CreateVolumeRequest CreateRequest(const std::string& name, const VolumeCapability& capability = Mount(),
+                                           std::int64_t bytes = kVolumeBytes, const Parameters& parameters = {});
+// `source`: the id of a snapshot or a volume.
+csi::v1::CreateVolumeRequest CopyRequest(const std::string& name, const std::string& source,
+                                         const VolumeCapability& capability = Mount(), std::int64_t bytes = 0,
+                                         const Parameters& parameters = {});
+csi::v1::NodeStageVolumeRequest StageRequest(const std::string& id, const std::string& path,
+                                             const VolumeCapability& capability = Mount());
+csi::v1::NodePublishVolumeRequest PublishRequest(const std::string& id, const std::string& staging,
+                                                 const std::string& target,
+                                                 const VolumeCapability& capability = Mount(), bool read_only = false);
+csi::v1::ValidateVolumeCapabilitiesRequest ValidateRequest(const std::string& id, const VolumeCapability& capability);
+
+// Each RPC of CSI 1.12 that is no stream: the stub, the service and the method.
+#define MOORING_CSI_RPCS(RPC)                                  \
+  RPC(identity_, Identity, GetPluginInfo)                      \
+  RPC(identity_, Identity, GetPluginCapabilities)              \
+  RPC(identity_, Identity, Probe)                              \
+  RPC(controller_, Controller, CreateVolume)                   \
+  RPC(controller_, Controller, DeleteVolume)                   \
+  RPC(controller_, Controller, ControllerPublishVolume)        \
+  RPC(controller_, Controller, ControllerUnpublishVolume)      \
+  RPC(controller_, Controller, ValidateVolumeCapabilities)     \
+  RPC(controller_, Controller, ListVolumes)                    \
+  RPC(controller_, Controller, GetCapacity)                    \
+  RPC(controller_, Controller, ControllerGetCapabilities)      \
+  RPC(controller_, Controller, ControllerExpandVolume)         \
+  RPC(controller_, Controller, ControllerGetVolume)            \
+  RPC(controller_, Controller, ControllerModifyVolume)         \
+  RPC(controller_, Controller, CreateSnapshot)                 \
+  RPC(controller_, Controller, DeleteSnapshot)                 \
+  RPC(controller_, Controller, ListSnapshots)                  \
+  RPC(controller_, Controller, GetSnapshot)                    \
+  RPC(group_, GroupController, GroupControllerGetCapabilities) \
+  RPC(group_, GroupController, CreateVolumeGroupSnapshot)      \
+  RPC(group_, GroupController, DeleteVolumeGroupSnapshot)      \
+  RPC(group_, GroupController, GetVolumeGroupSnapshot)         \
+  RPC(node_, Node, NodeStageVolume)                            \
+  RPC(node_, Node, NodeUnstageVolume)                          \
+  RPC(node_, Node, NodePublishVolume)                          \
+  RPC(node_, Node, NodeUnpublishVolume)                        \
+  RPC(node_, Node, NodeGetVolumeStats)                         \
+  RPC(node_, Node, NodeExpandVolume)                           \
+  RPC(node_, Node, NodeGetCapabilities)                        \
+  RPC(node_, Node, NodeGetInfo)
 
 class Driver {
  public:
   explicit Driver(std::string socket) : socket_(std::move(socket)) { Connect(); }
 
-  void Connect();     // anew, as after a restart of the plugin
-  void Disconnect();  // a plugin that stops need not wait for this client to notice
+  void Connect();     // makes a new connection, as after a restart of the plugin
+  void Disconnect();  // so that a plugin that stops need not wait for this client
   void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
 
   Answer<csi::v1::CreateVolumeResponse> Create(const std::string& name, const VolumeCapability& capability = Mount(),
@@ -75,44 +127,20 @@ class Driver {
   Answer<csi::v1::NodeGetVolumeStatsResponse> Stats(const std::string& id, const std::string& path);
   Answer<csi::v1::NodeExpandVolumeResponse> NodeExpand(const std::string& id, const std::string& path,
                                                        std::int64_t bytes = 0);
+  Answer<csi::v1::ControllerGetVolumeResponse> Get(const std::string& id);
+  Answer<csi::v1::CreateSnapshotResponse> Snap(const std::string& name, const std::string& volume);
+  Answer<csi::v1::DeleteSnapshotResponse> DeleteSnapshot(const std::string& id);
+  std::int64_t Available(const std::string& pool);  // GetCapacity
 
-  // Every RPC of CSI 1.12 but the streams.
-  Answer<csi::v1::GetPluginInfoResponse> Send(const csi::v1::GetPluginInfoRequest& request);
-  Answer<csi::v1::GetPluginCapabilitiesResponse> Send(const csi::v1::GetPluginCapabilitiesRequest& request);
-  Answer<csi::v1::ProbeResponse> Send(const csi::v1::ProbeRequest& request);
-  Answer<csi::v1::CreateVolumeResponse> Send(const csi::v1::CreateVolumeRequest& request);
-  Answer<csi::v1::DeleteVolumeResponse> Send(const csi::v1::DeleteVolumeRequest& request);
-  Answer<csi::v1::ControllerPublishVolumeResponse> Send(const csi::v1::ControllerPublishVolumeRequest& request);
-  Answer<csi::v1::ControllerUnpublishVolumeResponse> Send(const csi::v1::ControllerUnpublishVolumeRequest& request);
-  Answer<csi::v1::ValidateVolumeCapabilitiesResponse> Send(const csi::v1::ValidateVolumeCapabilitiesRequest& request);
-  Answer<csi::v1::ListVolumesResponse> Send(const csi::v1::ListVolumesRequest& request);
-  Answer<csi::v1::GetCapacityResponse> Send(const csi::v1::GetCapacityRequest& request);
-  Answer<csi::v1::ControllerGetCapabilitiesResponse> Send(const csi::v1::ControllerGetCapabilitiesRequest& request);
-  Answer<csi::v1::ControllerExpandVolumeResponse> Send(const csi::v1::ControllerExpandVolumeRequest& request);
-  Answer<csi::v1::ControllerGetVolumeResponse> Send(const csi::v1::ControllerGetVolumeRequest& request);
-  Answer<csi::v1::ControllerModifyVolumeResponse> Send(const csi::v1::ControllerModifyVolumeRequest& request);
-  Answer<csi::v1::CreateSnapshotResponse> Send(const csi::v1::CreateSnapshotRequest& request);
-  Answer<csi::v1::DeleteSnapshotResponse> Send(const csi::v1::DeleteSnapshotRequest& request);
-  Answer<csi::v1::ListSnapshotsResponse> Send(const csi::v1::ListSnapshotsRequest& request);
-  Answer<csi::v1::GetSnapshotResponse> Send(const csi::v1::GetSnapshotRequest& request);
-  Answer<csi::v1::GroupControllerGetCapabilitiesResponse> Send(
-      const csi::v1::GroupControllerGetCapabilitiesRequest& request);
-  Answer<csi::v1::CreateVolumeGroupSnapshotResponse> Send(const csi::v1::CreateVolumeGroupSnapshotRequest& request);
-  Answer<csi::v1::DeleteVolumeGroupSnapshotResponse> Send(const csi::v1::DeleteVolumeGroupSnapshotRequest& request);
-  Answer<csi::v1::GetVolumeGroupSnapshotResponse> Send(const csi::v1::GetVolumeGroupSnapshotRequest& request);
-  Answer<csi::v1::NodeStageVolumeResponse> Send(const csi::v1::NodeStageVolumeRequest& request);
-  Answer<csi::v1::NodeUnstageVolumeResponse> Send(const csi::v1::NodeUnstageVolumeRequest& request);
-  Answer<csi::v1::NodePublishVolumeResponse> Send(const csi::v1::NodePublishVolumeRequest& request);
-  Answer<csi::v1::NodeUnpublishVolumeResponse> Send(const csi::v1::NodeUnpublishVolumeRequest& request);
-  Answer<csi::v1::NodeGetVolumeStatsResponse> Send(const csi::v1::NodeGetVolumeStatsRequest& request);
-  Answer<csi::v1::NodeExpandVolumeResponse> Send(const csi::v1::NodeExpandVolumeRequest& request);
-  Answer<csi::v1::NodeGetCapabilitiesResponse> Send(const csi::v1::NodeGetCapabilitiesRequest& request);
-  Answer<csi::v1::NodeGetInfoResponse> Send(const csi::v1::NodeGetInfoRequest& request);
+#define MOORING_DECLARE_SEND(stub, service, method) \
+  Answer<csi::v1::method##Response> Send(const csi::v1::method##Request& request);
+  MOORING_CSI_RPCS(MOORING_DECLARE_SEND)
+#undef MOORING_DECLARE_SEND
 
-  // What succeeded and is to be taken back at the end of a test, each once.
+  // The calls that succeeded, each once. The fixture undoes them at the end of a test.
   struct Done {
     std::vector<std::pair<std::string, std::string>> published, staged;  // volume and path
-    std::vector<std::string> created;
+    std::vector<std::string> created, snapshots;
   };
   Done TakeDone();
 
@@ -120,7 +148,13 @@ class Driver {
   template <typename Stub, typename Request, typename Response>
   Answer<Response> Invoke(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                           const Request& request);
-  void Note(std::vector<std::pair<std::string, std::string>>& list, const std::string& id, const std::string& path);
+  template <typename Entry>
+  void NoteOnce(std::vector<Entry>& list, const Entry& entry);
+  void Note(const csi::v1::CreateVolumeRequest& request, const csi::v1::CreateVolumeResponse& response);
+  void Note(const csi::v1::CreateSnapshotRequest& request, const csi::v1::CreateSnapshotResponse& response);
+  void Note(const csi::v1::NodeStageVolumeRequest& request, const csi::v1::NodeStageVolumeResponse& response);
+  void Note(const csi::v1::NodePublishVolumeRequest& request, const csi::v1::NodePublishVolumeResponse& response);
+  static void Note(const google::protobuf::Message&, const google::protobuf::Message&) {}  // nothing to undo
 
   std::string socket_;
   std::chrono::milliseconds deadline_{60'000};

@@ -1,6 +1,7 @@
 #include "tests/rpc/support/helper_processes.h"
 
 #include <filesystem>
+#include <sstream>
 
 #include "tests/support/kernel.h"
 
@@ -18,11 +19,10 @@ pid_t ChildNamed(pid_t parent, const std::string& name) {
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {
   std::vector<pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const pid_t child = std::stoi(name);
-    if (StatusField(child, "PPid") == std::to_string(pid)) children.push_back(child);
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", gone)) {
+    std::istringstream listed(ReadFile(thread.path() / "children"));
+    for (pid_t child = 0; listed >> child;) children.push_back(child);
   }
   return children;
 }

@@ -9,10 +9,10 @@
 
 namespace mooring::testing {
 
-std::vector<pid_t> ChildrenOf(pid_t pid);  // zombies, too
+std::vector<pid_t> ChildrenOf(pid_t pid);  // with zombies
 std::string NameOfProcess(pid_t pid);      // "mooring-spawner"
 pid_t SpawnerOf(pid_t plugin);             // -1: none
-pid_t HelperOf(pid_t plugin);              // the one that lives; -1: none
+pid_t HelperOf(pid_t plugin);              // -1: none
 
 // The status file of each thread that lives. gRPC ends threads that have no work.
 std::vector<std::string> ThreadStatuses(pid_t pid);

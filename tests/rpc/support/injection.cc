@@ -37,7 +37,7 @@ Injection::Injection(pid_t process, pid_t thread) : process_(process), thread_(t
   ok_ = instruction_ != 0 && ::ptrace(PTRACE_GETREGS, thread_, nullptr, &before_) == 0;
 }
 
-// The call that was interrupted is begun again by the kernel, which sees the registers it left.
+// The kernel begins the interrupted call again, because the registers are restored.
 Injection::~Injection() {
   if (detached_) return;
   EXPECT_TRUE(!ok_ || ::ptrace(PTRACE_SETREGS, thread_, nullptr, &before_) == 0);
@@ -90,12 +90,12 @@ std::int64_t Injection::Call(long number, const std::array<Argument, 6>& argumen
   registers.r8 = values[4];
   registers.r9 = values[5];
   registers.rax = static_cast<std::uint64_t>(number);
-  registers.orig_rax = ~0ULL;  // no call to begin again
+  registers.orig_rax = ~0ULL;  // the kernel must not begin the old call again
   registers.rip = instruction_;
   EXPECT_EQ(::ptrace(PTRACE_SETREGS, thread_, nullptr, &registers), 0);
   EXPECT_EQ(::ptrace(PTRACE_SINGLESTEP, thread_, nullptr, nullptr), 0);
   if (!Stop() || ::ptrace(PTRACE_GETREGS, thread_, nullptr, &registers) != 0) return -ESRCH;
-  EXPECT_EQ(registers.rip, instruction_ + 2) << "it has not made the call";
+  EXPECT_EQ(registers.rip, instruction_ + 2) << "the thread has not made the call";
   return static_cast<std::int64_t>(registers.rax);
 }
 
@@ -104,7 +104,7 @@ void Injection::LastCall(pid_t process, pid_t thread, long number) {
   ASSERT_TRUE(last.ok());
   user_regs_struct registers = last.before_;
   registers.rax = static_cast<std::uint64_t>(number);
-  registers.orig_rax = ~0ULL;  // no call to begin again
+  registers.orig_rax = ~0ULL;  // the kernel must not begin the old call again
   registers.rip = last.instruction_;
   EXPECT_EQ(::ptrace(PTRACE_SETREGS, thread, nullptr, &registers), 0);
   EXPECT_EQ(::ptrace(PTRACE_DETACH, thread, nullptr, nullptr), 0);

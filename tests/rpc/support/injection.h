@@ -1,5 +1,5 @@
-// System calls made by another process, in one of its threads, as if it had made them itself: ptrace(2). The thread
-// waits somewhere in the kernel, makes them, and waits on. x86-64.
+// Makes a thread of another process execute system calls, with ptrace(2). Works on x86-64 only. The thread usually
+// waits in the kernel. It makes the calls and then waits again.
 #ifndef MOORING_TESTS_RPC_SUPPORT_INJECTION_H_
 #define MOORING_TESTS_RPC_SUPPORT_INJECTION_H_
 
@@ -16,15 +16,16 @@ class Injection {
  public:
   static bool Possible();  // on this architecture
 
-  Injection(pid_t process, pid_t thread);  // stops the thread; failures are the test's
+  Injection(pid_t process, pid_t thread);  // stops the thread; a failure is a failure of the test
   Injection(const Injection&) = delete;
   Injection& operator=(const Injection&) = delete;
-  ~Injection();  // and lets it go on
+  ~Injection();  // lets the thread continue
 
   bool ok() const { return ok_; }
 
-  // A number, or a text of at most 200 bytes that is put into its memory.
+  // A number, or a text of at most 200 bytes that is written to the process's memory.
   struct Argument {
+    Argument() = default;
     Argument(std::uint64_t value) : number(value) {}
     Argument(int value) : number(static_cast<std::uint64_t>(value)) {}
     Argument(const char* value) : text(value), is_text(true) {}
@@ -34,15 +35,15 @@ class Injection {
     bool is_text = false;
   };
 
-  // A call without arguments that ends the thread, or the process.
+  // Makes a call without arguments that ends the thread or the process.
   static void LastCall(pid_t process, pid_t thread, long number);
 
-  // What the kernel returns: -errno where it fails.
+  // Returns the result of the kernel: -errno if the call fails.
   std::int64_t Call(long number, const std::array<Argument, 6>& arguments);
 
  private:
   bool Stop();
-  std::uint64_t FindSyscall() const;  // an instruction of its
+  std::uint64_t FindSyscall() const;  // the address of a syscall instruction in the process
   bool Write(std::uint64_t address, const std::string& text) const;
 
   const pid_t process_, thread_;

@@ -22,7 +22,7 @@ PeerNamespace::PeerNamespace() {
     if (::unshare(CLONE_NEWNS) != 0) ::_exit(1);
     const char done = 'x';
     if (::write(ends[1], &done, 1) != 1) ::_exit(1);
-    ::close_range(0, ~0U, 0);  // not to hold this process's connections open
+    ::close_range(0, ~0U, 0);  // so that it holds no connection of this process open
     for (;;) ::pause();
   }
   char done = 0;

@@ -1,4 +1,4 @@
-// A mount namespace beside the test's own, as a task's container has one: what is shared here propagates between both.
+// A second mount namespace, as the container of a task has one. Shared mounts propagate between it and the test's.
 #ifndef MOORING_TESTS_RPC_SUPPORT_PEER_NAMESPACE_H_
 #define MOORING_TESTS_RPC_SUPPORT_PEER_NAMESPACE_H_
 
@@ -10,13 +10,13 @@ namespace mooring::testing {
 
 class PeerNamespace {
  public:
-  PeerNamespace();  // a copy of this process's, shared mounts still shared
+  PeerNamespace();  // a copy of this process's namespace
   PeerNamespace(const PeerNamespace&) = delete;
   PeerNamespace& operator=(const PeerNamespace&) = delete;
   ~PeerNamespace();
 
-  int Run(const std::string& shell_command) const;  // in there; its exit status
-  std::string MountInfo() const;                    // /proc/<pid>/mountinfo of there
+  int Run(const std::string& shell_command) const;  // in that namespace; returns the exit status
+  std::string MountInfo() const;                    // /proc/PID/mountinfo of that namespace
 
  private:
   pid_t pid_ = -1;

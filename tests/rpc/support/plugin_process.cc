@@ -8,18 +8,16 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <thread>
 
 #include "base/file/unique_fd.h"
 #include "tests/rpc/support/driver.h"
+#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Of this build, or another one that is to pass the same tests.
+// The binary of this build, or another one that must pass the same tests.
 const char* Binary() {
   const char* other = std::getenv("MOORING_TEST_PLUGIN");
   return other != nullptr ? other : MOORING_PLUGIN_BINARY;
@@ -39,7 +37,7 @@ std::vector<std::string> Arguments(const PluginProcess::Options& options) {
 std::vector<std::string> Environment(const PluginProcess::Options& options) {
   std::map<std::string, std::string> all = options.environment;
   all.emplace("PATH", kPath);
-  all.emplace("MOORING_MOUNT_ROOT", "/");  // the test's directories are anywhere; a --mount-root takes its place
+  all.emplace("MOORING_MOUNT_ROOT", "/");  // because tests have directories in many places; --mount-root replaces it
   std::vector<std::string> environment;
   for (const auto& [name, value] : all) environment.push_back(name + "=" + value);
   return environment;
@@ -52,14 +50,14 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Between fork and exec: only what is safe there, since this process has threads.
+// Runs between fork and exec. This process has threads, so only async-signal-safe calls are allowed.
 [[noreturn]] void Become(const char* binary, int log, bool own_mount_namespace, char* const* arguments,
                          char* const* environment) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that dies takes its plugin along
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the plugin dies with its test
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // a file that a test has open is not the plugin's
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the plugin does not inherit open files of the test
   if (own_mount_namespace && ::unshare(CLONE_NEWNS) != 0) ::_exit(126);
   ::dup2(log, 1);
   ::dup2(log, 2);
@@ -72,7 +70,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 PluginProcess::~PluginProcess() { Kill(); }
 
 void PluginProcess::Launch() {
-  ASSERT_LT(pid_, 0) << "it runs already";
+  ASSERT_LT(pid_, 0) << "the plugin runs already";
   std::vector<std::string> arguments = Arguments(options_);
   std::vector<std::string> environment = Environment(options_);
   const std::vector<char*> argv = Pointers(arguments);
@@ -87,15 +85,16 @@ void PluginProcess::Launch() {
 
 bool PluginProcess::Start() {
   Launch();
-  const auto deadline = Clock::now() + std::chrono::seconds(10);
-  while (Clock::now() < deadline && running()) {
-    Driver driver(options_.socket);
-    const auto answer = driver.Send(csi::v1::ProbeRequest());
-    if (answer.status.ok() && answer->ready().value()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ADD_FAILURE() << "the plugin does not become ready:\n" << Log();
-  return false;
+  bool ready = false;
+  WaitUntil(
+      [&] {
+        const auto answer = Driver(options_.socket).Send(csi::v1::ProbeRequest());
+        ready = answer.status.ok() && answer->ready().value();
+        return ready || !running();
+      },
+      std::chrono::seconds(10));
+  EXPECT_TRUE(ready) << "the plugin does not become ready:\n" << Log();
+  return ready;
 }
 
 bool PluginProcess::running() {
@@ -108,20 +107,23 @@ bool PluginProcess::running() {
 }
 
 int PluginProcess::Wait(std::chrono::seconds patience) {
-  const auto deadline = Clock::now() + patience;
-  while (running()) {
-    if (Clock::now() > deadline) {
-      ADD_FAILURE() << "the plugin does not end:\n" << Log();
-      return Kill();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return exit_status_;
+  if (WaitUntil([this] { return !running(); }, patience)) return exit_status_;
+  ADD_FAILURE() << "the plugin does not end:\n" << Log();
+  return Kill();
 }
 
 int PluginProcess::End(int signal) {
   if (running()) ::kill(pid_, signal);
   return Wait();
+}
+
+PluginRun RunPlugin(PluginProcess::Options options) {
+  PluginProcess process(std::move(options));
+  process.Launch();
+  const int status = process.Wait(std::chrono::seconds(10));
+  const PluginRun run = {status, process.Log()};
+  ::unlink(process.options().log_file.c_str());
+  return run;
 }
 
 int PluginProcess::Terminate() { return End(SIGTERM); }

@@ -13,9 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <sstream>
-#include <thread>
 
 #include "tests/support/holders.h"
 
@@ -25,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The lines of one that the other has not, in the order of a diff.
+// The lines that only one of the texts has, as a diff shows them.
 std::string Difference(const std::string& before, const std::string& after) {
   const auto only_in = [](const std::string& a, const std::string& b, const char* mark) {
     std::istringstream stream(a);
@@ -50,11 +48,11 @@ RpcTest::RpcTest()
   const char* const user = std::getenv("MOORING_TEST_USER");
   if (user == nullptr) return;
   const std::string ids = user;  // "UID:GID"
-  plugin_.options().flags.insert(plugin_.options().flags.end(), {"--user", ids});
-  LetIn(static_cast<gid_t>(std::stoul(ids.substr(ids.find(':') + 1))));
+  AddFlags({"--user", ids});
+  AllowSocketsOf(static_cast<gid_t>(std::stoul(ids.substr(ids.find(':') + 1))));
 }
 
-void RpcTest::LetIn(gid_t group) {
+void RpcTest::AllowSocketsOf(gid_t group) {
   EXPECT_EQ(::chown(dir_.path().c_str(), 0, group), 0);
   EXPECT_EQ(::chmod(dir_.path().c_str(), 0771), 0);
 }
@@ -71,11 +69,31 @@ void RpcTest::Restart(int signal) {
   Start();
 }
 
+void RpcTest::StopPlugin() {
+  driver_.Disconnect();
+  EXPECT_EQ(plugin_.Terminate(), 0) << plugin_.Log();
+}
+
+void RpcTest::KillAndForget() {
+  plugin_.Kill();
+  ForgetRecords();
+  Start();
+}
+
+void RpcTest::RestartWithPath(const std::string& path) {
+  plugin_.options().environment.erase("PATH");
+  if (!path.empty()) plugin_.options().environment["PATH"] = path;
+  Restart(SIGTERM);
+}
+
+void RpcTest::AddFlags(const std::vector<std::string>& flags) {
+  plugin_.options().flags.insert(plugin_.options().flags.end(), flags.begin(), flags.end());
+}
+
 UniqueFd RpcTest::RestartHeldUp() {
   const std::string id = Created();
   UniqueFd lock(::open(Image(id).c_str(), O_RDWR | O_CLOEXEC));
-  driver_.Disconnect();
-  EXPECT_EQ(plugin_.Terminate(), 0);
+  StopPlugin();
   EXPECT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0) << Image(id);
   Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'creating' WHERE id = '" + id + "'");
   plugin_.Launch();
@@ -91,9 +109,41 @@ void RpcTest::ForgetRecords() {
 }
 
 std::string RpcTest::Created(const VolumeCapability& capability, std::int64_t bytes) {
-  const auto answer = driver_.Create("volume-" + std::to_string(++volumes_), capability, bytes);
+  return Created(CreateRequest("volume-" + std::to_string(++volumes_), capability, bytes));
+}
+
+std::string RpcTest::Created(const csi::v1::CreateVolumeRequest& request) {
+  const auto answer = driver_.Send(request);
   EXPECT_OK(answer);
   return answer->volume().volume_id();
+}
+
+std::string RpcTest::Staged(const VolumeCapability& capability, std::int64_t bytes) {
+  const std::string id = Created(capability, bytes);
+  EXPECT_OK(driver_.Stage(id, Staging(id), capability));
+  return id;
+}
+
+std::string RpcTest::Published(const std::string& target, const VolumeCapability& capability, std::int64_t bytes) {
+  const std::string id = Staged(capability, bytes);
+  EXPECT_OK(driver_.Publish(id, Staging(id), target, capability));
+  return id;
+}
+
+void RpcTest::StageAndPublish(const std::string& id, const std::string& target, const VolumeCapability& capability) {
+  EXPECT_OK(driver_.Stage(id, Staging(id), capability));
+  EXPECT_OK(driver_.Publish(id, Staging(id), target, capability));
+}
+
+void RpcTest::UnpublishAndUnstage(const std::string& id, const std::string& target) {
+  EXPECT_OK(driver_.Unpublish(id, target));
+  EXPECT_OK(driver_.Unstage(id, Staging(id)));
+}
+
+std::string RpcTest::Snapped(const std::string& name, const std::string& volume) {
+  const auto answer = driver_.Snap(name, volume);
+  EXPECT_OK(answer);
+  return answer->snapshot().snapshot_id();
 }
 
 std::string RpcTest::MakeDirectories(const std::string& below_dir) {
@@ -112,21 +162,12 @@ std::string RpcTest::Target(const std::string& allocation, const std::string& vo
   return MakeDirectories("csi/per-alloc/" + allocation + "/" + volume) + "/rw-file-system-single-node-writer";
 }
 
-bool RpcTest::Eventually(const std::function<bool()>& holds, std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
-
 void RpcTest::Refused(const std::function<absl::Status()>& call, Code code, const std::string& piece,
                       const std::source_location& where) {
   const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "the refused call");
   const std::string before = World();
   EXPECT_THAT(call(), FailsWith(code, piece));
-  // A loop device that was made and let go again takes the kernel a moment.
+  // The kernel needs a moment to free a loop device.
   std::string after;
   Eventually([&] { return (after = World()) == before; }, std::chrono::seconds(1));
   EXPECT_EQ(Difference(before, after), "");
@@ -135,17 +176,17 @@ void RpcTest::Refused(const std::function<absl::Status()>& call, Code code, cons
 void RpcTest::MountTmpfs(const std::string& path, const std::string& options) {
   fs::create_directories(path);
   ASSERT_EQ(::mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()), 0);
-  Forgive(path);
+  AllowMount(path);
 }
 
 void RpcTest::ShareDirectory() {
   const char* path = dir_.path().c_str();
   ASSERT_EQ(::mount(path, path, nullptr, MS_BIND, nullptr), 0);
-  Forgive(dir_.path());
+  AllowMount(dir_.path());
   ASSERT_EQ(::mount(nullptr, path, nullptr, MS_SHARED, nullptr), 0);
 }
 
-void RpcTest::Forgive(const std::string& path) { own_mounts_.push_back(path); }
+void RpcTest::AllowMount(const std::string& path) { own_mounts_.push_back(path); }
 
 std::string RpcTest::Wrapper(const std::string& program, const std::string& script) {
   const std::string bin = MakeDirectories("bin");
@@ -168,6 +209,18 @@ std::vector<pid_t> RpcTest::ToolRuns(const std::string& program) const {
   return pids;
 }
 
+std::string RpcTest::AttachLoop(const std::string& file) {
+  const std::string device = RunOutput("losetup --find --show " + file);
+  EXPECT_TRUE(device.starts_with("/dev/loop")) << file;
+  return device.substr(0, device.find('\n'));
+}
+
+void RpcTest::ExpectNoLoops() {
+  std::vector<LoopLine> left;
+  Eventually([&] { return (left = LoopsHere()).empty(); });
+  for (const LoopLine& loop : left) ADD_FAILURE() << "left attached: " << loop.device;
+}
+
 std::vector<LoopLine> RpcTest::LoopsHere() const {
   std::vector<LoopLine> here = LoopsOver(dir_.path() + "/");
   const std::vector<LoopLine> stacked = LoopsOver("/dev/loop");
@@ -188,10 +241,11 @@ std::string RpcTest::RawMounts() const {
   return mounts;
 }
 
-void RpcTest::TakeBack() {
+void RpcTest::UndoCalls() {
   const Driver::Done done = driver_.TakeDone();
   for (const auto& [id, path] : done.published) EXPECT_OK(driver_.Unpublish(id, path)) << path;
   for (const auto& [id, path] : done.staged) EXPECT_OK(driver_.Unstage(id, path)) << path;
+  for (const std::string& id : done.snapshots) EXPECT_OK(driver_.DeleteSnapshot(id)) << id;
   for (const std::string& id : done.created) {
     EXPECT_OK(driver_.Detach(id, "")) << id;
     EXPECT_OK(driver_.Delete(id)) << id;
@@ -201,27 +255,26 @@ void RpcTest::TakeBack() {
 
 void RpcTest::TearDown() {
   if (plugin_.running() && !HasFatalFailure()) {
-    TakeBack();
+    UndoCalls();
     for (const MountLine& line : MountsBelow(dir_.path())) {
       const bool own = std::find(own_mounts_.begin(), own_mounts_.end(), line.target) != own_mounts_.end();
       EXPECT_TRUE(own) << "left mounted: " << line.target;
     }
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); })) << "left attached: " << LoopsHere().front().device;
+    ExpectNoLoops();
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(state_dir() + "/volumes", error)) {
       ADD_FAILURE() << "left on disk: " << entry.path();
     }
     EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses"), ::testing::IsEmpty());
-    driver_.Disconnect();
-    EXPECT_EQ(plugin_.Terminate(), 0) << plugin_.Log();
+    StopPlugin();
   }
   plugin_.Kill();
-  SweepUp();
+  RemoveRemains();
   if (HasFailure()) std::fprintf(stderr, "The plugin's log:\n%s\n", plugin_.Log().c_str());
 }
 
-// Whatever a failed test left, by force; and the mounts of its own.
-void RpcTest::SweepUp() {
+// Removes all that a failed test left, and the mounts that the test made.
+void RpcTest::RemoveRemains() {
   std::vector<MountLine> mounts = MountsBelow(dir_.path());
   std::reverse(mounts.begin(), mounts.end());
   for (const MountLine& line : mounts) ::umount2(line.target.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
@@ -269,6 +322,15 @@ std::string RunOutput(const std::string& shell_command) {
   ::pclose(pipe);
   return output;
 }
+
+struct stat StatOf(const std::string& path) {
+  struct stat status = {};
+  EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+  return status;
+}
+
+std::string NameOfRow(const ::testing::TestParamInfo<const char*>& row) { return row.param; }
+std::string MountOrBlock(const ::testing::TestParamInfo<bool>& is_block) { return is_block.param ? "Block" : "Mount"; }
 
 std::vector<std::string> Rows(const std::string& database, const std::string& sql) {
   std::vector<std::string> rows;

@@ -1,13 +1,15 @@
-// The fixture of all tests here: a plugin of the test's own in a temporary directory, a client, the paths that
-// orchestrators use, and a picture of the world to prove that a refused call changed nothing.
+// The fixture of all tests here: a plugin in a temporary directory, a client, and the paths that orchestrators use.
+// World() describes everything that a call could change. It proves that a refused call changed nothing.
 //
-// At the end whatever was published, staged and created is taken back through the plugin, and nothing may be left.
+// At the end of a test, the plugin unpublishes, unstages and deletes all that is left. Then nothing may be left.
 #ifndef MOORING_TESTS_RPC_SUPPORT_RPC_TEST_H_
 #define MOORING_TESTS_RPC_SUPPORT_RPC_TEST_H_
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <functional>
+#include <initializer_list>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "base/file/unique_fd.h"
 #include "tests/rpc/support/driver.h"
 #include "tests/rpc/support/plugin_process.h"
+#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
 #include "tests/support/temp_dir.h"
 
@@ -28,9 +31,13 @@ class RpcTest : public ::testing::Test {
   void SetUp() override { Start(); }
   void TearDown() override;
 
-  void Start();              // and connects
-  void Restart(int signal);  // SIGTERM or SIGKILL, then Start
-  void ForgetRecords();      // node.db is lost; between two processes
+  void Start();                                          // and connects
+  void Restart(int signal);                              // SIGTERM or SIGKILL, then Start
+  void StopPlugin();                                     // SIGTERM: it must end with status 0
+  void ForgetRecords();                                  // deletes node.db, between two processes
+  void KillAndForget();                                  // SIGKILL, ForgetRecords, then Start
+  void RestartWithPath(const std::string& path);         // the plugin's $PATH; "": the usual one
+  void AddFlags(const std::vector<std::string>& flags);  // for the next start
   // Restarts the plugin with a creation to finish, and holds the lock of that volume's image. The start waits until the
   // lock is released, 10 s at most (kHelperEnds). Returns as soon as Probe is answered.
   UniqueFd RestartHeldUp();
@@ -40,25 +47,33 @@ class RpcTest : public ::testing::Test {
   const TempDir& dir() const { return dir_; }
   std::string state_dir() const { return dir_ / "state"; }
 
-  // The temporary directory is a place where this group may make its socket. With MOORING_TEST_USER=UID:GID in the
-  // environment all plugins are started with --user, and it is.
-  void LetIn(gid_t group);
+  // Lets this group make a socket in the temporary directory. If MOORING_TEST_USER=UID:GID is set, the fixture starts
+  // all plugins with --user and does this by itself.
+  void AllowSocketsOf(gid_t group);
 
-  // A new volume's id.
+  // Each returns the id of a new volume.
   std::string Created(const VolumeCapability& capability = Mount(), std::int64_t bytes = kVolumeBytes);
+  std::string Created(const csi::v1::CreateVolumeRequest& request);
+  std::string Staged(const VolumeCapability& capability = Mount(), std::int64_t bytes = kVolumeBytes);
+  // At Staging(id) and `target`.
+  std::string Published(const std::string& target, const VolumeCapability& capability = Mount(),
+                        std::int64_t bytes = kVolumeBytes);
+  void StageAndPublish(const std::string& id, const std::string& target, const VolumeCapability& capability = Mount());
+  void UnpublishAndUnstage(const std::string& id, const std::string& target);
+  std::string Snapped(const std::string& name, const std::string& volume);  // the snapshot's id
   std::string Image(const std::string& id) const { return state_dir() + "/volumes/" + id + ".img"; }
 
-  // As Nomad makes them: the staging directory is there, of the target only the parent.
+  // As Nomad makes them: the staging directory exists, and the parent directory of the target.
   std::string Staging(const std::string& volume, const std::string& usage = "rw-file-system-single-node-writer");
   std::string Target(const std::string& allocation, const std::string& volume = "v");
 
   std::string MakeDirectories(const std::string& below_dir);
 
-  // What is mounted below the directory, the loop devices, all files with owner, mode and size, the node's records,
-  // the catalog. Equal before and after what changed nothing.
+  // The mounts below the directory, the loop devices, all files with owner, mode and size, the records of the node, and
+  // the catalog. A call that changes nothing leaves it equal.
   std::string World();
 
-  // `call` fails like this, and the world is as it was.
+  // `call` fails with this code and a message with `piece`, and World() stays as it was.
   void Refused(const std::function<absl::Status()>& call, Code code, const std::string& piece,
                const std::source_location& where = std::source_location::current());
   template <typename Call>
@@ -67,24 +82,29 @@ class RpcTest : public ::testing::Test {
     Refused([&] { return StatusOf(call()); }, code, piece, where);
   }
 
-  // Mounts of the test's own, gone at its end.
+  // Mounts that the test makes. They are unmounted at its end.
   void MountTmpfs(const std::string& path, const std::string& options = "size=1m");
-  void ShareDirectory();                  // the temporary directory becomes a shared mount, as / is under systemd
-  void Forgive(const std::string& path);  // mounted by the test: taken away at the end, no failure
+  void ShareDirectory();                     // the temporary directory becomes a shared mount, as / is under systemd
+  void AllowMount(const std::string& path);  // the test mounts something here: that is no failure at the end
   std::string Wrapper(const std::string& program, const std::string& script);  // a PATH where it is this script
-  std::string SlowTool(const std::string& program, double seconds);            // a PATH where it begins that much later
+  std::string SlowTool(const std::string& program, double seconds);            // a PATH where it waits before it begins
   std::string SlowMkfs(double seconds) { return SlowTool("mkfs.ext4", seconds); }
   std::string FailingMkfs();                                      // a PATH where mkfs.ext4 fails
   std::vector<pid_t> ToolRuns(const std::string& program) const;  // the processes that this program has been so far
   int MkfsRuns() const { return static_cast<int>(ToolRuns("mkfs.ext4").size()); }
   static int Shell(const std::string& command) { return testing::Run(command); }  // gtest has a Run of its own
+  std::string AttachLoop(const std::string& file);                                // "/dev/loop3"; the test detaches it
   std::vector<LoopLine> LoopsHere() const;  // over files of the temporary directory, and those stacked on them
+  void ExpectNoLoops();                     // within 3 s
   std::string RawMounts() const;            // mountinfo with its ids, below the temporary directory
-  bool Eventually(const std::function<bool()>& holds, std::chrono::milliseconds patience = std::chrono::seconds(3));
+  static bool Eventually(const std::function<bool()>& holds,
+                         std::chrono::milliseconds patience = std::chrono::seconds(3)) {
+    return WaitUntil(holds, patience);
+  }
 
  private:
-  void TakeBack();
-  void SweepUp();
+  void UndoCalls();
+  void RemoveRemains();
 
   TempDir dir_;
   PluginProcess plugin_;
@@ -93,12 +113,15 @@ class RpcTest : public ::testing::Test {
   int volumes_ = 0;
 };
 
-// Ids that are no volume: unknown ones, and such as could never be one.
+// Ids of no volume: unknown ones, and texts that are no ids.
 std::vector<std::string> StrangeIds();
 
-std::uint64_t DeviceBytes(const std::string& device);     // "/dev/loop3", from sysfs
-std::uint64_t MountedBytes(const std::string& path);      // statvfs
-std::string RunOutput(const std::string& shell_command);  // its standard output
+std::uint64_t DeviceBytes(const std::string& device);                      // "/dev/loop3", from sysfs
+std::uint64_t MountedBytes(const std::string& path);                       // statvfs
+std::string RunOutput(const std::string& shell_command);                   // its standard output
+struct stat StatOf(const std::string& path);                               // lstat(2), which must succeed
+std::string NameOfRow(const ::testing::TestParamInfo<const char*>& row);   // the parameter itself
+std::string MountOrBlock(const ::testing::TestParamInfo<bool>& is_block);  // "Mount" or "Block"
 
 // All rows that a statement gives on one of the plugin's databases, columns joined by '|'.
 std::vector<std::string> Rows(const std::string& database, const std::string& sql);

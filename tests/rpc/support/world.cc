@@ -1,4 +1,4 @@
-// RpcTest::World: everything a call could have changed, as text.
+// RpcTest::World describes everything that a call could change.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -40,7 +40,7 @@ bool IsWorkingFile(const fs::path& path) {
   return name == "plugin.log" || name.ends_with(".runs") || name.find(".db") != std::string::npos;
 }
 
-// A directory's size is the filesystem's business; a mounted image changes by itself.
+// Sizes of directories depend on the filesystem, and a mounted image changes by itself. Both are left out.
 std::string Entry(const fs::path& path, bool in_use) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return path.string() + " unreadable\n";

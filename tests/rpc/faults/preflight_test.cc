@@ -1,12 +1,9 @@
-// What a container, or an administrator, can get wrong around the plugin: it says so once and clearly, answers to Probe
-// what is missing, and heals by itself. What it cannot live with ends it, in one line.
-#include <signal.h>
-#include <sys/mount.h>
+// The preflight of the plugin: mistakes in its container or in its directories. Probe reports the problem until it is
+// gone, and the log reports it once. A problem that the plugin cannot survive stops it with a single line.
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <sstream>
-#include <thread>
 
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/rpc_test.h"
@@ -17,14 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr char kNone[] = "0000000000000000";
 constexpr std::chrono::seconds kLong{15};
 
-class SurroundingsTest : public RpcTest {
+class Preflight : public RpcTest {
  protected:
-  void SetUp() override {}  // each begins with something wrong
+  void SetUp() override {}  // each test begins with a problem
 
   Answer<csi::v1::ProbeResponse> Probe() {
     driver().Connect();
@@ -34,11 +30,7 @@ class SurroundingsTest : public RpcTest {
     const auto probe = Probe();
     return probe.status.ok() && probe->ready().value();
   }
-  void Add(std::initializer_list<std::string> flags) {
-    plugin().options().flags.insert(plugin().options().flags.end(), flags);
-  }
-
-  // The plugin in a mount namespace of its own, in which `first` is done before it starts.
+  // Launches the plugin in a mount namespace of its own, after `first`.
   void LaunchAfter(const std::string& first) {
     plugin().options().own_mount_namespace = true;
     plugin().options().first = first;
@@ -55,7 +47,7 @@ class SurroundingsTest : public RpcTest {
     return count;
   }
 
-  // Probe says so, the log once, and it is there when Probe is asked again.
+  // Probe fails each time. The log has a single line about it.
   void ExpectMissing(const std::string& piece, const std::string& advice) {
     EXPECT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(Probe().status); }, kLong)) << LogText();
     for (int i = 0; i < 3; ++i) {
@@ -64,37 +56,34 @@ class SurroundingsTest : public RpcTest {
     }
     EXPECT_EQ(LogLinesWith("something is missing that the plugin needs"), 1) << LogText();
   }
-  void ExpectHeals() {
+  void ExpectReady() {
     EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  }
+  void ExpectRecovers() {
+    ExpectReady();
     EXPECT_EQ(LogLinesWith("nothing is missing any more"), 1) << LogText();
   }
 
-  // One volume through its life, seen from here.
+  // Uses a volume from create to delete.
   void ExpectServes() {
-    const std::string id = Created();
-    EXPECT_OK(driver().Stage(id, Staging(id)));
+    const std::string id = Staged();
     EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id)));
     EXPECT_EQ(TryWrite(Target("a", id) + "/file", "data"), 0);
-    EXPECT_OK(driver().Unpublish(id, Target("a", id)));
-    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    UnpublishAndUnstage(id, Target("a", id));
     EXPECT_OK(driver().Delete(id));
   }
 
-  std::string LogText() const { return const_cast<SurroundingsTest*>(this)->plugin().Log(); }
+  std::string LogText() const { return const_cast<Preflight*>(this)->plugin().Log(); }
 };
 
-// ---- a root filesystem that is read-only
-
-TEST_F(SurroundingsTest, OnAReadOnlyRootAllWorksThatIsBoundWritable) {
+TEST_F(Preflight, ReadOnlyRootWorksWithWritableBinds) {
   ShareDirectory();
   LaunchAfter("mount -o remount,bind,ro / && ! touch /etc/written-by-a-test 2>/dev/null || exit 9");
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
   ExpectServes();
 }
 
-// ---- a state directory that cannot be written to
-
-class StateDirectory : public SurroundingsTest {
+class StateDirectory : public Preflight {
  protected:
   void SetUp() override {
     MountTmpfs(state_dir(), "size=256m,mode=700");
@@ -103,7 +92,7 @@ class StateDirectory : public SurroundingsTest {
   std::string why_ = "write in the state directory '" + state_dir() + "': Read-only file system";
 };
 
-TEST_F(StateDirectory, ThatIsReadOnlyIsToldAndWaitedFor) {
+TEST_F(StateDirectory, ReadOnlyIsReportedUntilItIsWritable) {
   plugin().Launch();
   ExpectMissing(why_, "mount it writable");
   EXPECT_EQ(driver().Send(csi::v1::GetPluginInfoRequest())->name(), "mooring.csi");
@@ -111,11 +100,11 @@ TEST_F(StateDirectory, ThatIsReadOnlyIsToldAndWaitedFor) {
   EXPECT_THAT(driver().Send(csi::v1::NodeGetInfoRequest()), FailsWith(Code::kUnavailable, why_));
   EXPECT_THAT(driver().Create("v"), FailsWith(Code::kUnavailable, why_));
   ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
-  ExpectHeals();
+  ExpectRecovers();
   ExpectServes();
 }
 
-TEST_F(StateDirectory, WhileItIsWaitedForNobodyWhoIsAskedHasAPrivilege) {
+TEST_F(StateDirectory, PlaceholderServerHasNoPrivilege) {
   plugin().Launch();
   EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe().status); }, kLong));
   const std::vector<pid_t> children = ChildrenOf(plugin().pid());
@@ -124,29 +113,26 @@ TEST_F(StateDirectory, WhileItIsWaitedForNobodyWhoIsAskedHasAPrivilege) {
   for (const char* set : {"CapPrm", "CapEff", "CapBnd"}) EXPECT_EQ(StatusField(children[0], set), kNone);
   EXPECT_EQ(StatusField(children[0], "Seccomp"), "2");
   plugin().Kill();
-  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "it ends with the plugin";
+  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "the placeholder server ends with the plugin";
 }
 
-TEST_F(StateDirectory, AStopWhileItIsWaitedForLeavesNoSocket) {
+TEST_F(StateDirectory, StopOfThePlaceholderServerLeavesNoSocket) {
   plugin().Launch();
   EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe().status); }, kLong));
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0) << LogText();
+  StopPlugin();
   EXPECT_FALSE(fs::exists(dir() / "csi.sock"));
 }
 
-TEST_F(StateDirectory, ThatIsNoLongerWritableWhileThePluginRunsIsTold) {
+TEST_F(StateDirectory, LossOfWriteAccessIsReported) {
   ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
   Start();
   ASSERT_EQ(::chmod(state_dir().c_str(), 0500), 0);
   ExpectMissing("write in the state directory '" + state_dir() + "': Permission denied", "user 0:0");
   ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
-  ExpectHeals();
+  ExpectRecovers();
 }
 
-// ---- a directory on a disk that is mounted late
-
-class LateDisk : public SurroundingsTest {
+class LateDisk : public Preflight {
  protected:
   void SetUp() override {
     MakeDirectories("disk");
@@ -159,44 +145,42 @@ class LateDisk : public SurroundingsTest {
   std::string disk_ = dir() / "disk";
 };
 
-TEST_F(LateDisk, IsWaitedForAndNothingIsMadeInItsMountPoint) {
-  Add({"--require-directories"});
+TEST_F(LateDisk, StartWaitsAndCreatesNothingInTheMountPoint) {
+  AddFlags({"--require-directories"});
   plugin().Launch();
   ExpectMissing("the state directory '" + disk_ + "/mooring' is missing", "mount its disk");
   EXPECT_THAT(driver().Create("v"), FailsWith(Code::kUnavailable, "is missing"));
   EXPECT_TRUE(fs::is_empty(disk_));
   MountDisk();
-  fs::create_directory_symlink(disk_ + "/mooring", state_dir());  // where the fixture looks for records that are left
-  ExpectHeals();
+  fs::create_directory_symlink(disk_ + "/mooring", state_dir());  // the fixture looks there for records
+  ExpectRecovers();
   ExpectServes();
   EXPECT_TRUE(fs::exists(disk_ + "/mooring/catalog.db"));
 }
 
-TEST_F(LateDisk, OfAPoolIsWaitedForToo) {
+TEST_F(LateDisk, StartWaitsForTheDiskOfAPool) {
   plugin().options().state_dir = state_dir();
   MakeDirectories("state");
-  Add({"--require-directories", "--pool", "name=late,backend=image,path=" + disk_ + "/mooring"});
+  AddFlags({"--require-directories", "--pool", "name=late,backend=image,path=" + disk_ + "/mooring"});
   plugin().Launch();
   ExpectMissing("the directory of volumes '" + disk_ + "/mooring' is missing", "mount its disk");
   EXPECT_TRUE(fs::is_empty(disk_));
   MountDisk();
-  ExpectHeals();
+  ExpectRecovers();
 }
 
-// ---- no /dev
-
-TEST_F(SurroundingsTest, WithoutLoopControlItSaysWhereLoopDevicesComeFrom) {
+TEST_F(Preflight, MissingLoopControlIsReported) {
   ShareDirectory();
   LaunchAfter("mount -t tmpfs tmpfs /dev");
   ExpectMissing("open '/dev/loop-control': No such file or directory", "bind the host's /dev into the container");
   const std::string id = Created();
   EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kFailedPrecondition, "/dev"));
   ASSERT_EQ(InItsNamespace("mknod /dev/loop-control c 10 237"), 0);
-  ExpectHeals();
+  ExpectRecovers();
   ExpectServes();
 }
 
-TEST_F(SurroundingsTest, WithoutANodeThatCanBeMadeItSaysWhich) {
+TEST_F(Preflight, MissingLoopNodeIsReported) {
   ShareDirectory();
   LaunchAfter(
       "mount -t tmpfs tmpfs /dev && mknod /dev/loop-control c 10 237 && mknod /dev/null c 1 3 && "
@@ -205,20 +189,18 @@ TEST_F(SurroundingsTest, WithoutANodeThatCanBeMadeItSaysWhich) {
   const std::string id = Created();
   EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kFailedPrecondition, "open '/dev/loop"));
   ASSERT_EQ(InItsNamespace("mount -o remount,rw /dev"), 0);
-  ExpectHeals();
+  ExpectRecovers();
   ExpectServes();
 }
 
-// Others' volumes are well: to be ended for that would be the worst.
-TEST_F(SurroundingsTest, WithAllNodesThatItWasGivenInUseItIsReadyAndSaysSoWhenOneIsNeeded) {
+// The plugin must not end, because the volumes that use these devices are healthy.
+TEST_F(Preflight, PluginIsReadyWhileAllLoopNodesAreInUse) {
   ShareDirectory();
   ASSERT_EQ(Shell("truncate -s 1M " + (dir() / "of-another")), 0);
-  std::string used = RunOutput("losetup --find --show " + (dir() / "of-another"));
-  while (!used.empty() && used.back() == '\n') used.pop_back();
-  ASSERT_TRUE(used.starts_with("/dev/loop")) << used;
+  const std::string used = AttachLoop(dir() / "of-another");
   LaunchAfter("mount -t tmpfs tmpfs /dev && mknod /dev/loop-control c 10 237 && mknod /dev/null c 1 3 && mknod " +
               used + " b 7 " + used.substr(9) + " && mount -o remount,ro /dev");
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
   EXPECT_EQ(LogLinesWith("no further volume of an image pool can be staged now"), 1) << LogText();
   const std::string id = Created();
   EXPECT_THAT(driver().Stage(id, Staging(id)),
@@ -229,64 +211,62 @@ TEST_F(SurroundingsTest, WithAllNodesThatItWasGivenInUseItIsReadyAndSaysSoWhenOn
   ASSERT_EQ(Shell("losetup --detach " + used), 0);
 }
 
-TEST_F(SurroundingsTest, WithoutTheRightToMountItSaysWhichIsMissing) {
+TEST_F(Preflight, MissingCapSysAdminIsReported) {
   ShareDirectory();
   LaunchAfter("exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$0\" \"$@\"");
   ExpectMissing("nothing can be mounted without CAP_SYS_ADMIN", "--cap-add SYS_ADMIN");
 }
 
-TEST_F(SurroundingsTest, WithVolumesOfAnotherKindMissingLoopDevicesAreNoReasonToFail) {
+TEST_F(Preflight, MissingLoopDevicesAreNoErrorWithOtherPools) {
   ShareDirectory();
-  Add({"--pool", "name=dirs,backend=directory,path=" + (dir() / "dirs")});
+  AddFlags({"--pool", "name=dirs,backend=directory,path=" + (dir() / "dirs")});
   LaunchAfter("mount -t tmpfs tmpfs /dev");
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
   EXPECT_EQ(LogLinesWith("no volume of the image pools can be staged"), 1) << LogText();
 }
 
-// ---- mounts that do not come out
-
-class SharedRoots : public SurroundingsTest {
+class SharedRoots : public Preflight {
  protected:
   void SetUp() override {
     ShareDirectory();
-    Add({"--mount-root", MakeDirectories("csi")});
+    AddFlags({"--mount-root", MakeDirectories("csi")});
   }
   const std::string make_private_ = "mount --make-private " + dir().path();
   const std::string why_ = "other mount namespaces would not see the mounts below '" + dir().path() + "/csi'";
 };
 
-TEST_F(SharedRoots, ThatArePrivateInANamespaceOfItsOwnAreToldUntilTheyAreShared) {
+TEST_F(SharedRoots, PrivateRootsAreReportedUntilTheyAreShared) {
   LaunchAfter(make_private_);
   ExpectMissing(why_, "with propagation rshared");
   EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "its mount at '" + dir().path() + "' is"));
   ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
-  ExpectHeals();
+  ExpectRecovers();
 }
 
-// It never calls Probe, nor looks whether something is mounted at a target.
-TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePlugin) {
+// Kubelet never calls Probe, and does not check that a target is a mount.
+TEST_F(SharedRoots, KubeletIsNotOfferedAPluginWithPrivateRoots) {
   const std::string registry = MakeDirectories("plugins_registry"), socket = registry + "/mooring.csi-reg.sock";
-  Add({"--kubelet-registration-dir", registry});
+  AddFlags({"--kubelet-registration-dir", registry});
   LaunchAfter(make_private_);
   ExpectMissing(why_, "with propagation rshared");
   EXPECT_TRUE(Eventually([this] { return LogLinesWith("not offered to kubelet while its mounts") == 1; })) << LogText();
   EXPECT_FALSE(fs::exists(socket));
   ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
   EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
-  ExpectHeals();
+  ExpectRecovers();
 }
 
-// It has pods of before to take volumes from.
-TEST_F(SharedRoots, ThatAreSharedButNothingElseKubeletIsOfferedThePlugin) {
+// Kubelet may have to unpublish volumes of older pods.
+TEST_F(SharedRoots, KubeletIsOfferedAPluginWithoutLoopDevices) {
   const std::string registry = MakeDirectories("plugins_registry"), socket = registry + "/mooring.csi-reg.sock";
-  Add({"--kubelet-registration-dir", registry});
+  AddFlags({"--kubelet-registration-dir", registry});
   LaunchAfter("mount -t tmpfs tmpfs /dev");
   ExpectMissing("loop devices are not to be had", "");
   EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
 }
 
-TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePluginAndAStopDoesNotWaitForThat) {
-  Add({"--kubelet-registration-dir", MakeDirectories("plugins_registry")});
+TEST_F(SharedRoots, StopDoesNotWaitForSharedRoots) {
+  AddFlags({"--kubelet-registration-dir", MakeDirectories("plugins_registry")});
   LaunchAfter(make_private_);
   ExpectMissing(why_, "with propagation rshared");
   driver().Disconnect();
@@ -295,52 +275,48 @@ TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePluginAndAStopDoesNotWai
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
 }
 
-TEST_F(SharedRoots, ThatOnlyReceiveAreToldAsWell) {
+TEST_F(SharedRoots, SlaveRootsAreReported) {
   LaunchAfter("mount --make-slave " + dir().path());
   ExpectMissing(why_, "only receives mounts");
 }
 
-TEST_F(SharedRoots, ThatAreSharedAreFine) {
+TEST_F(SharedRoots, SharedRootsAreAccepted) {
   LaunchAfter("true");
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
   ExpectServes();
 }
 
-// All are in one namespace, as on a host whose / is private.
-TEST_F(SharedRoots, ThatArePrivateWhereItsStarterIsAreFineUnlessTheyAreRequired) {
+// All processes share a mount namespace, as on a host with a private root.
+TEST_F(SharedRoots, PrivateRootsOfTheHostAreAcceptedUnlessRequired) {
   ASSERT_EQ(Shell(make_private_), 0);
   Start();
   ExpectServes();
-  driver().Disconnect();
-  ASSERT_EQ(plugin().Terminate(), 0);
-  Add({"--shared-roots", "require"});
+  StopPlugin();
+  AddFlags({"--shared-roots", "require"});
   plugin().Launch();
   ExpectMissing(why_, "with propagation rshared");
 }
 
 TEST_F(SharedRoots, CanBeIgnored) {
-  Add({"--shared-roots", "ignore"});
+  AddFlags({"--shared-roots", "ignore"});
   LaunchAfter(make_private_);
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
 }
 
-// Which directories tasks look into, nobody has said: / itself is never shared in a container.
-TEST_F(SurroundingsTest, WithoutAMountRootNothingIsAskedOfMounts) {
+// Without --mount-root the plugin does not know the directories of tasks. In a container / itself is never shared.
+TEST_F(Preflight, PropagationIsNotCheckedWithoutAMountRoot) {
   ShareDirectory();
   LaunchAfter("mount --make-rprivate /");
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
 }
 
-// A controller mounts nothing.
-TEST_F(SharedRoots, AreNothingToAController) {
-  Add({"--mode", "controller"});
+TEST_F(SharedRoots, ControllerNeedsNoSharedRoots) {
+  AddFlags({"--mode", "controller"});
   LaunchAfter(make_private_ + " && mount -t tmpfs tmpfs /dev");
-  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectReady();
 }
 
-// ---- the socket's directory
-
-class SocketDirectory : public SurroundingsTest {
+class SocketDirectory : public Preflight {
  protected:
   void ExpectEnds(const std::string& why, const std::string& advice) {
     const std::string socket = plugin().options().socket;
@@ -355,19 +331,19 @@ class SocketDirectory : public SurroundingsTest {
   const std::string csi_ = MakeDirectories("socket");
 };
 
-TEST_F(SocketDirectory, OfAnotherUserIsNamedWithItsOwner) {
+TEST_F(SocketDirectory, ForeignDirectoryIsNamedWithItsOwner) {
   ASSERT_EQ(::chown(csi_.c_str(), 4711, 4712), 0);
   ExpectEnds("make the socket in the directory '" + csi_ + "' (owner 4711:4712, mode 755): Permission denied",
              "writable for that user, or choose another --endpoint");
 }
 
-TEST_F(SocketDirectory, ThatIsReadOnlyIsNamed) {
+TEST_F(SocketDirectory, ReadOnlyDirectoryIsNamed) {
   MountTmpfs(csi_);
   ASSERT_EQ(Shell("mount -o remount,ro " + csi_), 0);
   ExpectEnds("make the socket in the directory '" + csi_ + "'", "Read-only file system: give --endpoint a directory");
 }
 
-TEST_F(SocketDirectory, IsNamedAlsoWhereTheStateDirectoryIsMissing) {
+TEST_F(SocketDirectory, DirectoryIsNamedWithoutAStateDirectory) {
   ASSERT_EQ(::chown(csi_.c_str(), 4711, 4712), 0);
   MountTmpfs(state_dir(), "mode=700");
   ASSERT_EQ(Shell("mount -o remount,ro " + state_dir()), 0);
