@@ -21,7 +21,7 @@ struct FakeFilesystem {
   std::string type;
   std::uint64_t size_bytes = 0;
   bool needs_check = false;
-  std::string ailment;
+  std::string health_problem;
 };
 
 struct FakeNode {
@@ -90,7 +90,7 @@ class FakeKernel {
   absl::Status Format(const std::string& path, const std::string& fs_type);
   absl::Status Check(const std::string& path, const std::string& fs_type);
   absl::Status Grow(const std::string& path, const std::string& fs_type);
-  absl::StatusOr<std::string> Ailment(const std::string& mount_path);
+  absl::StatusOr<std::string> HealthProblem(const std::string& mount_path);
   absl::Status Copy(const std::vector<ImageCopy>& copies);
   absl::Status RemoveTree(const std::string& directory);
 

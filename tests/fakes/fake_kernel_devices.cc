@@ -239,11 +239,11 @@ absl::Status FakeKernel::Grow(const std::string& path, const std::string& fs_typ
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FakeKernel::Ailment(const std::string& mount_path) {
+absl::StatusOr<std::string> FakeKernel::HealthProblem(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
   if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
   MOORING_ASSIGN_OR_RETURN(const FakeNode* image, ImageBehind(info.device));
-  return image->filesystem.ailment;
+  return image->filesystem.health_problem;
 }
 
 }  // namespace mooring::testing

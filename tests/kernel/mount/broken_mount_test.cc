@@ -82,9 +82,9 @@ TEST_F(KernelTest, AnExt4ThatWasShutDownIsNoticed) {
   ASSERT_OK(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))));
   EXPECT_EQ(mounter_.HealthProblem(Path("target")).value(), "");
   ASSERT_EQ(Tool("xfs_io -x -c shutdown " + Path("target")), 0);
-  const auto ailment = mounter_.HealthProblem(Path("target"));
-  ASSERT_OK(ailment);
-  EXPECT_THAT(*ailment, ::testing::HasSubstr("was shut down"));
+  const auto problem = mounter_.HealthProblem(Path("target"));
+  ASSERT_OK(problem);
+  EXPECT_THAT(*problem, ::testing::HasSubstr("was shut down"));
   EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
 }
 
@@ -112,9 +112,9 @@ TEST_F(ShutDownTest, IsFoundWithItsDeviceAndSaysWhyItIsBroken) {
     ASSERT_TRUE(info->loop);
     EXPECT_EQ(info->loop->label, "mooring-kernel-test");
     EXPECT_EQ(info->failure, "Input/output error");
-    const auto ailment = mounter_.HealthProblem(path);
-    ASSERT_OK(ailment);
-    EXPECT_THAT(*ailment, ::testing::HasSubstr("Input/output error"));
+    const auto problem = mounter_.HealthProblem(path);
+    ASSERT_OK(problem);
+    EXPECT_THAT(*problem, ::testing::HasSubstr("Input/output error"));
   }
 }
 

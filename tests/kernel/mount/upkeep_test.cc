@@ -1,4 +1,4 @@
-// Check, Grow, Stats and Ailment: what happens to a filesystem in its life.
+// Check, Grow, Stats and HealthProblem: what happens to a filesystem in its life.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
@@ -310,59 +310,59 @@ TEST_F(UpkeepTest, BtrfsHealthTellsBackingFileErrorsAndReadOnly) {
   EXPECT_THAT(*mounter_.HealthProblem(Path("target")), HasSubstr("deleted"));
 }
 
-class AilmentTest : public UpkeepTest {
+class HealthProblemTest : public UpkeepTest {
  protected:
   void SetUp() override {
     image_ = Ext4Image("image");
     ASSERT_OK(mounter_.Mount(MountOf(image_, Path("target"))));
   }
-  std::string Ailment() {
-    const auto ailment = mounter_.HealthProblem(Path("target"));
-    EXPECT_OK(ailment);
-    return ailment.ok() ? *ailment : "";
+  std::string HealthProblem() {
+    const auto problem = mounter_.HealthProblem(Path("target"));
+    EXPECT_OK(problem);
+    return problem.ok() ? *problem : "";
   }
   std::string image_;
 };
 
-TEST_F(AilmentTest, HealthyHasNone) { EXPECT_EQ(Ailment(), ""); }
+TEST_F(HealthProblemTest, HealthyHasNone) { EXPECT_EQ(HealthProblem(), ""); }
 
-TEST_F(AilmentTest, OfAReadOnlyMountOfAHealthyOneIsNone) {
+TEST_F(HealthProblemTest, OfAReadOnlyMountOfAHealthyOneIsNone) {
   MountRequest request = MountOf(image_, Path("ro"));
   request.flags = ReadOnly();
   ASSERT_OK(mounter_.Mount(request));
   EXPECT_EQ(*mounter_.HealthProblem(Path("ro")), "");
 }
 
-TEST_F(AilmentTest, DeletedBackingFile) {
+TEST_F(HealthProblemTest, DeletedBackingFile) {
   ASSERT_EQ(::unlink(image_.c_str()), 0);
-  EXPECT_THAT(Ailment(), HasSubstr("deleted"));
+  EXPECT_THAT(HealthProblem(), HasSubstr("deleted"));
 }
 
-TEST_F(AilmentTest, BackingFileCutShort) {
+TEST_F(HealthProblemTest, BackingFileCutShort) {
   ASSERT_EQ(::truncate(image_.c_str(), 8 * kMiB), 0);
-  EXPECT_THAT(Ailment(), HasSubstr("cut short"));
+  EXPECT_THAT(HealthProblem(), HasSubstr("cut short"));
   ASSERT_EQ(::truncate(image_.c_str(), 32 * kMiB), 0);
 }
 
-TEST_F(AilmentTest, FilesystemThatBecameReadOnly) {
+TEST_F(HealthProblemTest, FilesystemThatBecameReadOnly) {
   ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
-  EXPECT_THAT(Ailment(), HasSubstr("read-only"));
+  EXPECT_THAT(HealthProblem(), HasSubstr("read-only"));
 }
 
-TEST_F(AilmentTest, Ext4ThatMetErrors) {
+TEST_F(HealthProblemTest, Ext4ThatMetErrors) {
   const std::string device = LoopsOver(image_).front().device.substr(5);
   ASSERT_TRUE(Exists("/sys/fs/ext4/" + device + "/trigger_fs_error")) << "how this test makes an error";
   ASSERT_EQ(Tool("echo test > /sys/fs/ext4/" + device + "/trigger_fs_error"), 0);
   // ext4 counts it a moment later, on a work queue.
-  std::string ailment;
-  for (int i = 0; i < 500 && ailment.empty(); ++i) {
-    ailment = Ailment();
+  std::string problem;
+  for (int i = 0; i < 500 && problem.empty(); ++i) {
+    problem = HealthProblem();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  EXPECT_THAT(ailment, HasSubstr("error"));
+  EXPECT_THAT(problem, HasSubstr("error"));
 }
 
-TEST_F(AilmentTest, OfWhatIsNotMountedIsNotFound) {
+TEST_F(HealthProblemTest, OfWhatIsNotMountedIsNotFound) {
   EXPECT_THAT(mounter_.HealthProblem(Dir("directory")), FailsWith(absl::StatusCode::kNotFound, Path("directory")));
 }
 
