@@ -1,4 +1,4 @@
-"""The work of a manager without trouble, with any driver. Each scenario gets a World and leaves nothing."""
+"""The normal work of a manager, with any driver. Each scenario gets a World and leaves nothing."""
 import os
 import stat
 import subprocess
@@ -10,8 +10,8 @@ ALL = []
 
 
 def scenario(*needs, orders=False):
-    """A scenario that needs these abilities of a driver; `orders`: it has to do what a test says, and, since the manager
-    waits longer and longer before it starts one again, to be run by somebody else."""
+    """A scenario that needs these abilities of a driver. `orders`: the test orders faults. Such a driver is not run by the
+    manager, because the manager waits longer each time before it starts a driver again."""
     def add(function):
         function.needs, function.orders = frozenset(needs or ("mount",)), orders
         ALL.append(function)

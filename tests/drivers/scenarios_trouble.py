@@ -1,10 +1,11 @@
-"""The work of a manager in trouble: driver or manager killed, hung, slow to answer, and a reboot."""
+"""The work of a manager under faults: a killed or hung driver, a killed manager, and a reboot."""
 import os
 import signal
 
 import scenarios
 from host import eventually, expect, expect_true, mounts, read, write
 from scenarios import scenario
+
 
 @scenario()
 def a_killed_driver_comes_back_and_mounts_stay(world):

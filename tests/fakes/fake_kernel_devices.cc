@@ -66,7 +66,7 @@ FakeLoop& FakeKernel::NewLoop(const std::string& backing_file, const std::string
   return loop;
 }
 
-// Of the backing file, or of the device below as that one last looked.
+// The size of the backing file, or the last known size of the device below.
 std::uint64_t FakeKernel::BytesOf(const FakeLoop& loop) {
   if (const FakeLoop* below = LoopOf(loop.info.backing_rdev); below != nullptr) return below->bytes;
   const absl::StatusOr<FakeNode*> image = ImageBehind(loop.info.device_number);

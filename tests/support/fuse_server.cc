@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint32_t kLongestWrite = 128 * 1024;
 constexpr std::uint64_t kBlock = 4096;
 
-// A process that is killed while it hangs, and a filesystem on a loop device over it is mounted, never ends: its last
-// thread waits for that to be written back, and holds /dev/fuse. So no hang outlasts a test that goes wrong.
+// A hang ends by itself, for tests that fail. Otherwise a killed test would never end while a loop device over this
+// filesystem is mounted. Its last thread would hold /dev/fuse, and wait for data to be written back.
 constexpr std::chrono::seconds kLongestHang{20};
 
 }  // namespace

@@ -28,7 +28,7 @@ UniqueFd Connect(const std::string& socket) {
   return fd;
 }
 
-// False: the server takes no more. One that reads nothing for a second does not, either.
+// False: the server has hung up, or has read nothing for a second.
 bool Send(const UniqueFd& fd, std::string_view text) {
   std::array<char, 4096> heard;
   while (!text.empty()) {

@@ -1,5 +1,4 @@
-// Holds docs/errors.md to the sources: what it quotes of a message stands in a string literal there, or is the
-// kernel's.
+// docs/errors.md quotes only messages that are in a string literal of the sources, or that the kernel has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEllipsis = "…";  // in the page: what is different each time
+constexpr std::string_view kEllipsis = "…";  // in the page: a part that differs each time
 
 std::string Read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -34,14 +33,14 @@ std::vector<std::string> Split(std::string_view text, std::string_view separator
   }
 }
 
-// Without the ends that join it to what stands beside it.
+// Without blanks and colons at the ends.
 std::string Trimmed(const std::string& text) {
   constexpr std::string_view kJoints = " :";
   const std::size_t begin = text.find_first_not_of(kJoints);
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kJoints) - begin + 1);
 }
 
-// The string literals of a C++ source, those side by side joined into one, as the compiler does.
+// The string literals of a C++ source. Neighbours are joined, as the compiler does.
 class Literals {
  public:
   explicit Literals(std::string_view source) : rest_(source) {
@@ -62,7 +61,7 @@ class Literals {
     if (std::isalnum(static_cast<unsigned char>(rest_[0])) != 0) return Word();
     Skip(1);
   }
-  // A name, or a number, which may have 1'000 in it.
+  // A name, or a number such as 1'000.
   void Word() {
     const auto is_part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '\''; };
     Skip(static_cast<std::size_t>(std::find_if_not(rest_.begin(), rest_.end(), is_part) - rest_.begin()));
@@ -72,7 +71,7 @@ class Literals {
     open_.append(rest_.substr(3, end - 3));
     Skip(end + 2);
   }
-  // A character's literal is only passed over.
+  // Skips character literals.
   void Quoted(char mark) {
     for (Skip(1); !rest_.empty() && rest_[0] != mark; Skip(1)) {
       if (rest_[0] == '\\') Skip(1);
@@ -91,7 +90,7 @@ class Literals {
   std::vector<std::string> all_;
 };
 
-// What may be in a message, a line each: the literals of the plugin's sources, the words of each errno.
+// The possible texts of messages, a line each: the literals of the plugin's sources, and the text of each errno.
 std::string Wording() {
   std::string wording;
   for (const char* folder : {"plugin", "mounter", "base", "sqlite"}) {
@@ -106,7 +105,7 @@ std::string Wording() {
   return wording;
 }
 
-// The quotations: those in the first column of a table, and the one that a paragraph begins with.
+// The quotations in the first column of tables, and those at the beginning of a paragraph.
 std::vector<std::string> Quotations(const std::string& page) {
   std::vector<std::string> quotations;
   for (const std::string& line : Split(page, "\n")) {
@@ -118,7 +117,7 @@ std::vector<std::string> Quotations(const std::string& page) {
   return quotations;
 }
 
-TEST(ErrorsPageTest, QuotesWhatTheSourcesSay) {
+TEST(ErrorsPageTest, QuotesTextsOfTheSources) {
   const std::string wording = Wording();
   const std::vector<std::string> quotations = Quotations(Read(fs::path(MOORING_SOURCE_DIR) / "docs/errors.md"));
   EXPECT_GT(quotations.size(), 50u);
@@ -130,7 +129,7 @@ TEST(ErrorsPageTest, QuotesWhatTheSourcesSay) {
   }
 }
 
-TEST(ErrorsPageTest, LiteralsAreReadAsTheCompilerDoes) {
+TEST(ErrorsPageTest, ReadsLiteralsAsTheCompilerDoes) {
   const Literals literals(R"(f("a \"b\" // c"
       "d", '"', 1'000); // "no"
       /* "no" */ g("e" + h("f"));)");
