@@ -113,7 +113,7 @@ since_start() {
 
 time_to_ready() { since_start plugin "$(docker logs plugin 2>&1 | awk '/ ready$/ { print $1; exit }')"; }
 
-# Of a program that tells its version and then asks whether to go on, with the filesystem that is there: what the engine takes.
+# The time that the engine needs alone: mke2fs prints its version at once, and then asks whether to overwrite the filesystem.
 time_to_first_word() {
   engine_run docker -d -i -t --name other --privileged "${flags[@]}" --entrypoint mke2fs "$plugin_image" "$root/filesystem" >/dev/null
   await "mke2fs has said something" other_has_spoken

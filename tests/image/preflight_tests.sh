@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # work, bin, here and patience are run's; kubelet.sh uses engine
-# Surroundings that a container can have: what the plugin does without, and where it cannot, one line that says what to do,
-# and the answer to Probe.
+# Containers that lack something. The plugin works without it, or it logs one line that says what to do, and Probe says it,
+# too.
 
-# start_bad FLAG...: privileged, it is not waited for.
+# start_bad FLAG...: privileged. Does not wait for the plugin.
 start_bad() {
   engine=docker
   start_plugin docker plugin "$plugin_image" "$@"
@@ -14,7 +14,7 @@ complaints() { docker logs plugin 2>&1 | grep -E ' (warning|error) ' | grep -v '
 ended() { [ "$(docker inspect -f '{{.State.Running}}' plugin)" = false ]; }
 said_by_probe() { [[ $(csi probe 2>&1 || true) == *"$1"* ]]; }
 
-# probe_says WORDS: FAILED_PRECONDITION with the words, and the log has one line with them, and the container's health is that.
+# probe_says WORDS: Probe answers FAILED_PRECONDITION with the words, and the log and the container's health have them, too.
 probe_says() {
   await "Probe says it" said_by_probe "$1"
   refused FAILED_PRECONDITION csi probe
@@ -26,7 +26,7 @@ probe_says() {
   expect_nothing_left "$host"
 }
 
-# does_not_start WORDS: it ends with status 1, its log is the one line, and nobody answers.
+# does_not_start WORDS: the plugin ends with status 1, and its log is one line with the words.
 does_not_start() {
   await "the plugin ends" ended
   expect "its exit status" "$(docker inspect -f '{{.State.ExitCode}}' plugin)" 1
@@ -63,7 +63,7 @@ test_a_state_directory_that_cannot_be_written_to_is_said() {
   probe_says 'mount it writable'
 }
 
-# As docs/containers.md has it: a directory in the disk, which is missing when the disk is.
+# docs/containers.md: the state is a directory on a disk, so it is missing when the disk is.
 test_a_state_directory_that_is_missing_with_its_disk_starts_nothing() {
   local missing=$work/no-disk/mooring
   refused 'bind source path does not exist' docker create \
@@ -95,7 +95,7 @@ test_a_socket_directory_of_another_user_is_said() {
   does_not_start "^mooring-plugin: make the socket in the directory '/csi' \(owner 4321:"
 }
 
-# In the one that it may not even enter, too.
+# The plugin may not even enter this one.
 test_a_socket_directory_that_is_closed_is_said() {
   use_host closed
   chown 4321 "$root/plugins/mooring.csi"
@@ -104,7 +104,7 @@ test_a_socket_directory_that_is_closed_is_said() {
   does_not_start "^mooring-plugin: use the socket's directory '/csi': Permission denied"
 }
 
-# As root is not asked for: the flag, and the capabilities that the start then takes.
+# With --user, and the capabilities that the start then needs.
 test_the_plugin_works_as_the_images_user() {
   local process
   engine=docker
