@@ -33,7 +33,6 @@ def volume_file(name):
     return _file("volume", f"volumes/{name}.volume.hcl")
 
 
-
 def tasks_of(job):
     """By their csi_plugin's type."""
     found = (task for group in job["group"] for task in group["task"])
