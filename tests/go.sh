@@ -63,7 +63,7 @@ go_in() {
 # go_program NAME DIR: builds the program in DIR as build/tools/bin/NAME, unless it was built from the same sources.
 go_program() {
   local program=$MOORING_ROOT/build/tools/bin/$1 work=$MOORING_ROOT/build/tools/$1.work sources
-  cd "$2"
+  cd "$2" || return
   sources=$(sha256sum ./*.go go.mod go.sum)
   if [ -x "$program" ] && [ "$(cat "$program.of" 2>/dev/null)" = "$sources" ]; then return; fi
   mkdir -p "$work" "${program%/*}"
