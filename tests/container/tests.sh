@@ -25,7 +25,7 @@ test_docker_writes_and_reads_a_volume() {
   expect_nothing_of db
 }
 
-test_docker_shows_what_is_wrong() {
+test_docker_shows_errors() {
   refused "unknown option" docker volume create -d mooring -o colour=red db
   refused "is not a size" docker volume create -d mooring -o size=big db
   refused "plugin 'other.csi' is neither registered nor declared" docker volume create -d mooring -o plugin=other.csi db
@@ -178,7 +178,7 @@ test_the_plugin_runs_in_a_container_of_podman() {
 }
 
 # As /run is after one: nothing tells of the instance any more, and its container is still in the engine.
-test_what_a_reboot_has_left_of_a_plugin_is_removed() {
+test_containers_from_before_a_reboot_are_removed() {
   local name=rebooted.csi container others state=$work/rebooted-state
   build_plugin_image docker
   mkdir -p "$state"

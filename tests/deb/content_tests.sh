@@ -25,7 +25,7 @@ test_a1b_the_plugin_has_the_documents_the_alerts_and_the_dashboard() {
   for file in "$MOORING_ROOT"/docs/*.md; do cmp "$file" "$work/tree/mooring-plugin/usr/share/doc/mooring-plugin/${file##*/}"; done
 }
 
-test_a2_lintian_finds_nothing_that_is_not_stated() {
+test_a2_lintian_finds_no_new_fault() {
   TMPDIR=$work lintian --no-cfg --allow-root --fail-on error,warning,info --display-info "$work"/packages/*.deb
 }
 
@@ -37,7 +37,7 @@ names_of_libraries() {
   done
 }
 
-test_a3_they_depend_on_what_their_programs_load() {
+test_a3_packages_depend_on_the_libraries_of_their_programs() {
   local name libraries library depends names
   for name in "${names[@]}"; do
     unpack "$name"

@@ -15,7 +15,7 @@ left_of() {
     -not -path "/var/lib/$1*" -not -path '/var/lib/dpkg/*' -not -path '/etc/systemd/system/mooring-plugin.service.d*' | LC_ALL=C sort
 }
 
-test_b1_they_are_installed() {
+test_b1_the_packages_can_be_installed() {
   install '/packages/*.deb'
   for name in mooring-cli mooring-manager mooring-plugin; do expect "the state of $name" "$(state_of $name)" installed; done
   expect "what dpkg finds changed" "$(inside dpkg --verify mooring-cli mooring-manager mooring-plugin)" ''
@@ -80,7 +80,7 @@ test_b4_an_upgrade_unmounts_nothing_that_is_in_use() {
   inside mooring volume status db
 }
 
-test_b5_what_is_disabled_stays_so() {
+test_b5_disabled_units_stay_disabled() {
   inside systemctl disable --now mooring-plugin.service mooring-manager.service mooring-manager.socket
   install '/packages/newer/*.deb'
   for unit in mooring-plugin.service mooring-manager.service; do
@@ -104,14 +104,14 @@ test_b6_a_removal_leaves_volumes_and_configuration() {
   expect "its program" "$(inside sh -c 'command -v mooring-plugin || true')" ''
 }
 
-test_b7_what_is_installed_again_finds_its_volumes() {
+test_b7_a_new_installation_finds_the_volumes() {
   install '/packages/*.deb' # the older, too; what was enabled is started
   await "the plugin is ready" csi probe
   expect "what was written" "$(inside head -n 1 /srv/tasks/web/lines)" line
   inside mooring volume status db
 }
 
-test_b8_a_purge_keeps_the_data_and_nothing_else() {
+test_b8_a_purge_keeps_only_the_data() {
   inside dpkg --purge mooring-manager mooring-plugin mooring-cli 2>&1 | tee "$work/purged"
   grep -q 'kept, for volumes of it are in use: /var/lib/mooring;' "$work/purged"
   grep -q 'kept, for volumes are attached still: /var/lib/mooring-manager;' "$work/purged"
@@ -124,7 +124,7 @@ test_b8_a_purge_keeps_the_data_and_nothing_else() {
 
 no_loop_of() { [ -z "$(inside losetup --associated "$1")" ]; }
 
-test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
+test_b9_a_purge_with_data_deletes_unused_data() {
   install '/packages/*.deb'
   inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin 2>&1 | tee "$work/purged"
   grep -q 'kept, for volumes of it are in use' "$work/purged"
@@ -145,7 +145,7 @@ postrm() {
   inside env DPKG_MAINTSCRIPT_PACKAGE="$1" "${@:2}" sh -s purge <"$work/tree/$1/DEBIAN/postrm" 2>&1
 }
 
-test_c1_a_purge_empties_a_filesystem_of_their_own() {
+test_c1_a_purge_empties_a_filesystem_for_the_data() {
   local directory
   for directory in /var/lib/mooring /var/lib/mooring-manager; do
     inside mkdir "$directory"

@@ -27,7 +27,7 @@ def rows(wanted):
 
 def is_short(row):
     _, driver, scenario = row
-    return driver.name != "strict-slow" and scenario is not scenarios_trouble.a_driver_that_hangs_holds_nobody_up_for_ever
+    return driver.name != "strict-slow" and scenario is not scenarios_trouble.a_hung_driver_delays_calls_for_a_limited_time
 
 
 def is_there(driver, programs):

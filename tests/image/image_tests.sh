@@ -19,7 +19,7 @@ test_the_image_says_what_it_is() {
   expect "podman's" "$(engine_run podman --rm "$plugin_image" --version)" "$version"
 }
 
-test_the_image_holds_what_runs_and_no_shell() {
+test_the_image_has_its_programs_and_no_shell() {
   local program
   files_of_image
   for program in mkfs.ext4 e2fsck resize2fs tune2fs mkfs.xfs xfs_db mkfs.btrfs; do
@@ -67,7 +67,7 @@ test_the_image_keeps_licences_and_names_its_packages() {
 }
 
 # In podman's storage, which is the same, so that it can be run. Its health check is in no image of the OCI's own format.
-test_buildah_builds_it_too() {
+test_buildah_builds_the_same_image() {
   local image=localhost/mooring:of-buildah
   build_plugin_image buildah "$image"
   expect "what it says" "$(engine_run podman --rm "$image" --version)" "$(engine_run podman --rm "$plugin_image" --version)"
@@ -133,7 +133,7 @@ memory() {
 median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 
 # Nearly all of it is the engine's, and on a slow machine that alone is more.
-test_it_serves_within_100_ms_of_its_start() {
+test_the_plugin_serves_within_100_ms() {
   local times=() others=() time other
   use_host start
   truncate -s 4M "$root/filesystem"
@@ -155,7 +155,7 @@ says_ready() { docker logs plugin 2>&1 | grep -q ' ready$'; }
 is_within() { [ "$(memory Rss)" -le "$1" ]; }
 
 # The plugin returns the memory of its start a moment after it is ready. A call brings back what calls need.
-test_idle_it_keeps_little_memory() {
+test_an_idle_plugin_needs_little_memory() {
   use_host memory
   start_plugin docker plugin "$plugin_image" "${flags[@]}"
   await "it is ready, unasked" says_ready

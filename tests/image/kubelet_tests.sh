@@ -45,5 +45,5 @@ kubelet_uses_the_plugin_of() {
   leave_host
 }
 
-test_kubelets_order_on_the_plugin_in_docker() { kubelet_uses_the_plugin_of docker; }
-test_kubelets_order_on_the_plugin_in_podman() { kubelet_uses_the_plugin_of podman; }
+test_the_calls_of_kubelet_in_docker() { kubelet_uses_the_plugin_of docker; }
+test_the_calls_of_kubelet_in_podman() { kubelet_uses_the_plugin_of podman; }

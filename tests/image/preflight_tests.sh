@@ -46,7 +46,7 @@ without_bind() {
   flags=("${flags[@]}")
 }
 
-test_a_read_only_root_filesystem_does() {
+test_a_read_only_root_filesystem_works() {
   use_host read-only
   start_bad "${flags[@]}" --read-only
   await_plugin "$socket"
@@ -56,7 +56,7 @@ test_a_read_only_root_filesystem_does() {
   leave_host
 }
 
-test_a_state_directory_that_cannot_be_written_to_is_said() {
+test_a_read_only_state_directory_is_reported() {
   use_host unwritable
   without_bind "$host/state:/var/lib/mooring"
   start_bad "${flags[@]}" -v "$host/state:/var/lib/mooring:ro"
@@ -64,7 +64,7 @@ test_a_state_directory_that_cannot_be_written_to_is_said() {
 }
 
 # docs/containers.md: the state is a directory on a disk, so it is missing when the disk is.
-test_a_state_directory_that_is_missing_with_its_disk_starts_nothing() {
+test_a_missing_state_directory_prevents_the_start() {
   local missing=$work/no-disk/mooring
   refused 'bind source path does not exist' docker create \
     --mount "type=bind,source=$missing,target=/var/lib/mooring" "$plugin_image"
@@ -73,7 +73,7 @@ test_a_state_directory_that_is_missing_with_its_disk_starts_nothing() {
   [ ! -e "$missing" ] || fail "$missing was made"
 }
 
-test_a_dev_that_is_missing_is_said() {
+test_a_missing_dev_is_reported() {
   use_host no-dev
   without_bind /dev:/dev
   engine=docker
@@ -81,14 +81,14 @@ test_a_dev_that_is_missing_is_said() {
   probe_says 'loop devices are not to be had'
 }
 
-test_a_mount_directory_that_is_not_shared_is_said() {
+test_a_mount_directory_that_is_not_shared_is_reported() {
   use_host not-shared
   without_bind "$root:$root:rshared"
   start_bad "${flags[@]}" -v "$root:$root"
   probe_says "other mount namespaces would not see the mounts below"
 }
 
-test_a_socket_directory_of_another_user_is_said() {
+test_a_socket_directory_of_another_user_is_reported() {
   use_host socket
   chown 4321 "$root/plugins/mooring.csi"
   start_bad "${flags[@]}"
@@ -96,7 +96,7 @@ test_a_socket_directory_of_another_user_is_said() {
 }
 
 # The plugin may not even enter this one.
-test_a_socket_directory_that_is_closed_is_said() {
+test_an_inaccessible_socket_directory_is_reported() {
   use_host closed
   chown 4321 "$root/plugins/mooring.csi"
   chmod 0700 "$root/plugins/mooring.csi"

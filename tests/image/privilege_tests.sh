@@ -48,7 +48,7 @@ take_snapshot() {
   csi snapshot delete "$(jq -r .snapshot.snapshot_id "$work/snapshot")"
 }
 
-smallest_set_does_in() {
+smallest_set_works_in() {
   engine=$1
   use_host "least-$engine"
   start_with
@@ -58,8 +58,8 @@ smallest_set_does_in() {
   leave_host
 }
 
-test_the_smallest_set_of_privileges_does_in_docker() { smallest_set_does_in docker; }
-test_the_smallest_set_of_privileges_does_in_podman() { smallest_set_does_in podman; }
+test_the_smallest_set_of_privileges_works_in_docker() { smallest_set_works_in docker; }
+test_the_smallest_set_of_privileges_works_in_podman() { smallest_set_works_in podman; }
 
 use_loop_device() { kubelet_provision db 64MiB && kubelet_stage db; }
 

@@ -87,7 +87,7 @@ expect_all() {
   expect_new_volumes_to_come_in "$1"
 }
 
-tasks_see_what_they_must_in() {
+tasks_see_mounts_by_their_propagation_in() {
   engine=$1
   use_host "tasks-$engine"
   start_plugin "$engine" plugin "$plugin_image" "${flags[@]}"
@@ -110,11 +110,11 @@ tasks_see_what_they_must_in() {
   leave_host
 }
 
-test_tasks_see_what_they_must_in_docker() { tasks_see_what_they_must_in docker; }
-test_tasks_see_what_they_must_in_podman() { tasks_see_what_they_must_in podman; }
+test_tasks_see_mounts_by_their_propagation_in_docker() { tasks_see_mounts_by_their_propagation_in docker; }
+test_tasks_see_mounts_by_their_propagation_in_podman() { tasks_see_mounts_by_their_propagation_in podman; }
 
 # A task with rshared that ends without unmounting: what it leaves on the host goes with the volume.
-test_what_a_task_leaves_mounted_goes_with_its_volume() {
+test_mounts_left_by_a_task_are_removed_with_the_volume() {
   engine=docker
   use_host leftover
   start_plugin docker plugin "$plugin_image" "${flags[@]}"

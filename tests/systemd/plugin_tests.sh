@@ -141,7 +141,7 @@ test_p7_it_waits_for_the_filesystem_of_its_state() {
 }
 
 # More often than systemd puts up with, unless it is told to.
-test_p8_they_are_not_given_up() {
+test_p8_systemd_restarts_the_units_without_limit() {
   local unit
   for unit in mooring-plugin.service mooring-manager.service; do
     for _ in 1 2 3 4 5 6 7; do inside systemctl restart $unit; done

@@ -66,7 +66,7 @@ test_5_a_mount_unit_mounts_a_volume() {
   if is_mounted /srv/db; then fail "it is mounted still"; fi
 }
 
-test_6_a_stop_leaves_what_is_attached() {
+test_6_a_stop_leaves_volumes_attached() {
   inside mooring attach db /srv/db --for web-1
   inside systemctl stop mooring-manager.socket mooring-manager.service
   expect "how it ended" "$(property mooring-manager.service Result)" success
