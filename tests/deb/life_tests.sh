@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2016 # run's, dpkg-query's
-# Installation, upgrade, removal and purge, each from what the ones before left.
+# Installation, upgrade, removal and purge. Each test continues from the ones before.
 
-# Where the plugin may mount: for a task, and for the manager.
+# Mount roots of the plugin: for a task, and for the manager.
 roots=/srv/tasks,/var/lib/mooring-manager/mounts
 csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
 install() { inside sh -c "dpkg --install $1"; }
@@ -47,7 +47,7 @@ test_b3_configured_and_started_it_mounts() {
   inside sh -c 'echo kept >/srv/db/f'
 }
 
-# A task that writes a line every 10 ms, until it is told to end; it fails where a line cannot be written.
+# A task that writes a line every 10 ms until it is stopped. It fails when a write fails.
 # shellcheck disable=SC2016 # the task's
 start_task() {
   inside sh -c 'cd /srv/tasks/web && while [ ! -e end ]; do echo line >>lines || exit 1; sleep 0.01; done' &
@@ -139,7 +139,7 @@ test_b9_a_purge_with_data_deletes_unused_data() {
   expect "what is left" "$(inside find /var/lib -maxdepth 1 -name 'mooring*')" ''
 }
 
-# postrm PACKAGE [VARIABLE=VALUE]: as `dpkg --purge` runs it, all that it says on standard output.
+# postrm PACKAGE [VARIABLE=VALUE]: runs postrm as `dpkg --purge` does. Prints all its output on standard output.
 postrm() {
   unpack "$1"
   inside env DPKG_MAINTSCRIPT_PACKAGE="$1" "${@:2}" sh -s purge <"$work/tree/$1/DEBIAN/postrm" 2>&1
@@ -196,7 +196,7 @@ test_c2b_a_purge_sees_volumes_of_other_pools() {
   inside test ! -e /var/lib/mooring
 }
 
-# On the manager's own filesystem, where no rm would stop.
+# The attached volume is on the same filesystem as the manager's state, so `rm --one-file-system` would not stop there.
 test_c3_a_purge_deletes_no_directory_that_is_attached() {
   inside sh -c 'mkdir -p /var/lib/mooring-manager/mounts/a /srv/a && echo kept >/srv/a/f'
   inside mount --bind /var/lib/mooring-manager/mounts /var/lib/mooring-manager/mounts

@@ -43,7 +43,7 @@ def attach_and_detach(world):
 
 @scenario()
 def a_driver_that_mounts_nothing_is_reported(world):
-    """It says that all is done, and nothing is there: nobody is to write into a bare directory."""
+    """The driver answers OK and mounts nothing. The manager must not hand out a bare directory."""
     world.mooring("volume", "create", "db", "--plugin", world.driver.plugin, "--access", "single-node-writer")
     world.refused("nothing is mounted", "attach", "db", world.place("db"), "--for", "web-1")
     eventually("the attachment is undone", lambda: not world.attachments() and not world.claims())

@@ -68,7 +68,7 @@ def check_propagation(users):
     expect(f"{mode}: it is gone there, too", mount_at(f"{user.target}/task"), None)
 
 
-# /dev is bound with private propagation: what is made there later is seen because it is the same devtmpfs.
+# /dev is bound with private propagation. New nodes are visible because it is the same devtmpfs.
 def N2_a_loop_device_that_is_made_later_is_there_in_the_container(w):
     with open("/dev/loop-control", "rb") as control:
         number = add_loop_device(control)
