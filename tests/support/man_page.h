@@ -40,7 +40,9 @@ inline void ExpectFlags(const std::string& page, const std::string& help) {
 }
 
 inline void ExpectVariables(const std::string& page, const std::string& help) {
-  for (const std::string& name : Matches(help, "\\(Env:([A-Z_]+)\\)")) EXPECT_TRUE(HasWord(page, name)) << name;
+  const std::vector<std::string> names = Matches(help, "\\(Env:([A-Z_]+)\\)");
+  EXPECT_GT(names.size(), 10U) << help;
+  for (const std::string& name : names) EXPECT_TRUE(HasWord(page, name)) << name;
 }
 
 inline void ExpectWellFormed(const std::string& name) {
