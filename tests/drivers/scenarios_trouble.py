@@ -24,7 +24,7 @@ def a_killed_driver_comes_back_and_mounts_stay(world):
 @scenario()
 def a_hung_driver_delays_calls_for_a_limited_time(world):
     world.make_volume("db")
-    stopped = world.signal_driver(signal.SIGSTOP)
+    stopped = world.stop_driver()
     world.refused("", "attach", "db", world.place("db"), "--for", "web-1", timeout=2)
     world.status()
     for process in set(stopped) & set(world.driver_processes()):

@@ -14,7 +14,7 @@ import subprocess
 import time
 import uuid
 
-from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts
+from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts, read
 
 MANAGER_SOCKET = "/run/mooring/manager.sock"
 DOCKER_SOCKET = "/run/docker/plugins/mooring.sock"
@@ -149,6 +149,12 @@ class World:
                 os.kill(process, number)
         return processes
 
+    def stop_driver(self):
+        """Stops its processes by SIGSTOP, and returns them. A busy machine delays the stop of their threads."""
+        processes = self.signal_driver(signal.SIGSTOP)
+        eventually("all threads of the driver have stopped", lambda: all(map(is_stopped, processes)))
+        return processes
+
     def order(self, method, words):
         write_file(f"{self.control}/{method}", words)
 
@@ -271,10 +277,22 @@ def kill_all_others():
         time.sleep(0.02)
 
 
+def state_in(stat):
+    """The state in the text of a stat file: proc_pid_stat(5)."""
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_stopped(process):
+    """Also true if it has ended."""
+    with contextlib.suppress(OSError):  # a thread has ended meanwhile
+        return all(state_in(read(file)) == "T" for file in glob.glob(f"/proc/{process}/task/*/stat"))
+    return False
+
+
 def is_zombie(process):
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+            return state_in(file.read()) == "Z"
     except FileNotFoundError:
         return True
 
