@@ -52,16 +52,23 @@ def main():
     programs, directory, wanted = sys.argv[1:4]
     [(name, driver, scenario)] = rows(f"^{re.escape(wanted)}$")
     if not is_there(driver, programs):
-        print(f"skipped {name}: {driver.tool} could not be fetched", flush=True)
+        report(directory, "skipped", f"{name}: {driver.tool} could not be fetched")
         return
     started = time.monotonic()
     world = World(programs, f"{directory}/world", driver)
     wrong = play(world, scenario)
     if wrong is None:
-        print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
+        report(directory, "ok", f"{name} ({time.monotonic() - started:.1f} s)")
     else:
-        print(f"FAILED  {name}\n        {wrong}", flush=True)
+        report(directory, "FAILED", f"{name}\n        {wrong}")
         world.give_up()
+
+
+def report(directory, result, text):
+    """For tests/drivers/run. Other rows print at the same time, so the text is written at once."""
+    with open(f"{directory}/result", "w", encoding="ascii") as file:
+        file.write(f"{result}\n")
+    os.write(sys.stdout.fileno(), f"{result:7} {text}\n".encode())
 
 
 if __name__ == "__main__":
