@@ -47,7 +47,7 @@ refused() {
   [[ $said == *"$words"* ]] || fail "refused without '$words': $said"
 }
 
-# A test ends at its first failure. Behind a || it would not.
+# A test ends at its first failure. After a || bash would ignore `set -e`.
 run_test() {
   local name=$1 started=$SECONDS status log
   set +e
@@ -73,7 +73,7 @@ run_test() {
   if declare -F on_failure >/dev/null; then on_failure || true; fi
 }
 
-# run_tests REGEX: those whose name matches; fails where one does, or where there is none. Status 77: all of them are skipped.
+# run_tests REGEX: runs the tests whose name matches. Fails if a test fails, or if there is none. Status 77: all are skipped.
 run_tests() {
   local test
   for test in $(declare -F | awk '$3 ~ /^test_/ { print $3 }' | grep -E -e "$1"); do run_test "$test"; done

@@ -18,7 +18,7 @@ start() {
   echo $! >"$work/$name.pid"
 }
 
-# end NAME SIGNAL: and waits until it is gone.
+# end NAME SIGNAL: sends the signal and waits for the end of the process.
 end() {
   local process
   process=$(cat "$work/$1.pid")
@@ -26,7 +26,7 @@ end() {
   await "the end of $1" gone "$process"
 }
 
-# The namespace's first process reaps children of other processes.
+# The first process of the namespace reaps ended processes, so `wait` cannot be used.
 gone() { ! grep -qs '^State:\s*[^Z]' "/proc/$1/status"; }
 
 start_manager() {
@@ -43,14 +43,14 @@ start_dockerd() {
   await "dockerd serves" docker version
 }
 
-# limit -n|-u: the hard one, as podman has it, which knows no "unlimited".
+# limit -n|-u: the hard limit for podman, which does not know "unlimited".
 limit() { ulimit -H "$1" | sed 's/^unlimited$/-1/'; }
 
 # Without --ulimit podman raises limits, which needs CAP_SYS_RESOURCE. The storage needs no kernel module.
 podman_run_flags=(--network none --cgroup-parent "$cgroup" --ulimit "nofile=$(limit -n)" --ulimit "nproc=$(limit -u)")
 podman_run() { podman_do run "${podman_run_flags[@]}" "$@"; }
 
-# Its --runroot may have 50 bytes.
+# Podman allows at most 50 bytes for --runroot.
 podman_storage=(--root "$work/podman/root" --runroot /run/podman-test --storage-driver vfs)
 podman_command=(podman "${podman_storage[@]}" --tmpdir "$work/podman/tmp")
 podman_do() { "${podman_command[@]}" "$@"; }
@@ -85,7 +85,7 @@ cover_run() {
   printf '%s\n' "$content" >"$file"
 }
 
-# A dockerd, and the image "base" for it and podman.
+# Starts a dockerd, and makes the image "base" for it and for podman.
 set_up_engines() {
   mount --bind "$work" "$work"
   cover_run

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
 # The image of tasks: made here, from what is installed. The plugin's: plugin_image.sh.
 
-# make_image: "base", busybox alone, for docker and podman.
+# make_image: makes "base", which has only busybox, for docker and podman.
 make_image() {
   local applet root=$work/base
   mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Where tests with container engines run, so that nothing of them is left: sourced by their run.
+# Runs tests with container engines so that nothing of them is left. Sourced by their run.
 
 # in_isolation [--with-network] SCRIPT [ARG...]: `SCRIPT inside WORK ARG...` in mount, process and network namespaces of
 # its own, where WORK is a scratch folder. Processes that still run when SCRIPT has ended are killed with the namespace.
@@ -22,7 +22,7 @@ in_isolation() {
     return 77 # as tests/run understands it
   fi
   work=$(realpath "$(mktemp -d --tmpdir mooring-container.XXXXXX)")
-  # For containers that its API creates, podman chooses the group itself.
+  # Podman chooses the control group of containers that its API creates.
   of_podman=()
   if [ -z "$(find /sys/fs/cgroup -name libpod_parent)" ]; then of_podman=(-o -path '*/libpod_parent*'); fi
   on_exit clear_below "$work"
@@ -34,7 +34,7 @@ in_isolation() {
   return "$status"
 }
 
-# A device goes a moment after its last mount.
+# The kernel detaches a device a moment after its last unmount.
 no_loops_left() {
   local tries left
   for ((tries = 0; tries < 50; tries++)); do

@@ -23,14 +23,14 @@ engine_run() {
   esac
 }
 
-# share DIR AT: a folder that mounts come out of, at another path: engines bind nothing with rshared that is not on a shared mount.
+# share DIR AT: mounts DIR at another path, shared, because engines bind only shared mounts with rshared.
 share() {
   mkdir -p "$1" "$2"
   mount --bind "$1" "$2"
   mount --make-rshared "$2"
 }
 
-# engine_command ENGINE: as packaging/image takes it. It may be buildah, too, which is given podman's storage.
+# engine_command ENGINE: the argument of packaging/image. For buildah, too, with podman's storage.
 engine_command() {
   case $1 in
     docker) say docker ;;
@@ -45,11 +45,11 @@ build_plugin_image() {
     >/dev/null
 }
 
-# start_plugin ENGINE NAME IMAGE [ENGINE-FLAG...] [-- PLUGIN-FLAG...]: privileged, as orchestrators start it; start_container does
-# not say so. It is not waited for.
+# start_plugin ENGINE NAME IMAGE [ENGINE-FLAG...] [-- PLUGIN-FLAG...]: privileged, as orchestrators start it.
+# start_container does not add --privileged. Neither waits for the plugin.
 start_plugin() { start_container "${@:1:3}" --privileged "${@:4}"; }
 
-# Its arguments are kept for start_again.
+# Keeps its arguments for start_again.
 start_container() {
   local name=$2
   printf '%q ' "${@:1}" >"$work/$name.container"
@@ -69,30 +69,30 @@ start_again() {
   engine_run "$engine" -d --name "$name" "${flags[@]}" "$image" "${words[@]:1}" >/dev/null
 }
 
-# await_plugin SOCKET: it is ready.
+# await_plugin SOCKET: waits until the plugin is ready.
 await_plugin() { "$bin/mooring" csi --endpoint "unix://$1" probe --wait "$patience" >/dev/null; }
 
-# kill_plugin ENGINE NAME: by SIGKILL, and the container is removed.
+# kill_plugin ENGINE NAME: sends SIGKILL, and removes the container.
 kill_plugin() {
   engine "$1" kill -s KILL "$2" >/dev/null
   engine "$1" wait "$2" >/dev/null
   engine "$1" rm "$2" >/dev/null
 }
 
-# stop_plugin ENGINE NAME: by SIGTERM, at which it has to end well, and the container is removed.
+# stop_plugin ENGINE NAME: sends SIGTERM, expects exit status 0, and removes the container.
 stop_plugin() {
   engine "$1" stop -t "$patience" "$2" >/dev/null
   expect "the exit status of $2" "$(engine "$1" inspect -f '{{.State.ExitCode}}' "$2")" 0
   engine "$1" rm "$2" >/dev/null
 }
 
-# upgrade_plugin ENGINE NAME IMAGE: the old one ends, the new one is started with the same flags.
+# upgrade_plugin ENGINE NAME IMAGE: stops the plugin, and starts the new image with the same flags.
 upgrade_plugin() {
   stop_plugin "$1" "$2"
   start_again "$2" "$3"
 }
 
-# start_task ENGINE NAME [ENGINE-FLAG...]: a container that does nothing, until end_task. Binds as --volume SOURCE:TARGET:rslave.
+# start_task ENGINE NAME [ENGINE-FLAG...]: a container that sleeps until end_task.
 start_task() { engine_run "$1" -d --name "$2" "${@:3}" base sleep 100000 >/dev/null; }
 
 in_task() { engine "$1" exec "$2" "${@:3}"; }
@@ -106,7 +106,7 @@ mounts_in_task() {
   in_task "$1" "$2" cat /proc/self/mountinfo | awk -v path="$3" '$5 == path || index($5, path "/") == 1 { print $5 }' | sort
 }
 
-# expect_nothing_left DIR: no mount below it, no loop device over a file there. A device goes a moment after its last mount.
+# expect_nothing_left DIR: no mount below it, and soon no loop device over a file there.
 expect_nothing_left() {
   expect "what is mounted below $1" "$(mounts_below "$1")" ''
   await "loop devices over files of $1 are gone: $(loops_below "$1")" no_loops_below "$1"

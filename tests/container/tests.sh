@@ -25,7 +25,7 @@ test_docker_writes_and_reads_a_volume() {
   expect_nothing_of db
 }
 
-test_docker_shows_what_is_wrong() {
+test_docker_shows_errors() {
   refused "unknown option" docker volume create -d mooring -o colour=red db
   refused "is not a size" docker volume create -d mooring -o size=big db
   refused "plugin 'other.csi' is neither registered nor declared" docker volume create -d mooring -o plugin=other.csi db
@@ -168,7 +168,7 @@ test_the_plugin_runs_in_a_container_of_docker() {
   plugin_runs_in_a_container docker
 }
 
-# Its API service is the engine.
+# The API service of podman is the engine.
 test_the_plugin_runs_in_a_container_of_podman() {
   build_plugin_image podman
   start podman podman_do system service --time 0 "unix://$work/podman.sock"
@@ -177,8 +177,8 @@ test_the_plugin_runs_in_a_container_of_podman() {
   end podman TERM
 }
 
-# As /run is after one: nothing tells of the instance any more, and its container is still in the engine.
-test_what_a_reboot_has_left_of_a_plugin_is_removed() {
+# After a reboot /run is empty, so no record of the instance is left. The engine still has its container.
+test_containers_from_before_a_reboot_are_removed() {
   local name=rebooted.csi container others state=$work/rebooted-state
   build_plugin_image docker
   mkdir -p "$state"

@@ -1,9 +1,8 @@
 """check_sbom.py TREE PACKAGE: the bill of materials of a package's tree is valid SPDX 2.3, and true.
 
-Valid: the fields that the SPDX 2.3 JSON schema asks for, of its kinds and from its lists, and none that it does not have
-(those alone that packaging/sbom writes; another one is an error until it is put here). True: the files are those of the
-tree with their sums; each library that a program names, and each archive that went into it, is of a package listed with
-the version that is installed.
+Valid: it has the fields that the SPDX 2.3 JSON schema requires, with the right types and values, and no unknown field. This
+file lists only the fields that packaging/sbom writes. True: the files and their sums are those of the tree. Each library
+that a program loads or contains is of a listed package, in the installed version.
 """
 
 import hashlib

@@ -15,7 +15,7 @@ test_a1_each_file_is_in_its_package() {
   done
 }
 
-# docs/operations.md says where they are.
+# docs/operations.md names their paths.
 test_a1b_the_plugin_has_the_documents_the_alerts_and_the_dashboard() {
   local file
   unpack mooring-plugin
@@ -25,11 +25,11 @@ test_a1b_the_plugin_has_the_documents_the_alerts_and_the_dashboard() {
   for file in "$MOORING_ROOT"/docs/*.md; do cmp "$file" "$work/tree/mooring-plugin/usr/share/doc/mooring-plugin/${file##*/}"; done
 }
 
-test_a2_lintian_finds_nothing_that_is_not_stated() {
+test_a2_lintian_finds_no_new_fault() {
   TMPDIR=$work lintian --no-cfg --allow-root --fail-on error,warning,info --display-info "$work"/packages/*.deb
 }
 
-# The names under which a library's package may be depended on: its own, and those that it provides. "LIBRARY NAME" a line.
+# Prints "LIBRARY NAME" lines: the package of each library, and the packages that it provides.
 names_of_libraries() {
   local package path
   printf '*/%s\n' "$@" | xargs dpkg-query -S | sed 's/[:,].* / /' | while read -r package path; do
@@ -37,7 +37,7 @@ names_of_libraries() {
   done
 }
 
-test_a3_they_depend_on_what_their_programs_load() {
+test_a3_packages_depend_on_the_libraries_of_their_programs() {
   local name libraries library depends names
   for name in "${names[@]}"; do
     unpack "$name"
@@ -50,8 +50,8 @@ test_a3_they_depend_on_what_their_programs_load() {
   done
 }
 
-# Compressing the same bytes, which is what takes the time, gives the same bytes. Here by way of sudo, which leaves nothing of
-# root's in the build folder, and with an older package beside.
+# Compares without compression, because that takes most of the time. Runs as with sudo, which leaves no file of root in the
+# build folder, and with an older package in the output folder.
 test_a4_packing_again_gives_the_same_bytes() {
   local name part
   mkdir "$work/elsewhere" "$work/again" # a folder is in nothing that is packed
@@ -102,7 +102,7 @@ test_a7_the_bills_of_materials_are_right() {
   done
 }
 
-# An archive has no .git: its commit is written into it.
+# An archive has no .git. git writes the commit into a file of it.
 test_a8_an_archive_tells_its_commit() {
   local commit tree=$work/archive
   git -C "$MOORING_ROOT" -c safe.directory="$MOORING_ROOT" rev-parse HEAD >"$work/head" 2>/dev/null || return 0 # is one itself

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154,SC2016 # run's, dpkg-query's
-# Installation, upgrade, removal and purge, each from what the ones before left.
+# Installation, upgrade, removal and purge. Each test continues from the ones before.
 
-# Where the plugin may mount: for a task, and for the manager.
+# Mount roots of the plugin: for a task, and for the manager.
 roots=/srv/tasks,/var/lib/mooring-manager/mounts
 csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
 install() { inside sh -c "dpkg --install $1"; }
@@ -15,7 +15,7 @@ left_of() {
     -not -path "/var/lib/$1*" -not -path '/var/lib/dpkg/*' -not -path '/etc/systemd/system/mooring-plugin.service.d*' | LC_ALL=C sort
 }
 
-test_b1_they_are_installed() {
+test_b1_the_packages_can_be_installed() {
   install '/packages/*.deb'
   for name in mooring-cli mooring-manager mooring-plugin; do expect "the state of $name" "$(state_of $name)" installed; done
   expect "what dpkg finds changed" "$(inside dpkg --verify mooring-cli mooring-manager mooring-plugin)" ''
@@ -47,7 +47,7 @@ test_b3_configured_and_started_it_mounts() {
   inside sh -c 'echo kept >/srv/db/f'
 }
 
-# A task that writes a line every 10 ms, until it is told to end; it fails where a line cannot be written.
+# A task that writes a line every 10 ms until it is stopped. It fails when a write fails.
 # shellcheck disable=SC2016 # the task's
 start_task() {
   inside sh -c 'cd /srv/tasks/web && while [ ! -e end ]; do echo line >>lines || exit 1; sleep 0.01; done' &
@@ -80,7 +80,7 @@ test_b4_an_upgrade_unmounts_nothing_that_is_in_use() {
   inside mooring volume status db
 }
 
-test_b5_what_is_disabled_stays_so() {
+test_b5_disabled_units_stay_disabled() {
   inside systemctl disable --now mooring-plugin.service mooring-manager.service mooring-manager.socket
   install '/packages/newer/*.deb'
   for unit in mooring-plugin.service mooring-manager.service; do
@@ -104,14 +104,14 @@ test_b6_a_removal_leaves_volumes_and_configuration() {
   expect "its program" "$(inside sh -c 'command -v mooring-plugin || true')" ''
 }
 
-test_b7_what_is_installed_again_finds_its_volumes() {
+test_b7_a_new_installation_finds_the_volumes() {
   install '/packages/*.deb' # the older, too; what was enabled is started
   await "the plugin is ready" csi probe
   expect "what was written" "$(inside head -n 1 /srv/tasks/web/lines)" line
   inside mooring volume status db
 }
 
-test_b8_a_purge_keeps_the_data_and_nothing_else() {
+test_b8_a_purge_keeps_only_the_data() {
   inside dpkg --purge mooring-manager mooring-plugin mooring-cli 2>&1 | tee "$work/purged"
   grep -q 'kept, for volumes of it are in use: /var/lib/mooring;' "$work/purged"
   grep -q 'kept, for volumes are attached still: /var/lib/mooring-manager;' "$work/purged"
@@ -124,7 +124,7 @@ test_b8_a_purge_keeps_the_data_and_nothing_else() {
 
 no_loop_of() { [ -z "$(inside losetup --associated "$1")" ]; }
 
-test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
+test_b9_a_purge_with_data_deletes_unused_data() {
   install '/packages/*.deb'
   inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin 2>&1 | tee "$work/purged"
   grep -q 'kept, for volumes of it are in use' "$work/purged"
@@ -139,13 +139,13 @@ test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
   expect "what is left" "$(inside find /var/lib -maxdepth 1 -name 'mooring*')" ''
 }
 
-# postrm PACKAGE [VARIABLE=VALUE]: as `dpkg --purge` runs it, all that it says on standard output.
+# postrm PACKAGE [VARIABLE=VALUE]: runs postrm as `dpkg --purge` does. Prints all its output on standard output.
 postrm() {
   unpack "$1"
   inside env DPKG_MAINTSCRIPT_PACKAGE="$1" "${@:2}" sh -s purge <"$work/tree/$1/DEBIAN/postrm" 2>&1
 }
 
-test_c1_a_purge_empties_a_filesystem_of_their_own() {
+test_c1_a_purge_empties_a_filesystem_for_the_data() {
   local directory
   for directory in /var/lib/mooring /var/lib/mooring-manager; do
     inside mkdir "$directory"
@@ -196,7 +196,7 @@ test_c2b_a_purge_sees_volumes_of_other_pools() {
   inside test ! -e /var/lib/mooring
 }
 
-# On the manager's own filesystem, where no rm would stop.
+# The attached volume is on the same filesystem as the manager's state, so `rm --one-file-system` would not stop there.
 test_c3_a_purge_deletes_no_directory_that_is_attached() {
   inside sh -c 'mkdir -p /var/lib/mooring-manager/mounts/a /srv/a && echo kept >/srv/a/f'
   inside mount --bind /var/lib/mooring-manager/mounts /var/lib/mooring-manager/mounts

@@ -3,7 +3,7 @@
 
 make_usr
 cp -a /var/lib/dpkg var/lib/ # a copy: this machine's may change meanwhile
-# Where Mooring is installed on this machine, too, it is not on that one yet.
+# Mooring may be installed on this machine. It is not installed in the new root yet.
 awk -v RS= -v ORS='\n\n' '!/^Package: mooring-/' /var/lib/dpkg/status >var/lib/dpkg/status
 rm -f var/lib/dpkg/info/mooring-*
 : >var/lib/dpkg/triggers/File # those of others: a database of manual pages is none of ours

@@ -20,10 +20,10 @@ class Driver:
     size: tuple = ("--size", "16MiB")
     shared: str = "multi-node-multi-writer"  # the access mode for several users on one node
     token: str = ""
-    registered: bool = False  # somebody else runs it, and the manager is told of its socket
-    comes_and_goes: bool = False  # it kills itself: what the manager owes it is sent a while later
+    registered: bool = False  # the test runs it, and registers its socket with the manager
+    comes_and_goes: bool = False  # it kills itself, so some calls of the manager come later
     is_strict: bool = False
-    tool: str = ""  # a program of others, which is not there where it could not be fetched
+    tool: str = ""  # a program of another project, missing if it could not be fetched
 
     def words(self, world, endpoint=None):
         """Its command line."""
@@ -48,13 +48,13 @@ class Driver:
             return json.load(file)
 
     def check_node_size(self, world, size):
-        """NodeExpandVolume came, of the only volume there is, where the strict driver offers it."""
+        """The strict driver got NodeExpandVolume for its only volume, if it offers that."""
         if self.is_strict and "--without node-expand" not in " ".join(self.command):
             expect("the sizes that the node knows",
                    [volume.get("node_size") for volume in self.state(world)["volumes"].values()], [size])
 
     def check_empty(self, world):
-        """The strict driver tells what it still has; of another one only the kernel can be asked."""
+        """The strict driver has no volume any more. Other drivers cannot be asked."""
         if not self.is_strict:
             return
         state = self.state(world)

@@ -1,4 +1,4 @@
-"""The work of a manager without trouble, with any driver. Each scenario gets a World and leaves nothing."""
+"""The normal work of a manager, with any driver. Each scenario gets a World and leaves nothing."""
 import os
 import stat
 import subprocess
@@ -10,8 +10,8 @@ ALL = []
 
 
 def scenario(*needs, orders=False):
-    """A scenario that needs these abilities of a driver; `orders`: it has to do what a test says, and, since the manager
-    waits longer and longer before it starts one again, to be run by somebody else."""
+    """A scenario that needs these abilities of a driver. `orders`: the test orders faults. Such a driver is not run by the
+    manager, because the manager waits longer each time before it starts a driver again."""
     def add(function):
         function.needs, function.orders = frozenset(needs or ("mount",)), orders
         ALL.append(function)
@@ -20,7 +20,7 @@ def scenario(*needs, orders=False):
 
 
 def applies(function, driver):
-    if function is a_driver_that_mounts_nothing_is_told_so:
+    if function is a_driver_that_mounts_nothing_is_reported:
         return "mount" not in driver.can
     return function.needs <= driver.can and (not function.orders or (driver.is_strict and driver.registered))
 
@@ -42,11 +42,11 @@ def attach_and_detach(world):
 
 
 @scenario()
-def a_driver_that_mounts_nothing_is_told_so(world):
-    """It says that all is done, and nothing is there: nobody is to write into a bare directory."""
+def a_driver_that_mounts_nothing_is_reported(world):
+    """The driver answers OK and mounts nothing. The manager must not hand out a bare directory."""
     world.mooring("volume", "create", "db", "--plugin", world.driver.plugin, "--access", "single-node-writer")
     world.refused("nothing is mounted", "attach", "db", world.place("db"), "--for", "web-1")
-    eventually("it is taken back", lambda: not world.attachments() and not world.claims())
+    eventually("the attachment is undone", lambda: not world.attachments() and not world.claims())
     world.refused("", "volume", "snapshot", "create", "nothing", "monday")
 
 
@@ -261,7 +261,7 @@ def docker_uses_volumes(world):
 
 
 @scenario()
-def mount_and_umount_know_volumes(world):
+def mount_and_umount_work_with_volumes(world):
     world.make_volume("db")
     path = world.place("db")
     os.makedirs(path)

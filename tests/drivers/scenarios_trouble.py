@@ -1,10 +1,11 @@
-"""The work of a manager in trouble: driver or manager killed, hung, slow to answer, and a reboot."""
+"""The work of a manager under faults: a killed or hung driver, a killed manager, and a reboot."""
 import os
 import signal
 
 import scenarios
 from host import eventually, expect, expect_true, mounts, read, write
 from scenarios import scenario
+
 
 @scenario()
 def a_killed_driver_comes_back_and_mounts_stay(world):
@@ -21,14 +22,14 @@ def a_killed_driver_comes_back_and_mounts_stay(world):
 
 
 @scenario()
-def a_driver_that_hangs_holds_nobody_up_for_ever(world):
+def a_hung_driver_delays_calls_for_a_limited_time(world):
     world.make_volume("db")
-    stopped = world.signal_driver(signal.SIGSTOP)
+    stopped = world.stop_driver()
     world.refused("", "attach", "db", world.place("db"), "--for", "web-1", timeout=2)
     world.status()
     for process in set(stopped) & set(world.driver_processes()):
         os.kill(process, signal.SIGCONT)
-    eventually("it is taken back", lambda: not world.attachments() and not world.claims())
+    eventually("the attachment is undone", lambda: not world.attachments() and not world.claims())
     world.allowed.add("overlap")  # its first call goes on, while the second one comes
     expect("a write", write(f"{world.attach('db')}/f"), "written")
 
@@ -52,7 +53,7 @@ def a_killed_manager_finds_all_again(world):
 
 
 @scenario()
-def a_reboot_leaves_directories_and_attaches_again(world):
+def a_reboot_attaches_volumes_again(world):
     world.make_volume("db", "--access", world.driver.shared)
     writer = world.attach("db", "writer")
     reader = world.attach("db", "reader", "--read-only", user="web-2")
@@ -125,19 +126,19 @@ def a_driver_may_die_in_any_call(world):
 
 
 @scenario(orders=True)
-def what_a_driver_refuses_is_taken_back(world):
+def refused_calls_are_undone(world):
     world.make_volume("db")
     for call in calls_of(world, CALLS):
         for code in ("FAILED_PRECONDITION", "NOT_FOUND", "INTERNAL", "PERMISSION_DENIED"):
             world.order(call, f"fail {code} the cat sits on it")
             world.refused("the cat sits on it", "attach", "db", world.place("db"), "--for", "web-1", timeout=2)
             world.end_order(call)
-            eventually(f"it is taken back after {call}", lambda: not world.attachments() and not world.claims())
+            eventually(f"the attachment is undone after {call}", lambda: not world.attachments() and not world.claims())
     expect("a write", write(f"{world.attach('db')}/f"), "written")
 
 
 @scenario(orders=True)
-def what_is_gone_at_the_driver_is_no_error(world):
+def not_found_at_the_driver_is_no_error(world):
     world.make_volume("db")
     for call in calls_of(world, CALLS_BACK):
         path = world.attach("db")
@@ -149,7 +150,7 @@ def what_is_gone_at_the_driver_is_no_error(world):
 
 
 @scenario(orders=True)
-def a_manager_killed_in_a_call_takes_it_back(world):
+def a_manager_killed_in_a_call_undoes_it(world):
     world.make_volume("db")
     world.allowed.add("overlap")  # the call that hung goes on, while the next manager makes one
     for call in calls_of(world, CALLS):
@@ -158,7 +159,7 @@ def a_manager_killed_in_a_call_takes_it_back(world):
         world.kill_manager()
         world.start_manager()
         world.end_order(call)
-        eventually("it is taken back", lambda: not world.attachments() and not world.claims())
+        eventually("the attachment is undone", lambda: not world.attachments() and not world.claims())
         path = world.attach("db")
         expect_true("it is mounted", mounts(path))
         world.detach(path)

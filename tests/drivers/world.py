@@ -1,4 +1,4 @@
-"""A host with mooring-manager and one CSI driver: real programs, real mounts, and a reboot that keeps what a disk keeps.
+"""A host with mooring-manager and one CSI driver: real programs, real mounts, and a reboot that keeps only the disk.
 
 Everything is in mount and process namespaces of its own (tests/drivers/run makes them), with a /run of its own.
 """
@@ -14,7 +14,7 @@ import subprocess
 import time
 import uuid
 
-from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts
+from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts, read
 
 MANAGER_SOCKET = "/run/mooring/manager.sock"
 DOCKER_SOCKET = "/run/docker/plugins/mooring.sock"
@@ -85,7 +85,7 @@ class World:
         self.manager.wait(PATIENCE)
 
     def halt(self):
-        """The power is gone: no process, mount or loop device is left. Each file and directory on the disk is."""
+        """Ends all processes, mounts and loop devices, as a power failure does. The files on the disk stay."""
         kill_all_others()
         if self.manager:
             self.manager.wait(PATIENCE)
@@ -105,7 +105,7 @@ class World:
     # The driver
 
     def run_driver(self):
-        """The manager runs it; or somebody else does, and starts it again at once."""
+        """Starts the driver: by the manager, or in a loop of the test's own."""
         if self.driver.registered:
             self.start_driver()
             self.mooring("plugin", "register", self.driver.plugin, "--endpoint", f"unix://{DRIVER_SOCKET}")
@@ -120,13 +120,13 @@ class World:
         eventually("the driver has its socket", lambda: os.path.exists(DRIVER_SOCKET))
 
     def status(self):
-        """As `mooring plugin status` tells it, whose exit status is 1 where the driver is not well."""
+        """The status by `mooring plugin status`, whose exit status is 1 if the driver is not healthy."""
         done = self.try_mooring("plugin", "status", self.driver.plugin, "--json")
         expect_true(f"the status is told: {done.stderr.strip()} {done.returncode}", done.stdout)
         return json.loads(done.stdout)["plugins"][0]
 
     def is_healthy(self):
-        """All that it has: its node instance, and the controller's."""
+        """Whether its node instance and its controller instance are healthy."""
         kinds = ["nodes"] + (["controllers"] if "create" in self.driver.can else [])
         status = self.status()
         return all(int(status.get(kind, {}).get("healthy", 0)) == 1 for kind in kinds)
@@ -147,6 +147,12 @@ class World:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):  # it has ended with another one of them
                 os.kill(process, number)
+        return processes
+
+    def stop_driver(self):
+        """Stops its processes by SIGSTOP, and returns them. A busy machine delays the stop of their threads."""
+        processes = self.signal_driver(signal.SIGSTOP)
+        eventually("all threads of the driver have stopped", lambda: all(map(is_stopped, processes)))
         return processes
 
     def order(self, method, words):
@@ -175,13 +181,13 @@ class World:
         return json.loads(self.mooring(*words, "--json"))
 
     def refused(self, said, *words, timeout=PATIENCE):
-        """It fails, and says so."""
+        """The command must fail with these words."""
         done = self.try_mooring(*words, timeout=timeout)
         expect_true(f"refused: mooring {' '.join(words)}", done.returncode == 1)
         expect_true(f"{said!r} is in: {done.stderr.strip()}", said in done.stderr)
 
     def make_volume(self, name, *flags, block=False):
-        """Created, or registered where the driver creates none."""
+        """Creates the volume, or registers it if the driver cannot create volumes."""
         words = [name, "--plugin", self.driver.plugin, *self.driver.secrets(self), *flags] + ["--block"] * block
         if not any(flag.startswith("--access") for flag in flags):
             words += ["--access", "single-node-writer"]
@@ -271,10 +277,22 @@ def kill_all_others():
         time.sleep(0.02)
 
 
+def state_in(stat):
+    """The state in the text of a stat file: proc_pid_stat(5)."""
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_stopped(process):
+    """Also true if it has ended."""
+    with contextlib.suppress(OSError):  # a thread has ended meanwhile
+        return all(state_in(read(file)) == "T" for file in glob.glob(f"/proc/{process}/task/*/stat"))
+    return False
+
+
 def is_zombie(process):
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+            return state_in(file.read()) == "Z"
     except FileNotFoundError:
         return True
 

@@ -1,4 +1,4 @@
-// Claims and the node side as Attachments sees them, with a log of their calls and the errors that a test injects. Safe
+// Fake claims and mounts for Attachments, with a log of their calls and the errors that a test injects. Safe
 // from several threads.
 #ifndef MOORING_TESTS_FAKES_COUNTING_BROKERS_H_
 #define MOORING_TESTS_FAKES_COUNTING_BROKERS_H_
@@ -20,7 +20,7 @@
 
 namespace mooring::testing {
 
-// "claim db web-1", in order; and what is to fail.
+// The calls in order, such as "claim db web-1", and the injected errors.
 class CallLog {
  public:
   // The next `times` calls of `what` fail.
@@ -143,7 +143,7 @@ class CountingClaims final : public manager::ClaimBroker {
   bool taking_back_owed_ = false;
 };
 
-// Mounted is what Mount was called for. A plugin that is away holds HasMount until its deadline.
+// A volume is mounted after Mount. HasMount of an absent plugin lasts until its deadline.
 class CountingMounter final : public manager::VolumeMounter {
  public:
   explicit CountingMounter(CallLog& log) : log_(log) {}

@@ -1,4 +1,4 @@
-// Contents for tests without root: real files, copied byte by byte, and nothing is ever mounted. Keeps a log, and fails
+// Contents for tests without root: real files, copied byte by byte, and no mounts. Keeps a log, and fails
 // when it is told to.
 #ifndef MOORING_TESTS_FAKES_FAKE_CONTENTS_H_
 #define MOORING_TESTS_FAKES_FAKE_CONTENTS_H_

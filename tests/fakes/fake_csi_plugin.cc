@@ -86,7 +86,7 @@ void Answer(const FakeCsiFeatures& features, csi::v1::ControllerGetCapabilitiesR
   add(features.single_writer, ControllerRpc::SINGLE_NODE_MULTI_WRITER);
 }
 
-// One call: its method and its handler.
+// Finds the handler of a call's method.
 class Dispatch {
  public:
   Dispatch(const std::string& method, const Message& request, Message& response)

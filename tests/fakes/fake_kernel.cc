@@ -234,7 +234,7 @@ absl::Status FakeKernel::Remove(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Below a shared mount there are copies in other namespaces, in a peer group of their own: what a slave receives from.
+// A mount below a shared mount has copies in other namespaces, in a peer group of their own. A slave receives from it.
 void FakeKernel::SetPropagation(MountInfo& info, Propagation propagation) {
   const FakeMount* around = MountAround(info.target);
   const bool below_shared = around != nullptr && around->info.shared();
@@ -313,7 +313,7 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   return absl::OkStatus();
 }
 
-// Options are the filesystem's: nothing here shows them.
+// Options are of the filesystem, which the fake does not model.
 absl::Status FakeKernel::Change(const ChangeRequest& request) {
   const FakeMount* const top = TopMount(request.target);
   if (top == nullptr) return FailedPrecondition("nothing is mounted at " + request.target);
@@ -324,7 +324,7 @@ absl::Status FakeKernel::Change(const ChangeRequest& request) {
   return absl::OkStatus();
 }
 
-// All that is below it; a mount there stops it before anything is gone.
+// Removes the tree. If something is mounted below it, nothing is removed.
 absl::Status FakeKernel::RemoveTree(const std::string& directory) {
   for (const FakeMount& mount : mounts_) {
     if (IsBelow(mount.info.target, directory)) return FailedPrecondition("a mount is at " + mount.info.target);

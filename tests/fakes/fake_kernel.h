@@ -1,8 +1,8 @@
-// A kernel in memory: paths, mounts, loop devices and what image files hold. It behaves as KernelMounter's contract and
-// Linux do where the plugin could notice, and knows neither threads nor injected errors: FakeMounter adds those.
+// A kernel in memory: paths, mounts, loop devices and the filesystems in image files. It behaves like Linux where the
+// plugin could notice a difference. It is not thread-safe and injects no errors: FakeMounter adds both.
 //
-// Left out: what directories hold once a volume is mounted over them, and mount namespaces. A path below a mount is
-// taken to be there as soon as something is mounted at it.
+// It has no mount namespaces, and does not keep the content of directories that are mounted over. A path below a mount
+// exists as soon as something is mounted there.
 #ifndef MOORING_TESTS_FAKES_FAKE_KERNEL_H_
 #define MOORING_TESTS_FAKES_FAKE_KERNEL_H_
 
@@ -21,7 +21,7 @@ struct FakeFilesystem {
   std::string type;
   std::uint64_t size_bytes = 0;
   bool needs_check = false;
-  std::string ailment;
+  std::string health_problem;
 };
 
 struct FakeNode {
@@ -39,7 +39,7 @@ struct FakeLoop {
 
 struct FakeMount {
   MountInfo info;
-  bool is_device = false;                      // a device node that is bound; info.root names it
+  bool is_device = false;                      // a bound device node; info.root names it
   bool busy = false;                           // a process has a file open there
   std::string failure;                         // its filesystem does not answer any more
   ino_t inode = 0;                             // of its root, where that is a directory that was bound
@@ -50,13 +50,13 @@ class FakeKernel {
  public:
   FakeKernel();
 
-  // What a test puts there.
-  void AddDirectory(const std::string& path);  // and those above it
+  // Changes by the test.
+  void AddDirectory(const std::string& path);  // and its parents
   void AddFile(const std::string& path, std::uint64_t bytes);
   void AddBlockDevice(const std::string& path);
   void AddSymlink(const std::string& path);
   void RemovePath(const std::string& path);
-  void AddMount(MountInfo info);  // whatever is at its target already
+  void AddMount(MountInfo info);  // also on top of another mount
   void AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group = 0,
                        std::uint64_t master = 0);
   void AddForeignLoop(const std::string& backing_file, const std::string& label, bool auto_clear = false);
@@ -66,7 +66,7 @@ class FakeKernel {
   FakeNode& Node(const std::string& path) { return nodes_.at(path); }
   void Reboot();  // no mounts, no loop devices; the files stay
 
-  // What a test asks.
+  // State for the test.
   const std::vector<FakeMount>& mounts() const { return mounts_; }
   std::vector<FakeMount> MountsAt(const std::string& path) const;
   std::vector<LoopInfo> Loops() const;
@@ -90,7 +90,7 @@ class FakeKernel {
   absl::Status Format(const std::string& path, const std::string& fs_type);
   absl::Status Check(const std::string& path, const std::string& fs_type);
   absl::Status Grow(const std::string& path, const std::string& fs_type);
-  absl::StatusOr<std::string> Ailment(const std::string& mount_path);
+  absl::StatusOr<std::string> HealthProblem(const std::string& mount_path);
   absl::Status Copy(const std::vector<ImageCopy>& copies);
   absl::Status RemoveTree(const std::string& directory);
 

@@ -34,7 +34,7 @@ LoopInfo FakeKernel::InfoOf(const FakeLoop& loop) const {
   return info;
 }
 
-// Over an image the first one there is; over a device, where others may stack theirs, the one with the label.
+// The first device over an image. Over another device, where others may attach theirs, the device with the label.
 FakeLoop* FakeKernel::LoopOver(const std::string& backing_file, const std::string& label) {
   const PathInfo backing = Find(backing_file).value_or(PathInfo());
   const bool stacked = backing.kind == PathInfo::Kind::kBlockDevice;
@@ -66,14 +66,14 @@ FakeLoop& FakeKernel::NewLoop(const std::string& backing_file, const std::string
   return loop;
 }
 
-// Of the backing file, or of the device below as that one last looked.
+// The size of the backing file, or the last known size of the device below.
 std::uint64_t FakeKernel::BytesOf(const FakeLoop& loop) {
   if (const FakeLoop* below = LoopOf(loop.info.backing_rdev); below != nullptr) return below->bytes;
   const absl::StatusOr<FakeNode*> image = ImageBehind(loop.info.device_number);
   return image.ok() ? (*image)->bytes : 0;
 }
 
-// A device node that is bound somewhere is no user: nothing has it open.
+// A bound device node is no user, because nothing has it open.
 bool FakeKernel::HasUsers(const LoopInfo& loop) const {
   const bool mounted = std::any_of(mounts_.begin(), mounts_.end(),
                                    [&loop](const FakeMount& mount) { return mount.info.device == loop.device_number; });
@@ -121,7 +121,7 @@ absl::StatusOr<LoopInfo> FakeKernel::AttachLoop(const AttachLoopRequest& request
   return loop->info;
 }
 
-// The device where it is still over the file it was found over.
+// The device, if it still has the same backing file.
 FakeLoop* FakeKernel::LoopAsFound(const LoopInfo& info) {
   FakeLoop* loop = LoopOf(info.device_number);
   const bool same =
@@ -205,7 +205,7 @@ absl::StatusOr<FilesystemInfo> FakeKernel::Probe(const std::string& path) {
   return info;
 }
 
-// A new inode: the image is formatted aside and swapped in.
+// A new inode: the mounter formats a new file and renames it.
 absl::Status FakeKernel::Format(const std::string& path, const std::string& fs_type) {
   if (!IsSupported(fs_type)) return InvalidArgument(fmt::format("format as {}", Quote(fs_type)));
   MOORING_ASSIGN_OR_RETURN(FakeNode * image, ImageAt(path));
@@ -239,11 +239,11 @@ absl::Status FakeKernel::Grow(const std::string& path, const std::string& fs_typ
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> FakeKernel::Ailment(const std::string& mount_path) {
+absl::StatusOr<std::string> FakeKernel::HealthProblem(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
   if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
   MOORING_ASSIGN_OR_RETURN(const FakeNode* image, ImageBehind(info.device));
-  return image->filesystem.ailment;
+  return image->filesystem.health_problem;
 }
 
 }  // namespace mooring::testing

@@ -204,7 +204,7 @@ absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
 
 absl::StatusOr<std::string> FakeMounter::HealthProblem(const std::string& mount_path) {
   MOORING_RETURN_IF_ERROR(Enter("HealthProblem", mount_path));
-  return With([&](FakeKernel& kernel) { return kernel.Ailment(mount_path); });
+  return With([&](FakeKernel& kernel) { return kernel.HealthProblem(mount_path); });
 }
 
 }  // namespace mooring::testing

@@ -1,5 +1,5 @@
-// A Mounter that keeps its state in memory (FakeKernel), with a log of its calls, errors that a test injects, and gates
-// that hold a call until the test lets it go on. Safe from several threads.
+// A thread-safe Mounter that keeps its state in memory (FakeKernel). It logs its calls, injects errors, and has gates
+// that hold a call until the test opens them.
 #ifndef MOORING_TESTS_FAKES_FAKE_MOUNTER_H_
 #define MOORING_TESTS_FAKES_FAKE_MOUNTER_H_
 
@@ -34,7 +34,7 @@ class FakeMounter final : public Mounter {
  public:
   static constexpr std::string_view kAnyCall = "";
 
-  // The state, alone with it: `work` takes a FakeKernel&.
+  // Runs `work` with the FakeKernel under the lock.
   template <typename Work>
   auto With(Work work) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -48,13 +48,13 @@ class FakeMounter final : public Mounter {
   // Several may be pending.
   void Fail(std::string_view operation, absl::Status status, int nth = 1);
   void ClearFaults();
-  bool HasFaults();  // some that no call has met yet
+  bool HasFaults();  // some have not happened yet
 
   // Calls of `operation` whose first path contains `path` stop at the gate.
   std::shared_ptr<Gate> Hold(std::string_view operation, std::string_view path = "");
   void Delay(std::string_view operation, std::chrono::milliseconds time);  // each call takes that long
 
-  // What was called since the start or ClearLog: "Format /images/a.img ext4", in order.
+  // The calls since the start or ClearLog, in order: "Format /images/a.img ext4".
   std::vector<std::string> Calls(std::string_view operation = kAnyCall);
   void ClearLog();
   MountRequest last_mount();
@@ -101,7 +101,7 @@ class FakeMounter final : public Mounter {
   // The log, the gates, the delays and the injected error of one call.
   absl::Status Enter(std::string_view operation, const std::string& path, const std::string& rest = "");
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   FakeKernel kernel_;
   std::vector<std::string> log_;
   std::vector<Fault> faults_;

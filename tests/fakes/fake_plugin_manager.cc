@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kTryAgain{50};  // kubelet: 0.5 s, doubling
 
 std::chrono::system_clock::time_point In(std::chrono::seconds time) { return std::chrono::system_clock::now() + time; }
 
-// A connection for each purpose, none kept.
+// A new connection for each call.
 std::shared_ptr<grpc::Channel> Dial(const std::string& path) {
   grpc::ChannelArguments arguments;
   arguments.SetInt("grpc.use_local_subchannel_pool", 1);
@@ -35,7 +35,7 @@ bool IsSocket(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
-// The highest of those before 2 has to be a 1.x.
+// The highest version below 2 must be 1.x.
 bool HasSupportedVersion(const pluginregistration::PluginInfo& info) {
   for (const std::string& version : info.supported_versions()) {
     if (std::atoi(version.c_str()) == 1 && version.find('.') != std::string::npos) return true;

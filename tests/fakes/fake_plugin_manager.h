@@ -1,15 +1,15 @@
-// Kubelet's plugin manager, told by what its sources do: pkg/kubelet/pluginmanager, and pkg/volume/csi for CSI plugins.
+// Kubelet's plugin manager, written after its sources: pkg/kubelet/pluginmanager, and pkg/volume/csi for CSI plugins.
 //
-//   watcher     inotify(7) on the registration directory; a socket that is created or renamed to there, under a name
-//               without a dot in front, is wanted, as of now; one that is removed is not. What is renamed away is not
-//               noticed. When it starts, it takes what is there.
-//   reconciler  every so often: what is known and not wanted, or wanted as of later, is forgotten; then what is
-//               wanted and not known is registered:
-//   register    dial, GetInfo within 1 s; type and versions are checked: failing there it is tried again by and by.
-//               From then on it is known. NodeGetInfo at the endpoint; what fails there is told to the plugin, and
-//               that is all: it is known, and not tried again.
+//   watcher     watches the registration directory with inotify(7), and reads it at the start. A socket that is created
+//               there or renamed into it is wanted from then on, unless its name begins with a dot. A removed socket is
+//               not wanted any more. A socket that is renamed away is not noticed.
+//   reconciler  in rounds: forgets known sockets that are not wanted, or are wanted since a later time. Then registers
+//               the wanted sockets that are not known.
+//   register    dials, calls GetInfo with 1 s, and checks type and versions. A failure so far is tried again. From then
+//               on the socket is known. Calls NodeGetInfo at the endpoint; the plugin is told of a failure, and there
+//               is no other attempt.
 //
-// In a thread of its own. Kubelet's second between two rounds is 10 ms here.
+// It runs in a thread of its own. Kubelet waits a second between two rounds, and this fake 10 ms.
 #ifndef MOORING_TESTS_FAKES_FAKE_PLUGIN_MANAGER_H_
 #define MOORING_TESTS_FAKES_FAKE_PLUGIN_MANAGER_H_
 
@@ -27,7 +27,7 @@ namespace mooring::testing {
 
 class FakePluginManager {
  public:
-  // What kubelet keeps of a CSI driver.
+  // A registered CSI driver.
   struct Driver {
     std::string endpoint, node_id;
     std::map<std::string, std::string> topology;
@@ -38,10 +38,10 @@ class FakePluginManager {
   ~FakePluginManager();  // stops
 
   void Start();
-  void Stop();  // and forgets, as a kubelet that ends; the next Start is another kubelet
+  void Stop();  // forgets all drivers, as a kubelet that ends
 
   std::optional<Driver> Find(const std::string& driver) const;
-  // All it did, in order: "registered mooring.csi", "refused mooring.csi: why", "forgot mooring.csi", "GetInfo: why".
+  // Its actions, in order: "registered mooring.csi", "refused mooring.csi: why", "forgot mooring.csi", "GetInfo: why".
   std::vector<std::string> History() const;
 
  private:
@@ -62,7 +62,7 @@ class FakePluginManager {
   const std::string directory_;
   UniqueFd events_, end_;
   std::thread thread_;
-  // Of the thread.
+  // Used only by the thread.
   int now_ = 0;
   std::map<std::string, int> wanted_;
   std::map<std::string, Known> known_;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # work, bin, here and patience are run's; the tests use what is set
-# The host of these tests: what is bound into the plugin's container, and how it is asked. Each test has a folder of its own on
-# it: $host, with the orchestrator's tree, shared, in $host/kubelet, and the plugin's state in $host/state.
+# The host of these tests. Each test has a folder $host with the orchestrator's shared tree in $host/kubelet and the plugin's
+# state in $host/state. Both are bound into the plugin's container.
 
 hosts=/run/hosts # on the disk that the scratch folder is on; but a socket's path may have 107 bytes
 
@@ -33,7 +33,7 @@ tear_down_image_tests() {
   tear_down_engines
 }
 
-# For checks.sh: what the containers said.
+# For checks.sh: prints the logs of the containers.
 on_failure() {
   local engine container
   for engine in docker podman; do
@@ -46,17 +46,17 @@ on_failure() {
   detach_loops
 }
 
-# use_host NAME: from here on.
+# use_host NAME: selects the host of the test.
 use_host() {
   host=$hosts/$1 root=$hosts/$1/kubelet
   socket=$root/plugins/mooring.csi/csi.sock
   mkdir -p "$root/plugins/mooring.csi" "$root/pods" "$host/state" "$host/records"
-  # As an orchestrator binds it: the folder of the socket, of staging paths and targets, /dev, and what is kept.
+  # The binds of an orchestrator: the folders of the socket, of staging paths and targets, /dev, and the state.
   flags=(-v "$root/plugins/mooring.csi:/csi" -v "$root:$root:rshared" -v /dev:/dev -v "$host/state:/var/lib/mooring"
     -e MOORING_NODE_ID=n1 -e "MOORING_MOUNT_ROOT=$root")
 }
 
-# leave_host: nothing of the test's volumes is left on it.
+# leave_host: expects that nothing of the test's volumes is left.
 leave_host() {
   expect_nothing_left "$host"
   expect "images left" "$(ls -A "$host/state/volumes")" ''

@@ -3,7 +3,7 @@
 
 label() { docker image inspect -f "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$plugin_image"; }
 
-# files_of: the names in the image, as tar lists them.
+# files_of_image: writes the names of the files in the image to $work/files.
 files_of_image() {
   local container
   container=$(docker create "$plugin_image")
@@ -19,7 +19,7 @@ test_the_image_says_what_it_is() {
   expect "podman's" "$(engine_run podman --rm "$plugin_image" --version)" "$version"
 }
 
-test_the_image_holds_what_runs_and_no_shell() {
+test_the_image_has_its_programs_and_no_shell() {
   local program
   files_of_image
   for program in mkfs.ext4 e2fsck resize2fs tune2fs mkfs.xfs xfs_db mkfs.btrfs; do
@@ -30,8 +30,8 @@ test_the_image_holds_what_runs_and_no_shell() {
   expect "what belongs to package managers" "$(grep -E '/(apt|dpkg)$|^etc/apt' "$work/files" || true)" ''
 }
 
-# The packages inside our programs, from static libraries or headers. Not the kernel's, which are declarations, and
-# would have scanners find all the holes of a kernel in the image.
+# The packages inside our programs, from static libraries or headers. The kernel's headers are left out: with them scanners
+# would report all faults of a kernel for the image.
 packages_inside() {
   "$MOORING_ROOT/packaging/sbom" --inside "${bin%/bin}" mooring mooring-mounter mooring-plugin | grep -vx linux-libc-dev
 }
@@ -41,7 +41,7 @@ source_of() { dpkg-query -W -f '${source:Package}\n' "$@"; }
 
 is_named() { grep -qxF "var/lib/dpkg/status.d/$1" "$work/files"; }
 
-# With the package itself, or with its library (libmount1 where the headers are of libmount-dev).
+# The image names the package, or another package of its source (libmount1 for the headers of libmount-dev).
 is_named_by_source() { is_named "$1" || grep -qxF "$(source_of "$1" | head -n 1)" "$work/sources"; }
 
 # The image has the licence, name and version of each package of a file, and of each linked package. Vulnerability
@@ -66,8 +66,8 @@ test_the_image_keeps_licences_and_names_its_packages() {
   grep -qx usr/share/doc/mooring/copyright "$work/files" || fail "no licence of ours"
 }
 
-# In podman's storage, which is the same, so that it can be run. Its health check is in no image of the OCI's own format.
-test_buildah_builds_it_too() {
+# Buildah uses podman's storage, so podman can run the image. The OCI image format has no health checks.
+test_buildah_builds_the_same_image() {
   local image=localhost/mooring:of-buildah
   build_plugin_image buildah "$image"
   expect "what it says" "$(engine_run podman --rm "$image" --version)" "$(engine_run podman --rm "$plugin_image" --version)"
@@ -86,7 +86,7 @@ test_the_image_is_small() {
 
 health() { [ "$(docker inspect -f '{{.State.Health.Status}}' plugin)" = "$1" ]; }
 
-# The engine asks every 30 s; here it is asked to more often.
+# The engine asks every 30 s by default.
 test_the_engine_learns_the_plugins_health() {
   use_host health
   start_plugin docker plugin "$plugin_image" "${flags[@]}" --health-interval 1s
@@ -95,7 +95,7 @@ test_the_engine_learns_the_plugins_health() {
   expect_nothing_left "$host"
 }
 
-# process_tree PID: it and its descendants.
+# process_tree PID: prints the process and its descendants.
 process_tree() {
   local child children
   echo "$1"
@@ -103,7 +103,7 @@ process_tree() {
   for child in "${children[@]}"; do process_tree "$child"; done
 }
 
-# since_start NAME TIME: the milliseconds that had gone by since the fork of that container's first process, which /proc has in
+# since_start NAME TIME: milliseconds from the fork of the container's first process until TIME. /proc has the fork in
 # hundredths of a second.
 since_start() {
   local started
@@ -113,7 +113,7 @@ since_start() {
 
 time_to_ready() { since_start plugin "$(docker logs plugin 2>&1 | awk '/ ready$/ { print $1; exit }')"; }
 
-# Of a program that tells its version and then asks whether to go on, with the filesystem that is there: what the engine takes.
+# The time that the engine needs alone: mke2fs prints its version at once, and then asks whether to overwrite the filesystem.
 time_to_first_word() {
   engine_run docker -d -i -t --name other --privileged "${flags[@]}" --entrypoint mke2fs "$plugin_image" "$root/filesystem" >/dev/null
   await "mke2fs has said something" other_has_spoken
@@ -122,7 +122,7 @@ time_to_first_word() {
 }
 other_has_spoken() { docker logs other 2>&1 | grep -q .; }
 
-# memory Rss|Anonymous: of the plugin, its mounter and the spawner, in KiB: all that is mapped, or what is theirs alone.
+# memory Rss|Anonymous: KiB of the plugin, its mounter and the spawner together.
 memory() {
   local process
   for process in $(process_tree "$(docker inspect -f '{{.State.Pid}}' plugin)"); do
@@ -132,8 +132,8 @@ memory() {
 
 median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
 
-# Nearly all of it is the engine's, and on a slow machine that alone is more.
-test_it_serves_within_100_ms_of_its_start() {
+# The engine needs most of that time. On a slow machine it needs more than 100 ms, so the plugin is compared with mke2fs.
+test_the_plugin_serves_within_100_ms() {
   local times=() others=() time other
   use_host start
   truncate -s 4M "$root/filesystem"
@@ -155,7 +155,7 @@ says_ready() { docker logs plugin 2>&1 | grep -q ' ready$'; }
 is_within() { [ "$(memory Rss)" -le "$1" ]; }
 
 # The plugin returns the memory of its start a moment after it is ready. A call brings back what calls need.
-test_idle_it_keeps_little_memory() {
+test_an_idle_plugin_needs_little_memory() {
   use_host memory
   start_plugin docker plugin "$plugin_image" "${flags[@]}"
   await "it is ready, unasked" says_ready

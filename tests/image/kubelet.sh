@@ -38,7 +38,7 @@ ask_capabilities() {
   for ((time = 0; time < 3; time++)); do csi capabilities >/dev/null; done
 }
 
-# It removes what it made unless something is mounted there; what is in the way it meets again for ever.
+# Kubelet removes the directories that it made, unless something is mounted there.
 remove_as_kubelet() {
   if [ -d "$1" ] && ! mountpoint -q "$1"; then rmdir "$1"; fi
 }
@@ -55,7 +55,7 @@ kubelet_provision() {
   record "$1" id "$(jq -r .volume.volume_id "$host/records/$1.answer")"
 }
 
-# It often comes twice.
+# The call often comes twice.
 kubelet_delete() { csi delete "$(id_of "$1")" && csi delete "$(id_of "$1")"; }
 
 kubelet_stage() {
@@ -81,7 +81,7 @@ kubelet_publish() {
   if is_block "$1"; then hold_device "$1" "$2"; fi
 }
 
-# For a block volume the runtime gets a bind of kubelet, on which kubelet holds a loop device.
+# For a block volume kubelet makes a bind mount for the runtime, and attaches a loop device to it.
 hold_device() {
   local device
   device=$(device_of "$1" "$2")

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
-# Kubelet's order, replayed on the plugin in its container.
+# Makes the calls of kubelet.table to the plugin in its container.
 
-# replay TABLE: each of its rows has to give what it says.
+# replay TABLE: expects the result of each row.
 replay() {
   local number=0 row point verb wanted table
   table=$(basename "$1")
@@ -16,7 +16,7 @@ replay() {
 
 trimmed() { sed -E 's/^ +| +$//g' <<<"$1"; }
 
-# result_of WANTED VERB WORD...: OK, the code of an error, all of it where it has none; or what was printed, where that is wanted.
+# result_of WANTED VERB WORD...: prints OK, the code of an error (or its text), or the output if WANTED has a "=".
 result_of() {
   local printed status
   set +e
@@ -45,5 +45,5 @@ kubelet_uses_the_plugin_of() {
   leave_host
 }
 
-test_kubelets_order_on_the_plugin_in_docker() { kubelet_uses_the_plugin_of docker; }
-test_kubelets_order_on_the_plugin_in_podman() { kubelet_uses_the_plugin_of podman; }
+test_the_calls_of_kubelet_in_docker() { kubelet_uses_the_plugin_of docker; }
+test_the_calls_of_kubelet_in_podman() { kubelet_uses_the_plugin_of podman; }

@@ -2,7 +2,7 @@
 # Runs only with --all, because it takes half a minute. Tests each capability beyond the smallest set
 # (docs/containers.md), csi-sanity with block volumes, and a second build of the image.
 
-# For each further capability, a call that fails without it.
+# A call for each further capability that fails without it.
 stage_for_group() {
   kubelet_provision db 64MiB --mount-group 1234
   kubelet_stage db
@@ -10,7 +10,7 @@ stage_for_group() {
 
 use_CHOWN() { stage_for_group; }
 
-# Where a task has made the volume's root directory its own.
+# A task has changed the owner of the volume's root directory.
 use_FOWNER() {
   kubelet_provision db 64MiB
   kubelet_stage db
@@ -31,10 +31,10 @@ use_DAC_OVERRIDE() {
     --access single-node-multi-writer
 }
 
-# With a /dev of the container's own, which lacks the nodes of loop devices: of those that are there, and of new ones.
+# The container has a /dev of its own, without nodes of loop devices.
 use_MKNOD() { use_loop_device; }
 
-# start_for CAPABILITY ADDED...: with the flags of everybody, but for MKNOD, which is about /dev.
+# start_for CAPABILITY ADDED...: with the usual flags. For MKNOD, without the bind of /dev.
 start_for() {
   local flags=("${flags[@]}") index
   if [ "$1" = MKNOD ]; then
@@ -55,7 +55,7 @@ clean_up_db() {
   kubelet_delete db
 }
 
-# capability_is_for CAPABILITY WORDS: without it, with all others, the call fails with the WORDS; with it, it does not.
+# capability_is_for CAPABILITY WORDS: with only the others the call fails with the WORDS. With all of them it succeeds.
 capability_is_for() {
   local others
   engine=docker
@@ -83,7 +83,7 @@ test_MKNOD_is_for_a_dev_of_its_own() { capability_is_for MKNOD "'/dev/loop"; }
 
 test_csi_sanity_with_block_volumes() { csi_sanity_passes block; }
 
-# To the byte, whatever builds it. The engines note the time, or the container that it was built by, beside the files.
+# Both engines give the same bytes. They differ only in metadata: the time, and the container of the build.
 test_the_same_programs_give_the_same_files() {
   local engine first
   for engine in docker podman; do

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2119,SC2120,SC2154 # work, bin, here and patience are run's; more_tests.sh gives start_with words
 # The smallest set of privileges that works (docs/containers.md); what each capability beyond it is for: more_tests.sh.
 
-# No --privileged: one capability, loop devices, and the engine's own seccomp profile.
+# Without --privileged: a single capability, loop devices, and the engine's own seccomp profile.
 confined=(--cap-drop ALL --security-opt apparmor=unconfined --security-opt no-new-privileges --read-only)
 device_rules=(--device-cgroup-rule 'b 7:* rwm' --device-cgroup-rule 'c 10:237 rwm')
 least=("${confined[@]}" "${device_rules[@]}" --cap-add SYS_ADMIN)
-# With all there is to have.
+# Further capabilities.
 more=(CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD)
 
 with() {
@@ -21,7 +21,7 @@ start_with() {
   start_container "$engine" plugin "$plugin_image" "${least[@]}" "${added[@]}" "${flags[@]}"
 }
 
-# A volume's life, for each filesystem, a device, and a copy of what is in use.
+# Uses a volume of each filesystem, with a snapshot while it is in use, and a block volume.
 use_volumes() {
   local fs_type
   for fs_type in ext4 xfs btrfs; do
@@ -48,7 +48,7 @@ take_snapshot() {
   csi snapshot delete "$(jq -r .snapshot.snapshot_id "$work/snapshot")"
 }
 
-smallest_set_does_in() {
+smallest_set_works_in() {
   engine=$1
   use_host "least-$engine"
   start_with
@@ -58,15 +58,15 @@ smallest_set_does_in() {
   leave_host
 }
 
-test_the_smallest_set_of_privileges_does_in_docker() { smallest_set_does_in docker; }
-test_the_smallest_set_of_privileges_does_in_podman() { smallest_set_does_in podman; }
+test_the_smallest_set_of_privileges_works_in_docker() { smallest_set_works_in docker; }
+test_the_smallest_set_of_privileges_works_in_podman() { smallest_set_works_in podman; }
 
 use_loop_device() { kubelet_provision db 64MiB && kubelet_stage db; }
 
-# The plugin is ready, and the call is done.
+# The plugin becomes ready, and the call succeeds.
 serves() { csi probe --wait 2 >/dev/null && "use_$1" >/dev/null; }
 
-# Without one of the three that the smallest set is made of.
+# is_refused_with NAME WORDS FLAG...: a container with a part of the smallest set. A call fails with the WORDS.
 is_refused_with() {
   engine=docker
   use_host "$1"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
 # csi-sanity against the plugin in its container, with the smallest set of privileges.
 
-# The command that tests/sanity/run starts in the place of the plugin: all that it is told to use lies in $host.
+# Writes the command that tests/sanity/run starts as the plugin. All its files are in $host.
 write_sanity_plugin() {
   {
     printf '#!/bin/sh\nexec docker run --rm --network none '

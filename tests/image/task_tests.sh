@@ -24,7 +24,7 @@ end_tasks() {
   done
 }
 
-# A volume's own mount is there whatever the propagation, and it is the only one.
+# Each task sees only the volume's own mount, with every propagation.
 expect_own_volume() {
   local propagation word=$1
   in_task "$engine" task-rprivate sh -c "echo $word >/data/file"
@@ -63,7 +63,7 @@ expect_mounts_to_come_out() {
   in_task "$engine" task-rshared rmdir /data/own
 }
 
-# A volume that is published later, in the folder of all targets: how new mounts come to a task at all.
+# A volume that is published later reaches a running task only through the folder of all targets.
 expect_new_volumes_to_come_in() {
   local propagation wanted inside
   kubelet_publish db "$1" >/dev/null
@@ -87,7 +87,7 @@ expect_all() {
   expect_new_volumes_to_come_in "$1"
 }
 
-tasks_see_what_they_must_in() {
+tasks_see_mounts_by_their_propagation_in() {
   engine=$1
   use_host "tasks-$engine"
   start_plugin "$engine" plugin "$plugin_image" "${flags[@]}"
@@ -110,11 +110,11 @@ tasks_see_what_they_must_in() {
   leave_host
 }
 
-test_tasks_see_what_they_must_in_docker() { tasks_see_what_they_must_in docker; }
-test_tasks_see_what_they_must_in_podman() { tasks_see_what_they_must_in podman; }
+test_tasks_see_mounts_by_their_propagation_in_docker() { tasks_see_mounts_by_their_propagation_in docker; }
+test_tasks_see_mounts_by_their_propagation_in_podman() { tasks_see_mounts_by_their_propagation_in podman; }
 
-# A task with rshared that ends without unmounting: what it leaves on the host goes with the volume.
-test_what_a_task_leaves_mounted_goes_with_its_volume() {
+# A task with rshared ends without unmounting. Its mounts on the host are removed with the volume.
+test_mounts_left_by_a_task_are_removed_with_the_volume() {
   engine=docker
   use_host leftover
   start_plugin docker plugin "$plugin_image" "${flags[@]}"

@@ -34,8 +34,8 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// build gives the objects of a kustomization. Strict: a field that the type has not, or that stands there twice, is an
-// error; the API server would only warn of it.
+// build returns the objects of a kustomization. An unknown field, or a field that occurs twice, is an
+// error. The API server would only warn of it.
 func build(directory string) ([]kubernetesObject, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -71,7 +71,7 @@ func build(directory string) ([]kubernetesObject, error) {
 	return objects, nil
 }
 
-// buildWithAll gives `classic` with all components that are not in it yet: they get along with each other. It takes a
+// buildWithAll returns `classic` with all other components, which must work together. It makes a
 // kustomization of its own, as users write one.
 func buildWithAll(directory string) ([]kubernetesObject, error) {
 	folder, err := os.MkdirTemp("", "mooring-kustomization.")
@@ -99,7 +99,7 @@ func buildWithAll(directory string) ([]kubernetesObject, error) {
 	return build(folder)
 }
 
-// relative gives the way from one directory to another, as kustomize goes it: it knows no absolute paths, and no links.
+// relative returns the relative path between two directories. Kustomize takes no absolute paths and no links.
 func relative(from, to string) (string, error) {
 	to, err := filepath.Abs(to)
 	for _, path := range []*string{&from, &to} {
@@ -113,7 +113,7 @@ func relative(from, to string) (string, error) {
 	return filepath.Rel(from, to)
 }
 
-// all gives the objects of one type.
+// all returns the objects of one type.
 func all[T kubernetesObject](objects []kubernetesObject) []T {
 	var found []T
 	for _, object := range objects {

@@ -12,8 +12,8 @@ import (
 	storage "k8s.io/api/storage/v1"
 )
 
-// printClasses gives what claims and pods can ask of the driver: each class of volumes and of attributes, and the inline
-// volumes of the examples, as the arguments that make `mooring csi create` ask the same.
+// printClasses prints the requests of claims and pods: each class of volumes and of attributes, and the inline
+// volumes of the examples, as arguments of `mooring csi create`.
 func printClasses(directory string) {
 	objects, err := build(filepath.Join(directory, "one-node"))
 	var examples []kubernetesObject

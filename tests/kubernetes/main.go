@@ -1,6 +1,6 @@
-// Holds packaging/kubernetes to what it has to be, without a cluster: each kustomization is built as kubectl does, each
-// object decoded strictly into Kubernetes' own types, and what must match is compared: among the objects, with the
-// plugin's own command line, and with what kubelet and the sidecars are known to ask for.
+// Checks packaging/kubernetes without a cluster. It builds each kustomization as kubectl does, decodes each
+// object strictly into Kubernetes' own types, and compares values that must match: among the objects, with the
+// plugin's command line, and with the needs of kubelet and the sidecars.
 //
 //	check-manifests packaging/kubernetes mooring-plugin mooring
 //	check-manifests --classes packaging/kubernetes   # a class a line, as arguments of `mooring csi create`
@@ -60,7 +60,7 @@ func checkAll() {
 		objects, err := build(filepath.Join(directory, name))
 		checkNeeds(checkOne(name, objects, err), name == "snapshots")
 	}
-	// All that the examples name is in there.
+	// It has every object that the examples name.
 	objects, err := buildWithAll(directory)
 	everything := checkOne("all components", objects, err)
 	checkExamples(&cluster{objects: everything.objects, plugin: plugin, fault: report("examples")}, examples)

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What the programs themselves say.
+// Facts that the programs print.
 type pluginFacts struct {
 	path, client string
 	version      string
@@ -51,8 +51,8 @@ func askPlugin(path, client string) (*pluginFacts, error) {
 	return facts, nil
 }
 
-// takes runs the plugin with these arguments and a wrong --log-format, which it looks at last: that has to be the one thing
-// it minds. So it comes to nothing, and all others have been read and found right.
+// takes runs the plugin with these arguments and a wrong --log-format, which it checks last. Only that may be
+// refused. So the plugin does not start, and all other arguments were accepted.
 func (plugin *pluginFacts) takes(arguments, environment []string) error {
 	right := func(argument string) bool { return argument == "--log-format=json" || argument == "--log-format=text" }
 	command := exec.Command(plugin.path, append(slices.DeleteFunc(slices.Clone(arguments), right), "--log-format=wrong")...)
@@ -64,7 +64,7 @@ func (plugin *pluginFacts) takes(arguments, environment []string) error {
 	return fmt.Errorf("mooring-plugin does not take %q with %q: %s", arguments, environment, strings.TrimSpace(string(said)))
 }
 
-// hasCommand runs a command of the command line where no driver is: status 1. One that it does not know is status 2.
+// hasCommand runs a command without a driver. Status 1: the command exists. Status 2: it is unknown.
 func (plugin *pluginFacts) hasCommand(words []string) error {
 	command := exec.Command(plugin.client, words...)
 	command.Env = []string{"CSI_ENDPOINT=/nowhere/csi.sock"}

@@ -12,7 +12,7 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// The pod of a DaemonSet, and what its paths are on the host.
+// The pod of a DaemonSet, and its paths on the host.
 type podFacts struct {
 	spec   *core.PodSpec
 	plugin *core.Container
@@ -60,7 +60,7 @@ func (pod *podFacts) volume(name string) *core.Volume {
 	return nil
 }
 
-// env gives a variable's value; of one that Kubernetes fills in, the name of what it is filled with.
+// env returns a variable's value, or the name of the field that Kubernetes fills in.
 func (pod *podFacts) env(container *core.Container, name string) string {
 	for _, variable := range container.Env {
 		if variable.Name != name {
@@ -83,7 +83,7 @@ func (pod *podFacts) environment(container *core.Container) (list []string) {
 
 var reference = regexp.MustCompile(`\$\(([A-Za-z_]+)\)`)
 
-// arguments gives them with the variables put in. Kubernetes would leave one that it does not know as it stands.
+// arguments returns the arguments with their variables replaced. Kubernetes leaves unknown variables unchanged.
 func (pod *podFacts) arguments(c *cluster, container *core.Container) []string {
 	var arguments []string
 	if container == nil {
@@ -101,7 +101,7 @@ func (pod *podFacts) arguments(c *cluster, container *core.Container) []string {
 	return arguments
 }
 
-// printCommand gives the variables and arguments that the plugin of `default` is started with.
+// printCommand prints the plugin's variables and arguments in `default`.
 func printCommand(directory string) {
 	objects, err := build(filepath.Join(directory, "default"))
 	sets := all[*apps.DaemonSet](objects)
@@ -120,7 +120,7 @@ func printCommand(directory string) {
 	}
 }
 
-// mountOf gives the volume mount that a path lies on.
+// mountOf returns the volume mount of a path.
 func (pod *podFacts) mountOf(container *core.Container, at string) *core.VolumeMount {
 	var longest *core.VolumeMount
 	for i := range container.VolumeMounts {
@@ -133,7 +133,7 @@ func (pod *podFacts) mountOf(container *core.Container, at string) *core.VolumeM
 	return longest
 }
 
-// onHost gives the path on the host; "" where it is the container's own.
+// onHost returns the path on the host, or "" for a path of the container's own filesystem.
 func (pod *podFacts) onHost(container *core.Container, at string) string {
 	mount := pod.mountOf(container, at)
 	if mount == nil {
@@ -146,7 +146,7 @@ func (pod *podFacts) onHost(container *core.Container, at string) string {
 	return path.Join(volume.HostPath.Path, strings.TrimPrefix(at, mount.MountPath))
 }
 
-// flagsOf gives the values of `--flag=value`; flagOf the last, "" without one.
+// flagsOf returns the values of `--flag=value`; flagOf returns the last, or "".
 func flagsOf(arguments []string, flag string) []string {
 	var values []string
 	for _, argument := range arguments {

@@ -16,7 +16,7 @@ import (
 
 const kubeletRoot = "/var/lib/kubelet"
 
-// One installation: what a kustomization makes.
+// An installation: the objects of a kustomization.
 type cluster struct {
 	objects []kubernetesObject
 	plugin  *pluginFacts
@@ -43,15 +43,15 @@ func check(c *cluster) {
 	checkRights(c, sets[0])
 }
 
-// Snapshot classes are of types that a cluster has only where somebody has brought them: elsewhere the apply fails, and the
-// snapshotter does not start. So they are in the one folder that says so.
+// A cluster may lack the types of snapshot classes. Then the apply fails, and the
+// snapshotter does not start. So they are only in the folder for snapshots.
 func checkNeeds(c *cluster, snapshots bool) {
 	if found := len(all[*snapshot.VolumeSnapshotClass](c.objects)) > 0; found != snapshots {
 		c.fault("needs the snapshot CRDs: %v, not %v", found, snapshots)
 	}
 }
 
-// Two plugins on a node would share one socket and one state directory; and a stop takes its time.
+// Two plugins on a node would share one socket and one state directory. A stop needs enough time.
 func checkRollout(c *cluster, set *apps.DaemonSet) {
 	for key, value := range set.Spec.Selector.MatchLabels {
 		if set.Spec.Template.Labels[key] != value {
@@ -87,7 +87,7 @@ func checkPlugin(c *cluster, pod *podFacts) {
 	checkPluginPaths(c, pod, arguments)
 }
 
-// A probe that kubelet kills for may only ask whether the plugin answers: what it lacks, others have to mend.
+// The liveness probe may ask only whether the plugin answers. A restart does not supply what the plugin lacks.
 func checkProbes(c *cluster, pod *podFacts) {
 	plugin := pod.plugin
 	alive, ready := []string{"mooring", "csi", "probe", "--liveness"}, []string{"mooring", "csi", "probe"}
@@ -108,7 +108,7 @@ func checkProbes(c *cluster, pod *podFacts) {
 	}
 }
 
-// Where the plugin serves metrics a port says so, which a PodMonitor names.
+// If the plugin serves metrics, the container has a port, which the PodMonitor names.
 func checkMetrics(c *cluster, pod *podFacts) {
 	listen := pod.env(pod.plugin, "MOORING_METRICS_LISTEN")
 	told := ""
@@ -122,7 +122,7 @@ func checkMetrics(c *cluster, pod *podFacts) {
 	}
 }
 
-// Kubelet, the plugin and the sidecars have to mean the same by a path.
+// A path must mean the same for kubelet, the plugin and the sidecars.
 func checkPluginPaths(c *cluster, pod *podFacts, arguments []string) {
 	socket := strings.TrimPrefix(flagOf(arguments, "--endpoint"), "unix://")
 	want := kubeletRoot + "/plugins/" + pod.driver + "/csi.sock"
@@ -152,7 +152,7 @@ func checkPluginPaths(c *cluster, pod *podFacts, arguments []string) {
 	checkRegistration(c, pod, arguments, want)
 }
 
-// By the plugin or by a registrar, by one of them.
+// Either the plugin registers itself, or a registrar does it.
 func checkRegistration(c *cluster, pod *podFacts, arguments []string, socket string) {
 	directory := pod.env(pod.plugin, "MOORING_KUBELET_REGISTRATION_DIR")
 	registrar := pod.container("registrar")
@@ -202,7 +202,7 @@ func checkSidecars(c *cluster, pod *podFacts) {
 				}
 			}
 		}
-		// The resizer has no such flag: it has to lead alone, and leave the growing to kubelet and the node.
+		// The resizer has no such flag. It needs a leader election, and leaves the growing to kubelet and the node.
 		if container.Name == "resizer" && !slices.Contains(arguments, "--leader-election") {
 			c.fault("the resizer needs --leader-election")
 		}
@@ -275,7 +275,7 @@ func checkClasses(c *cluster, pod *podFacts) {
 	}
 }
 
-// Every binding binds a role that is there to the account that the pod runs as.
+// Every binding binds an existing role to the account of the pod.
 func checkRoles(c *cluster, set *apps.DaemonSet) {
 	account := set.Spec.Template.Spec.ServiceAccountName
 	names := func(objects []kubernetesObject) (list []string) {
@@ -316,7 +316,7 @@ func asObjects[T kubernetesObject](list []T) (objects []kubernetesObject) {
 	return objects
 }
 
-// The examples name classes that there are, and the driver by its name.
+// The examples name existing classes, and the driver's name.
 func checkExamples(c *cluster, examples []kubernetesObject) {
 	has := func(kind, name string) {
 		for _, object := range c.objects {

@@ -10,7 +10,7 @@ import (
 	rbac "k8s.io/api/rbac/v1"
 )
 
-// The flags that Kubernetes' sidecars have, of those that are of use here: a sidecar does not start with another one.
+// The useful flags of Kubernetes' sidecars. A sidecar does not start with an unknown flag.
 var sidecarFlags = map[string]string{
 	"provisioner": "csi-address default-fstype enable-capacity capacity-ownerref-level capacity-poll-interval " +
 		"capacity-threads extra-create-metadata feature-gates http-endpoint immediate-topology leader-election " +
@@ -22,7 +22,7 @@ var sidecarFlags = map[string]string{
 	"registrar": "csi-address http-endpoint kubelet-registration-path plugin-registration-path timeout v",
 }
 
-// What each asks of the API server: "GROUP/RESOURCE: VERBS" a line, with "" for the core group.
+// The calls of each sidecar to the API server: lines "GROUP/RESOURCE: VERBS", with "" for the core group.
 var sidecarNeeds = map[string]string{
 	"provisioner": `/persistentvolumes: get list watch create patch delete
 		/persistentvolumeclaims: get list watch update
@@ -61,7 +61,7 @@ func checkFlags(c *cluster, container *core.Container, arguments []string) {
 	}
 }
 
-// checkRights: what the sidecars of the pod need, its account may do.
+// checkRights: the account of the pod may make the calls that its sidecars need.
 func checkRights(c *cluster, set *apps.DaemonSet) {
 	pod := podOf(c, set)
 	granted := rulesOf(c)
@@ -95,7 +95,7 @@ func applies(c *cluster, pod *podFacts, words []string) bool {
 	}
 }
 
-// All of the roles that there are: checkRoles has found that each binding is for the pod's account.
+// All roles count, because checkRoles has checked that each binding is for the pod's account.
 func rulesOf(c *cluster) (rules []rbac.PolicyRule) {
 	bound := map[string]bool{}
 	for _, binding := range all[*rbac.ClusterRoleBinding](c.objects) {

@@ -1,4 +1,4 @@
-"""Nomad, as far as a CSI plugin sees it: what it calls, with which paths, in which order, and what it skips.
+"""The calls of Nomad to a CSI plugin: their paths and their order, and the calls that Nomad skips.
 
                    a server                       a client's agent, on each node
    volume create ─▶ CreateVolume        ┌──────▶ NodeStageVolume, NodePublishVolume ─▶ the task's container
@@ -36,7 +36,7 @@ class Usage:
         return f"{'ro' if self.read_only else 'rw'}-{self.attachment}-{self.access}"
 
     def capability(self, volumes_own=None):
-        """`volumes_own`: the mount_options of the volume, behind which the group's go."""
+        """`volumes_own`: the mount_options of the volume. The options of the group follow."""
         mode = {"access_mode": {"mode": self.access.replace("-", "_").upper()}}
         if self.attachment == "block-device":
             return {**mode, "block": {}}
@@ -86,7 +86,7 @@ class PluginTask:
         return self
 
     def _bind_state(self, wanted):
-        """`wanted`: host:container, where the host's is the test's own, or host:container:mode as it stands."""
+        """`wanted`: host:container, whose host path is replaced, or host:container:mode, which is used unchanged."""
         return ["-v", wanted] if wanted.count(":") == 2 else bind(self.state, wanted.split(":")[1])
 
     def wait(self):
@@ -99,7 +99,7 @@ class PluginTask:
         return self.plugin.ready()
 
     def lose(self, signal="KILL"):
-        """It ends. Nomad notices, and starts it again with the same directories when `start` is called."""
+        """Ends the task. `start` starts it again with the same directories, as Nomad does."""
         self.container.kill(signal)
         self.container.remove()
 
@@ -156,7 +156,7 @@ class Server:
         self.task.call("DeleteVolume", {"volume_id": volume.external_id, "secrets": volume.secrets})
 
     def publish(self, volume, usage):
-        """Once for an allocation. The publish context."""
+        """Made once for an allocation. Returns the publish context."""
         answer = self.task.call("ControllerPublishVolume", {
             "volume_id": volume.external_id, "node_id": self.node, "readonly": usage.read_only,
             "volume_capability": usage.capability(volume.mount_options), "secrets": volume.secrets,
@@ -164,7 +164,7 @@ class Server:
         return dict(answer.publish_context)
 
     def unpublish(self, volume):
-        """Twice for an allocation: as soon as it stops, and when its claim is reaped."""
+        """Made twice for an allocation: when it stops, and when its claim is reaped."""
         for _ in range(2):
             try:
                 self.task.call("ControllerUnpublishVolume", {"volume_id": volume.external_id, "node_id": self.node,
@@ -175,7 +175,7 @@ class Server:
 
 
 class Agent:
-    """A client: puts volumes where allocations find them. It knows who uses what, until it is restarted."""
+    """A client: mounts volumes for allocations. It knows the users of volumes until it is restarted."""
 
     def __init__(self, task):
         self.task = task
@@ -185,7 +185,7 @@ class Agent:
         self.users.clear()
 
     def _paths(self, *below):
-        """A path as the host sees it, and as the plugin does."""
+        """A path on the host, and in the plugin's container."""
         return (os.path.join(self.task.mounts, *below), os.path.join(self.task.csi["stage_publish_base_dir"], *below))
 
     def staging(self, volume, usage):
@@ -195,7 +195,7 @@ class Agent:
         return self._paths("per-alloc", alloc, volume.id, str(usage))
 
     def mount(self, volume, alloc, usage, context):
-        """A single attempt, without a deadline. The target as the host sees it."""
+        """A single attempt, without a deadline. Returns the target on the host."""
         self.stage(volume, usage, context)
         target = self.publish(volume, alloc, usage, context)
         self.users.add((alloc, volume.id, usage))
@@ -224,7 +224,7 @@ class Agent:
         return target
 
     def unmount(self, volume, alloc, usage):
-        """A single attempt; raises Refused. Unstages when nobody it knows of uses the volume so."""
+        """A single attempt, which may raise Refused. Unstages the volume if it has no other known user."""
         target, inside = self.target(volume, alloc, usage)
         self._ask("NodeUnpublishVolume", {"volume_id": volume.external_id, "target_path": inside})
         if os.path.exists(target):
@@ -235,7 +235,7 @@ class Agent:
                                             "staging_target_path": self.staging(volume, usage)[1]})
 
     def unmount_until_done(self, volume, alloc, usage):
-        """In the background: at once, then after 1, 2, 4 … 60 s. How often it took."""
+        """Tries at once, then after 1, 2, 4 … 60 s. Returns the number of tries."""
         delay, tries = 1, 1
         while True:
             try:

@@ -1,11 +1,11 @@
-"""Nomad leaves these cases to people: a disk that is mounted late, and a volume that it has forgotten."""
+"""Cases that Nomad leaves to people: a disk that is mounted late, and a volume that Nomad has forgotten."""
 import os
+import re
 import shlex
 
 from csi import Refused
 from host import Wrong, eventually, expect, expect_true, refused, run
 from nomad import PluginTask
-from page import commands_to_free
 from world import ALONE, BLOCK, DATA_DIR, IMAGE, NODE, ROOT, job_file, tasks_of
 
 ABOVE = os.path.join(DATA_DIR, "srv")  # on a shared mount, as / is where systemd is the first process
@@ -66,9 +66,10 @@ def Disk_that_is_mounted_late_is_waited_for(w):
 
 
 def _commands_of_the_page(**words):
-    """As they are there, in that order, with what their placeholders stand for."""
+    """The commands of docs/nomad.md for the plugin's container, in their order, with their placeholders replaced."""
     with open(os.path.join(ROOT, "docs/nomad.md"), encoding="utf-8") as file:
-        commands = commands_to_free(file.read())
+        section = file.read().split("### A volume that Nomad has forgotten")[1].split("\n#")[0]
+    commands = re.findall(r"^\$ nomad alloc exec ALLOC (.*)", section, re.MULTILINE)
     return [" ".join(words.get(word, word) for word in command.split()) for command in commands]
 
 

@@ -34,8 +34,8 @@ def N1_the_endpoint_may_have_two_or_three_slashes(w):
         task.lose("TERM")
 
 
-# A table of what is seen where, docs/propagation.md: of a mount that the host makes below the volume later, and of one
-# that the task makes. With the plugin as it was started, started again after a kill, and in its next allocation.
+# The table of docs/propagation.md: who sees a later mount of the host below the volume, and a mount of the task. With the
+# plugin as it was started, started again after a kill, and in its next allocation.
 def N2_tasks_see_what_their_propagation_mode_says(w):
     volume = w.server.create("seen", MANY)
     users = {mode: w.allocate(volume, MANY, mode) for mode in ("private", "host-to-task", "bidirectional")}
@@ -68,7 +68,7 @@ def check_propagation(users):
     expect(f"{mode}: it is gone there, too", mount_at(f"{user.target}/task"), None)
 
 
-# /dev is bound with private propagation: what is made there later is seen because it is the same devtmpfs.
+# /dev is bound with private propagation. New nodes are visible because it is the same devtmpfs.
 def N2_a_loop_device_that_is_made_later_is_there_in_the_container(w):
     with open("/dev/loop-control", "rb") as control:
         number = add_loop_device(control)
@@ -112,8 +112,8 @@ def use_under_raw_exec(w, task):
     w.server.delete(volume)
 
 
-# Under raw_exec the endpoint is a path of the host, and the volumes' paths stay as in a container, unless the job says
-# where they are on the host.
+# Under raw_exec the endpoint is a path of the host. The volumes' paths stay as in a container, unless the job says where
+# they are on the host.
 def N2_under_raw_exec_the_base_directory_has_to_be_the_hosts(w):
     w.lose_plugin("TERM")
     job = json.loads(json.dumps(w.job))

@@ -21,7 +21,7 @@ def N8_delete_is_refused_while_the_volume_is_staged_or_published(w):
         w.server.delete(volume)
 
 
-# The plugin never answers NOT_FOUND while something is mounted: Nomad would take it for done.
+# The plugin never answers NOT_FOUND while something is mounted, because Nomad would treat that as success.
 def N9_unpublish_and_unstage_act_on_the_path_known_volume_or_not(w):
     for usage in (ALONE, BLOCK):
         volume = w.server.create("forgotten", usage)
@@ -74,7 +74,7 @@ def N10_unpublish_comes_again_where_only_unstage_had_failed(w):
     w.server.delete(volume)
 
 
-# The agent that was restarted believes the first to stop to be the last.
+# The restarted agent takes the first user that stops for the last.
 def N11_after_a_client_restart_unstage_comes_while_another_task_still_runs(w):
     for usage, use in ((MANY, "echo data >/srv/f"), (Usage("multi-node-multi-writer", "block-device"),
                                                       "dd if=/dev/zero of=/srv bs=4096 count=1")):
@@ -212,7 +212,7 @@ def succeeds(action):
     return True
 
 
-# To the user Nomad says "snapshot source is not compatible", whatever was wrong: only the plugin's words help.
+# Nomad shows "snapshot source is not compatible" for every such error. Only the plugin's words help the user.
 def N18_invalid_argument_says_what_is_wrong(w):
     refused("INVALID_ARGUMENT", "'type'", lambda: w.server.create("v", parameters={"type": "ssd"}))
     refused("INVALID_ARGUMENT", "'zfs' is not one of ext4", lambda: w.server.create("v", Usage(fs_type="zfs")))
@@ -237,7 +237,7 @@ def Volumes_of_the_files_are_used_by_the_groups_of_the_consumer(w):
         w.server.delete(volume)
 
 
-# scratch.volume.hcl, with the pool that it tells of in the plugin's job.
+# scratch.volume.hcl needs a pool in the plugin's job.
 def Volumes_of_memory_need_a_pool_in_the_job(w):
     specification = volume_file("scratch")
     refused("INVALID_ARGUMENT", "memory", lambda: w.server.create_from(specification))
@@ -275,7 +275,7 @@ def Volumes_snapshots_and_copies_of_a_volume_in_use(w):
     w.server.delete(volume)
 
 
-# plugin-apart.nomad.hcl: the two have directories of their own, and share the state directory alone.
+# plugin-apart.nomad.hcl: controller and node plugin share only the state directory.
 def Apart_a_controller_and_a_node_plugin_share_one_state_directory(w):
     before = w.plugin
     w.lose_plugin("TERM")

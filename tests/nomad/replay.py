@@ -31,7 +31,7 @@ def tests_in(module):
 
 
 def podman():
-    # Its `rm -f` would first ask to end, for 10 s.
+    # By default `podman rm -f` waits 10 s for an orderly end.
     return Engine(tuple(os.environ["MOORING_PODMAN"].split()), tuple(os.environ["MOORING_PODMAN_RUN"].split()), ("-t", "0"))
 
 
@@ -44,7 +44,7 @@ def replay(engine, tests, work):
 
 
 def check_ended():
-    """Nothing is left on the host when the plugin has ended, too."""
+    """Nothing is left on the host after the end of the plugin."""
     remove_all_containers()
     expect("the mounts that are left", [mount.target for mount in mounts(DATA_DIR) if mount.target != DATA_DIR], [])
     eventually("no loop device is left", lambda: not loops())

@@ -1,4 +1,4 @@
-"""A Nomad client on a host, with a plugin started as the job files have it: what each test begins and ends with."""
+"""A Nomad client on a host, with a plugin of the job files. Each test begins and ends with it."""
 import json
 import os
 import shutil
@@ -24,14 +24,13 @@ def _file(kind, name, *variables):
 
 
 def job_file(name, *variables):
-    """The job as Nomad would have it."""
+    """The job after Nomad's own parser."""
     return _file("job", name, *variables)["job"][0]
 
 
 def volume_file(name):
-    """The volume specification as Nomad would have it."""
+    """The volume specification after Nomad's own parser."""
     return _file("volume", f"volumes/{name}.volume.hcl")
-
 
 
 def tasks_of(job):
@@ -60,7 +59,7 @@ class World:
         return task
 
     def use(self, plugin):
-        """From now on this instance is asked."""
+        """Makes all further calls to this instance."""
         self.plugin = self.server.task = self.agent.task = plugin
 
     def lose_plugin(self, signal="KILL"):

@@ -1,4 +1,4 @@
-"""The host of a replay: its mounts, loop devices and containers, as whoever runs an orchestrator there sees them."""
+"""The host of a replay: its mounts, loop devices and containers, as an orchestrator there sees them."""
 import contextlib
 import dataclasses
 import glob
@@ -39,7 +39,7 @@ def refused(code, words, action):
 
 
 def eventually(what, condition, patience=PATIENCE):
-    """What `condition` gives as soon as that is true."""
+    """Waits until `condition` returns something true, and returns that."""
     deadline = time.monotonic() + patience
     while True:
         result = condition()
@@ -51,7 +51,7 @@ def eventually(what, condition, patience=PATIENCE):
 
 
 def run(*command, check=True, stdin=None):
-    """What it prints."""
+    """Returns the output."""
     done = subprocess.run(command, input=stdin, capture_output=True, text=True)
     if check and done.returncode != 0:
         raise Wrong(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
@@ -161,7 +161,7 @@ class Container:
                    script, check=check)
 
     def run(self, *command):
-        """A program of its image. What it prints."""
+        """Runs a program of its image, and returns the output."""
         return engine("exec", self.name, *command)
 
     def can(self, script):
@@ -210,7 +210,7 @@ def run_tests(tests, set_up, check_clean, wanted):
         try:
             test(world)
             check_clean(world)
-        except Exception as error:  # whatever it is, the other tests are run
+        except Exception as error:  # any failure is this test's result
             failed += 1
             print(f"FAILED  {test.__name__}\n        {type(error).__name__}: {error}", flush=True)
             world.give_up()

@@ -1,4 +1,4 @@
-// Images with something written here and there, and what a comparison byte by byte says of two of them.
+// Images with random content, and a comparison of two of them byte by byte.
 #ifndef MOORING_TESTS_SUPPORT_BLOCK_PATTERNS_H_
 #define MOORING_TESTS_SUPPORT_BLOCK_PATTERNS_H_
 
@@ -25,7 +25,7 @@ inline void WriteRange(int fd, const ByteRange& range, char byte) {
   if (::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(range.begin)) < 0) std::abort();
 }
 
-// Anew, sparse but for `ranges`.
+// Makes a new sparse image with data in `ranges`.
 inline void WriteImage(const std::string& path, std::uint64_t bytes, const std::vector<ByteRange>& ranges,
                        char byte = 'x') {
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -45,7 +45,7 @@ inline void WriteAtRandom(const std::string& path, std::uint64_t bytes, unsigned
   WriteImage(path, bytes, ranges);
 }
 
-// Some written anew, with the same or another byte, some punched out.
+// Writes some ranges again, with the same or another byte, and punches out others.
 inline void ChangeAtRandom(const std::string& path, std::uint64_t bytes, unsigned seed) {
   std::mt19937 random(seed + 1'000'000);
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -67,7 +67,7 @@ inline std::string Bytes(const std::string& path) {
   return bytes;
 }
 
-// The blocks of `target` in which a byte is another one, neighbours joined.
+// The blocks of `target` that differ. Neighbours are joined.
 inline std::vector<ByteRange> ChangedByBytes(std::string base, const std::string& target) {
   base.resize(target.size(), '\0');
   std::vector<ByteRange> changed;
@@ -82,7 +82,7 @@ inline std::vector<ByteRange> ChangedByBytes(std::string base, const std::string
   return changed;
 }
 
-// What `ranges` leave out.
+// The ranges between `ranges`.
 inline std::vector<ByteRange> Holes(const std::vector<ByteRange>& ranges, std::uint64_t bytes) {
   std::vector<ByteRange> holes;
   std::uint64_t at = 0;

@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint32_t kLongestWrite = 128 * 1024;
 constexpr std::uint64_t kBlock = 4096;
 
-// A process that is killed while it hangs, and a filesystem on a loop device over it is mounted, never ends: its last
-// thread waits for that to be written back, and holds /dev/fuse. So no hang outlasts a test that goes wrong.
+// A hang ends by itself, for tests that fail. Otherwise a killed test would never end while a loop device over this
+// filesystem is mounted. Its last thread would hold /dev/fuse, and wait for data to be written back.
 constexpr std::chrono::seconds kLongestHang{20};
 
 }  // namespace
@@ -156,7 +156,7 @@ void FuseServer::Answer(const Request& request) {
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT:
-      return;  // these want no answer
+      return;  // these requests have no answer
     default:
       return Reply(request, ENOSYS);
   }
@@ -174,7 +174,7 @@ void FuseServer::Reply(const Request& request, int error, const void* data, std:
 void FuseServer::Init(const Request& request) {
   fuse_init_out answer = {};
   answer.major = FUSE_KERNEL_VERSION;
-  answer.minor = 31;  // any kernel that this runs on has this one
+  answer.minor = 31;  // every supported kernel has this version
   answer.flags = FUSE_BIG_WRITES | FUSE_MAX_PAGES;
   answer.max_write = kLongestWrite;
   answer.max_pages = kLongestWrite / kBlock;
@@ -238,7 +238,7 @@ void FuseServer::Remove(const Request& request) {
   const auto found = entries.find(request.Name());
   if (found == entries.end()) return Reply(request, ENOENT);
   if (!nodes_[found->second].entries.empty()) return Reply(request, ENOTEMPTY);
-  entries.erase(found);  // the node stays: somebody may have it open
+  entries.erase(found);  // the node stays, because it may be open
   Reply(request, 0);
 }
 

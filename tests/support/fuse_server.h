@@ -1,7 +1,8 @@
-// A filesystem that stops answering, or dies, when it is told to: directories and files in the memory of this process,
-// served over /dev/fuse without a library, fuse(4). Nothing is cached by the kernel, so every look asks the server.
+// A filesystem that hangs, fails or dies when a test says so. Its directories and files are in the memory of this
+// process, and served over /dev/fuse without a library: fuse(4). The kernel caches nothing, so every look asks the
+// server.
 //
-// Who touches it from here while it hangs hangs, too.
+// A thread of this process that touches it while it hangs, hangs too.
 #ifndef MOORING_TESTS_SUPPORT_FUSE_SERVER_H_
 #define MOORING_TESTS_SUPPORT_FUSE_SERVER_H_
 
@@ -18,16 +19,16 @@ namespace mooring::testing {
 
 class FuseServer {
  public:
-  explicit FuseServer(const std::string& mount_point);  // mounts; a failure of the test where it cannot
+  explicit FuseServer(const std::string& mount_point);  // mounts; if that fails, the test fails
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
-  ~FuseServer();  // dies; whose mount it is sees to that
+  ~FuseServer();  // dies; the caller unmounts
 
-  void Hang();           // from now on nobody is answered,
-  void HangOnData();     // or nobody who reads, writes or syncs,
-  void Fail(int error);  // or everybody with this error (0: no more),
-  void Resume();         // and now all are, those that wait included
-  void Die();            // ENOTCONN, to all
+  void Hang();           // answers no request
+  void HangOnData();     // answers no read, write or sync
+  void Fail(int error);  // answers every request with this error (0: stops that)
+  void Resume();         // answers all requests again, also those that wait
+  void Die();            // from now on every request gets ENOTCONN
 
  private:
   struct Node {
@@ -40,7 +41,7 @@ class FuseServer {
   void Serve();
   void AnswerDeferred();
   bool HangsOn(const Request& request) const;
-  bool AwaitRequest();  // false: to end
+  bool AwaitRequest();  // false: the server ends
   void Answer(const Request& request);
   void Reply(const Request& request, int error, const void* data = nullptr, std::size_t size = 0);
   template <typename T>

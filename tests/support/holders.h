@@ -10,7 +10,7 @@
 namespace mooring::testing {
 
 std::vector<pid_t> HoldersOfDevice(const std::string& device);  // "/dev/loop3"
-void KillHolders(const std::string& device);                    // and waits until they have ended
+void KillHolders(const std::string& device);                    // waits for their end
 
 }  // namespace mooring::testing
 

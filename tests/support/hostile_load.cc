@@ -28,7 +28,7 @@ UniqueFd Connect(const std::string& socket) {
   return fd;
 }
 
-// False: the server takes no more. One that reads nothing for a second does not, either.
+// False: the server has hung up, or has read nothing for a second.
 bool Send(const UniqueFd& fd, std::string_view text) {
   std::array<char, 4096> heard;
   while (!text.empty()) {
@@ -87,7 +87,7 @@ void FloodInEveryWay(const std::string& socket) {
         8 * kMiB);
   Flood(socket, kClients, post, "A: " + std::string(4000, 'x') + "\r\n", 8 * kMiB);
   Flood(socket, kClients, "", std::string(kMiB, 'x'), 4 * kMiB);
-  // A header block that goes on in CONTINUATION frames, and data of a stream that nobody opened.
+  // A header block of endless CONTINUATION frames, and data of a stream that is not open.
   Flood(socket, kClients, http2 + "\0\0\1\1\0\0\0\0\1\0"s, "\0\x20\0\x9\0\0\0\0\1"s + std::string(0x2000, 'x'),
         4 * kMiB);
   Flood(socket, kClients, http2, "\0\x20\0\0\0\0\0\0\1"s + std::string(0x2000, 'x'), 4 * kMiB);

@@ -1,4 +1,4 @@
-// Clients that send more than anybody honest does, for tests of what a server's process is like afterwards.
+// Clients that flood a server, for tests of its memory afterwards.
 #ifndef MOORING_TESTS_SUPPORT_HOSTILE_LOAD_H_
 #define MOORING_TESTS_SUPPORT_HOSTILE_LOAD_H_
 
@@ -14,13 +14,13 @@ struct Memory {
 };
 Memory MemoryOf(pid_t pid);
 
-// `clients` at a time connect to the unix socket, send `begin`, and then `unit` again and again until `bytes` are sent
-// or the server hangs up. What the server says is read and thrown away.
+// As many clients at a time connect to the unix socket. Each sends `begin`, and then `unit` until it has sent `bytes`
+// or the server hangs up. Answers are read and thrown away.
 void Flood(const std::string& socket, int clients, const std::string& begin, const std::string& unit,
            std::size_t bytes);
 
-// The same load for each socket, whatever it speaks: HTTP/1 and HTTP/2 with headers and bodies without end, noise, and
-// many connections on which nothing is said. Some 100 MiB in all.
+// About 100 MiB for a socket of any protocol: endless headers and bodies of HTTP/1 and HTTP/2, noise, and many silent
+// connections.
 void FloodInEveryWay(const std::string& socket);
 
 }  // namespace mooring::testing

@@ -1,4 +1,4 @@
-// What the kernel says, read without the code under test: /proc and sysfs as text.
+// Reads /proc and sysfs without the code under test.
 #ifndef MOORING_TESTS_SUPPORT_KERNEL_H_
 #define MOORING_TESTS_SUPPORT_KERNEL_H_
 
@@ -22,15 +22,14 @@ struct MountLine {
 };
 
 std::vector<MountLine> Mounts();                              // in mount order
-std::vector<MountLine> MountsBelow(const std::string& path);  // at it, too
+std::vector<MountLine> MountsBelow(const std::string& path);  // also at it
 std::vector<MountLine> MountsAt(const std::string& path);     // more than one: stacked
 
-// Whether a mount stands on another at `path`. True of one moment even while others mount there, which the count is
-// not: the table is read in pieces, so a mount that went and the one that came after it may both be in it, side by
-// side.
+// Whether a mount stands on another at `path`. The kernel gives the table in pieces, so a removed mount and its
+// successor may both be in it. Counting the mounts at `path` would be wrong then; this is not.
 bool IsStacked(const std::string& path);
 
-std::optional<MountLine> MountAt(const std::string& path);  // the only one; several count as a failure of the test
+std::optional<MountLine> MountAt(const std::string& path);  // fails the test if there are several
 
 struct LoopLine {
   std::string device, backing_file;
@@ -39,12 +38,12 @@ struct LoopLine {
 std::vector<LoopLine> Loops();
 std::vector<LoopLine> LoopsOver(const std::string& path_prefix);
 
-bool HasCapSysResource();  // growing a mounted ext4 needs it, and some machines have not got it
+bool HasCapSysResource();  // growing a mounted ext4 needs it
 
 int TryWrite(const std::string& path, const std::string& text);  // 0 or the errno of open, write or fsync
 std::string ReadFile(const std::string& path);                   // "" where it cannot be read
 int Run(const std::string& shell_command);                       // its exit status
-bool Runs(pid_t pid);                                            // a zombie does not
+bool Runs(pid_t pid);                                            // false for a zombie
 
 // A field of /proc/PID/status, such as "CapEff". Empty: the process has ended.
 std::string StatusField(pid_t pid, const std::string& key);

@@ -1,4 +1,4 @@
-// What the tests of docs/man share. MOORING_SOURCE_DIR is the including file's.
+// Functions for tests of docs/man. The source that includes it defines MOORING_SOURCE_DIR.
 #ifndef MOORING_TESTS_SUPPORT_MAN_PAGE_H_
 #define MOORING_TESTS_SUPPORT_MAN_PAGE_H_
 
@@ -31,7 +31,7 @@ inline bool HasWord(const std::string& page, const std::string& word) {
   return std::regex_search(page, std::regex("(^|[ \n])" + word + "($|[ \n])"));
 }
 
-// Each flag that `help` has, and each variable that stands for one. mdoc(7) writes a flag with one dash less.
+// The page names each flag of `help`. mdoc(7) writes a flag with one dash less.
 inline void ExpectFlags(const std::string& page, const std::string& help) {
   for (const std::string& flag : Matches(help, "\n  (?:-.,)?-(-[a-z-]+)")) {
     if (flag == "-help" || flag == "-version") continue;
@@ -40,7 +40,9 @@ inline void ExpectFlags(const std::string& page, const std::string& help) {
 }
 
 inline void ExpectVariables(const std::string& page, const std::string& help) {
-  for (const std::string& name : Matches(help, "\\(Env:([A-Z_]+)\\)")) EXPECT_TRUE(HasWord(page, name)) << name;
+  const std::vector<std::string> names = Matches(help, "\\(Env:([A-Z_]+)\\)");
+  EXPECT_GT(names.size(), 10U) << help;
+  for (const std::string& name : names) EXPECT_TRUE(HasWord(page, name)) << name;
 }
 
 inline void ExpectWellFormed(const std::string& name) {

@@ -86,7 +86,7 @@ void EndMounts(const std::string& directory) {
   ASSERT_TRUE(ended) << "a mount survives the reboot: " << MountsBelow(directory).front().target;
 }
 
-// Also those over another of them, which come later. The kernel lists them in any order.
+// Includes devices over other devices of the list. The kernel lists them in any order.
 std::vector<LoopLine> LoopsOfTest(const std::string& directory) {
   std::vector<LoopLine> found, others = Loops();
   const auto is_ours = [&](const LoopLine& line) {
@@ -131,7 +131,7 @@ void ExpectNoSocketAnswers(const std::string& directory) {
 
 void MakeBootId(const std::string& directory) {
   const std::string file = directory + "/.boot-id", before = BootId().value_or("");
-  ::umount2(kBootId, UMOUNT_NOFOLLOW);  // of the reboot before
+  ::umount2(kBootId, UMOUNT_NOFOLLOW);  // from an earlier reboot
   fs::remove(file);
   std::ofstream(file) << ReadFile(kAnyUuid);
   ASSERT_EQ(::mount(file.c_str(), kBootId, nullptr, MS_BIND, nullptr), 0);

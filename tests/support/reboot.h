@@ -1,9 +1,9 @@
-// A reboot of the host, as far as a test's own directory is concerned: everything on disk stays, and nothing else does.
+// A reboot of the host for a test's own directory: only what is on disk stays.
 //
-//   stays   directories, files, empty files that were mounted on, sockets that nobody serves, lock files, records
-//   goes    mounts, loop devices, processes, the contents of `run` (the host's /run), and the boot id, which is new
+//   stays   directories, files (also empty mount points), sockets that nobody serves, lock files, records
+//   goes    mounts, loop devices, processes, the contents of `run` (the host's /run), and the boot id
 //
-// Mounts and the boot id are those of the caller's mount namespace, which has to be private.
+// Mounts and the boot id are those of the caller's mount namespace, which must be private.
 #ifndef MOORING_TESTS_SUPPORT_REBOOT_H_
 #define MOORING_TESTS_SUPPORT_REBOOT_H_
 
@@ -12,9 +12,9 @@
 
 namespace mooring::testing {
 
-// `directory`: what a TempDir made. The processes are those that have its path on their command line, or a file, a
-// working directory or a root below it; the calling process is not among them. `run`: directories that are on a tmpfs
-// on a real host. Where anything remains that a reboot takes away, the test fails.
+// `directory`: of a TempDir. Ends every other process that has its path on the command line, or a file, working
+// directory or root below it. `run`: directories that are on a tmpfs on a real host. The test fails if anything remains
+// that a reboot removes.
 void Reboot(const std::string& directory, const std::vector<std::string>& run = {});
 
 }  // namespace mooring::testing

@@ -1,4 +1,4 @@
-// Whether this is a build with sanitizers: many times slower, so that bounds of time say nothing in it.
+// Whether this is a build with sanitizers. It is many times slower, so tests do not measure time in it.
 #ifndef MOORING_TESTS_SUPPORT_SANITIZED_H_
 #define MOORING_TESTS_SUPPORT_SANITIZED_H_
 

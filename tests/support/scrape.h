@@ -1,5 +1,5 @@
-// What a program tells at /metrics, fetched over a real socket and read strictly; and what docs/operations.md, the
-// dashboard and the rules say of it.
+// Fetches /metrics over a real socket and parses it strictly. Also reads the metric names in docs/operations.md, the
+// dashboard and the rules.
 #ifndef MOORING_TESTS_SUPPORT_SCRAPE_H_
 #define MOORING_TESTS_SUPPORT_SCRAPE_H_
 
@@ -9,8 +9,8 @@
 
 namespace mooring::testing {
 
-// `address`: "127.0.0.1:9850", "[::1]:9850" or "unix:/run/metrics.sock". Sends `request` as it is, and gives all that
-// comes back; empty: nobody serves there, or nothing came.
+// `address`: "127.0.0.1:9850", "[::1]:9850" or "unix:/run/metrics.sock". Sends `request` as it is, and returns the
+// whole answer, or nothing if there is none.
 std::string Exchange(const std::string& address, const std::string& request);
 std::string HttpGet(const std::string& address, const std::string& path);  // the whole response
 
@@ -27,12 +27,11 @@ struct Scrape {
   std::map<std::string, double> values;  // by series: name{a="b",c="d"}, labels in order
   MetricFamilies families;
 
-  // That series, or -1.
+  // The value of the series, or -1.
   double operator[](const std::string& series) const;
 };
 
-// A line that is none of the format, a sample without HELP and TYPE, or a name that breaks the conventions is a failure
-// of the test.
+// The test fails on a line that is not in the format, a sample without HELP and TYPE, and an unconventional name.
 Scrape ParseScrape(const std::string& page);
 Scrape ScrapeOf(const std::string& address);  // GET /metrics, which must be 200
 

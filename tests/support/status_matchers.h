@@ -1,4 +1,4 @@
-// Matchers for absl::Status and StatusOr, and for grpc::Status where its header is included first.
+// Matchers for absl::Status and StatusOr.
 #ifndef MOORING_TESTS_SUPPORT_STATUS_MATCHERS_H_
 #define MOORING_TESTS_SUPPORT_STATUS_MATCHERS_H_
 
@@ -23,7 +23,7 @@ MATCHER(IsOk, "is OK") {
   return StatusOf(arg).ok();
 }
 
-// The code, and a piece of the message: an error that explains nothing is a bug.
+// The code, and a piece of the message.
 MATCHER_P2(FailsWith, code, piece, "") {
   *result_listener << StatusOf(arg).ToString();
   return StatusOf(arg).code() == code && Message(StatusOf(arg)).find(piece) != std::string::npos;

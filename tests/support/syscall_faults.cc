@@ -91,7 +91,7 @@ std::vector<Call> CallsOf(const SyscallFault& fault) {
   return calls;
 }
 
-// For this thread and those it starts. The fd on which its calls are announced.
+// Installs the filter for this thread and the threads that it starts. Returns the fd that reports its calls.
 UniqueFd Announce(const std::vector<Call>& calls) {
   std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (const Call& call : calls) {
@@ -104,7 +104,7 @@ UniqueFd Announce(const std::vector<Call>& calls) {
       static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program)));
 }
 
-// The thread whose calls are failed, and where they are announced.
+// The thread whose calls fail, and the fd that reports them.
 struct Watched {
   pid_t thread = 0;
   int announced = -1;
@@ -114,7 +114,7 @@ class Supervisor {
  public:
   Supervisor(const SyscallFault& fault, Watched watched) : fault_(fault), watched_(watched) {}
 
-  // Until `done` is readable. The name of what was failed.
+  // Runs until `done` is readable. Returns the name of the call that failed.
   std::string Watch(const UniqueFd& done) {
     for (;;) {
       std::array waited = {pollfd{watched_.announced, POLLIN, 0}, pollfd{done.get(), POLLIN, 0}};

@@ -1,5 +1,4 @@
-// Makes one system call of a piece of work fail as the kernel might, the others of it and all of everybody else as
-// ever: seccomp_unotify(2).
+// Makes one system call of a thread fail, with seccomp_unotify(2). Its other calls and those of other threads work.
 #ifndef MOORING_TESTS_SUPPORT_SYSCALL_FAULTS_H_
 #define MOORING_TESTS_SUPPORT_SYSCALL_FAULTS_H_
 
@@ -11,19 +10,20 @@
 namespace mooring::testing {
 
 struct SyscallFault {
-  int nth = 1;             // of the work's calls that can fail here, from 1
+  int nth = 1;             // which of the calls that can fail here, from 1
   int error = 0;           // errno
-  std::string only = {};   // count, and fail, the calls of this name alone; empty: all that the table has
-  bool and_after = false;  // every one from then on
+  std::string only = {};   // counts only calls of this name; empty: every call in the table
+  bool and_after = false;  // the calls after it fail, too
 };
 
 struct FaultOutcome {
   absl::Status status;
-  std::string failed;  // the name of the call that failed; empty where the work ended before its nth
+  std::string failed;  // the name of the call that failed; empty: there were fewer than `nth`
 };
 
-// `work` in a thread of its own; programs it runs make their calls undisturbed. Only what the kernel does not let fail
-// in this way is left out (close, memory, signals, waiting), and what tells nothing of the mounter (write, poll).
+// Runs `work` in a thread of its own. The programs that it runs are not affected. Calls that do not fail in this way
+// are not in the table (close, memory, signals, waiting). Neither are write and poll: their errors tell nothing about
+// the mounter.
 FaultOutcome RunWithFault(const SyscallFault& fault, const std::function<absl::Status()>& work);
 
 }  // namespace mooring::testing

@@ -1,5 +1,5 @@
-// A directory of a test's own, gone with the object. It stays, loudly, where something is still mounted below it:
-// removing through a mount would delete what the mount shows.
+// A temporary directory, removed with the object. If something is still mounted below it, it stays and the test fails,
+// because removing through a mount would delete the mounted files.
 #ifndef MOORING_TESTS_SUPPORT_TEMP_DIR_H_
 #define MOORING_TESTS_SUPPORT_TEMP_DIR_H_
 

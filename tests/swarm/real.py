@@ -38,7 +38,7 @@ def start_service(name, volume, *flags):
 def end_service(name):
     docker("service", "rm", name)
     eventually(f"the task of {name} is gone", lambda: not container_of(name))
-    # A service that Swarm places while it is still at this never gets the volume.
+    # A service that is placed before that never gets the volume.
     eventually("Swarm has taken the volume away", lambda: not cluster_volume("web").get("PublishStatus"))
 
 

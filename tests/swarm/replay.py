@@ -180,7 +180,7 @@ def Delete_needs_no_unstage_and_is_refused_before(s):
     volume.delete()
 
 
-# An agent that was restarted knows of nothing staged, and unstages.
+# A restarted agent has no record of staged volumes, and unstages them.
 def An_unstage_that_comes_is_ok(s):
     volume = Volume(s, "restarted")
     volume.attach()
@@ -211,7 +211,7 @@ def A_block_volume_is_a_device_node_on_the_host(s):
     volume.delete()
 
 
-# Docker takes down what the plugin has published when it is disabled; Swarm stages and publishes again.
+# Docker unmounts the published volumes when the plugin is disabled. Swarm stages and publishes them again.
 def A_plugin_that_was_disabled_and_enabled_has_its_volumes(s):
     volume = Volume(s, "kept")
     volume.attach()
@@ -227,7 +227,7 @@ def A_plugin_that_was_disabled_and_enabled_has_its_volumes(s):
     volume.delete()
 
 
-# create does not touch it, and says how it is replaced.
+# create does not change an existing plugin, and says how to replace it.
 def A_plugin_that_is_there_is_not_made_again(s):
     before = inspect()["Id"]
     done = subprocess.run([os.path.join(ROOT, "packaging/docker-plugin/create"), "--image", os.environ["MOORING_PLUGIN_IMAGE"]],

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work and MOORING_ROOT are run's
-# A machine of a test's own: a real systemd, the first process of namespaces of its own, in a root made for it. Sourced by
-# the run of each part that needs one. It sees no unit but those of the part, and cannot change anything of this machine.
-# The part gives start_machine a script that fills the root (become-systemd).
+# A real systemd as the first process of its own namespaces, in its own root, for the parts that source this file. It sees
+# only the units of the part, and cannot change this machine. The part gives start_machine a script that fills the root
+# (become-systemd).
 
 cgroup=$work/cgroup/${work##*/}
 
@@ -10,7 +10,7 @@ skip() {
   exit 77 # as tests/run understands it
 }
 
-# Of the second version of control groups, which a systemd can have beside whatever this machine uses.
+# Version 2 of control groups: systemd can have it beside the version that this machine uses.
 make_cgroup() {
   if ! { mount -t cgroup2 cgroup2 "$work/cgroup" && mkdir "$cgroup"; } 2>"$work/console.log"; then
     skip "no control groups can be made here, and without them no systemd runs"

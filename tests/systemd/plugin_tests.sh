@@ -56,7 +56,7 @@ test_p3_it_starts_with_its_user_and_directory_and_is_confined() {
   expect "a filter of system calls" "$(status_of "${spawner% }" Seccomp)" 2
 }
 
-# Reading the kernel's log stands for what no volume is on.
+# The kernel's log is a device that the plugin does not need.
 # shellcheck disable=SC2016 # for the inner shell
 test_p4_no_other_device_is_opened() {
   local join='echo $$ >/sys/fs/cgroup/system.slice/mooring-plugin.service/cgroup.procs'
@@ -109,7 +109,7 @@ test_p6_volumes_stay_over_a_restart_and_a_kill() {
   expect "what is mounted" "$(inside findmnt -n -l -o TARGET | grep /srv/ || true)" ''
 }
 
-# On the loopback, and by a user without privileges.
+# On the loopback interface, as a user without privileges.
 test_p6b_metrics_are_served_under_its_restrictions() {
   local address id
   echo 'MOORING_METRICS_LISTEN=127.0.0.1:0' | inside tee -a /etc/default/mooring-plugin >/dev/null
@@ -123,7 +123,7 @@ test_p6b_metrics_are_served_under_its_restrictions() {
   inside sed -i /MOORING_METRICS_LISTEN=127.0.0.1:0/d /etc/default/mooring-plugin
 }
 
-# Below the mount point it would find no volume, and begin anew.
+# Without that filesystem it would find no volumes, and make a new state.
 test_p7_it_waits_for_the_filesystem_of_its_state() {
   inside systemctl stop mooring-plugin.service
   printf '[Mount]\nWhat=own\nWhere=/var/lib/mooring\nType=tmpfs\nOptions=uid=%s,mode=0700\n' "$(inside id -u mooring)" |
@@ -140,8 +140,8 @@ test_p7_it_waits_for_the_filesystem_of_its_state() {
   inside systemctl daemon-reload
 }
 
-# More often than systemd puts up with, unless it is told to.
-test_p8_they_are_not_given_up() {
+# Restarts each unit more often than the default limit of systemd allows.
+test_p8_systemd_restarts_the_units_without_limit() {
   local unit
   for unit in mooring-plugin.service mooring-manager.service; do
     for _ in 1 2 3 4 5 6 7; do inside systemctl restart $unit; done

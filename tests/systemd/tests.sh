@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # MOORING_ROOT is run's
-# The tests. They go by their names' order, each from what the ones before left: 1 has an idle manager, the others a plugin.
+# The tests run in the order of their names, and each continues from the ones before.
 
 plugin_process() { inside sh -c "grep -lsz '^/build/mooring-plugin' /proc/[0-9]*/cmdline; true"; } # others end meanwhile
 claims() { inside mooring claims --json | jq '.claims | length'; }
@@ -22,7 +22,7 @@ test_2_the_first_client_starts_it() {
   inside mooring volume create db --plugin mooring.csi --access single-node-writer
 }
 
-# A start that is not told READY=1 would not end.
+# Without READY=1 the start would not end.
 test_3_a_start_ends_when_it_answers() {
   inside systemctl stop mooring-manager.service
   expect "how it ended" "$(property mooring-manager.service Result)" success
@@ -49,7 +49,7 @@ test_4_volumes_and_plugins_outlive_it() {
   expect "the claims of what is detached" "$(claims)" 0
 }
 
-# The unit of mount.csi.8, as it stands there.
+# Uses the unit of mount.csi.8 unchanged.
 test_5_a_mount_unit_mounts_a_volume() {
   sed -n '/^\[Unit\]/,/^WantedBy=/p' "$MOORING_ROOT/docs/man/mount.csi.8" | inside tee /etc/systemd/system/srv-db.mount
   inside systemctl daemon-reload
@@ -66,7 +66,7 @@ test_5_a_mount_unit_mounts_a_volume() {
   if is_mounted /srv/db; then fail "it is mounted still"; fi
 }
 
-test_6_a_stop_leaves_what_is_attached() {
+test_6_a_stop_leaves_volumes_attached() {
   inside mooring attach db /srv/db --for web-1
   inside systemctl stop mooring-manager.socket mooring-manager.service
   expect "how it ended" "$(property mooring-manager.service Result)" success

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A CSI driver that reads CSI 1.12 in its narrowest way. For the tests of whatever calls drivers.
+"""A CSI driver that applies CSI 1.12 strictly, for tests of programs that call drivers.
 
 It knows its socket by --endpoint alone. Volumes are directories that are bound, and loop devices where they are block
 volumes; all of it is below --data and survives a reboot. If its caller breaks a MUST of the specification, the call is refused, if the specification has a code for it. The violation is a line in --violations. A test asserts that there is none. Each call is a line in --calls, without its secrets.
@@ -74,7 +74,7 @@ class Identity:
 
 
 class Front:
-    """Around each call: its rules, the order of calls to one volume, ordered trouble, the log."""
+    """Around each call: its rules, the order of calls to one volume, ordered faults, the log."""
 
     def __init__(self, services, store, options):
         self.services = services
@@ -94,7 +94,7 @@ class Front:
                 code, words = refusal.code, str(refusal)
             except OSError as error:
                 code, words = "INTERNAL", f"{method}: {error}"
-            except Exception as error:  # of the driver's own: the scenario is to fail
+            except Exception as error:  # a fault of the driver itself: the scenario must fail
                 code, words = "INTERNAL", f"{method}: {type(error).__name__}: {error}"
                 call.breach("driver-bug", words)
             self.log(call, code, words)
@@ -149,7 +149,7 @@ class Front:
                     {"method": call.method, "code": code, "words": words, "pid": os.getpid()})
 
     def note(self, call, violation):
-        """At once: the driver may die in this call."""
+        """Written at once, because the driver may die in this call."""
         self.append(self.options.violations, call, violation)
 
     def append(self, path, call, record):

@@ -1,8 +1,10 @@
-"""Trouble that a test orders: a driver that is slow, that hangs, that dies, that refuses.
+"""Faults that a test orders: a driver that is slow, that hangs, that dies, that refuses.
 
---delay MS: each call takes that long. --gone-every N: the driver kills itself at each N-th call of a life, in one life
-before it acts and in the next one after it has acted. --control DIR: a file DIR/<Method> says "hang" (until the file
-goes), "die before", "die after" (both once), "fail CODE words", or "lost CODE words" (it acts, and says that instead).
+--delay MS: each call takes that long.
+--gone-every N: each process of the driver kills itself at its N-th call. Every second process acts before it does so.
+--control DIR: a file DIR/<Method> holds the fault of that call. It is "hang" until the file is removed. "die before" and
+"die after" end the driver once, before or after it acts. With "fail CODE WORDS" the driver refuses. With "lost CODE WORDS"
+it acts, and answers with that error.
 """
 import os
 import signal
@@ -42,7 +44,7 @@ class Faults:
         return self.die if dies_after else lambda: None
 
     def die(self):
-        """Between two calls: what one does to the kernel is also in the state."""
+        """Not during another call, so that its work on the kernel is also in the state."""
         with self.one_at_a_time:
             os.kill(os.getpid(), signal.SIGKILL)
 

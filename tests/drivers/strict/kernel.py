@@ -71,7 +71,7 @@ def resize(image):
 
 
 def detach_device(image, number):
-    """That of these whose device number it is."""
+    """The device of this number."""
     for device in devices_of(image):
         if os.stat(device).st_rdev == number:
             _losetup("--detach", device)

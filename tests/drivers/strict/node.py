@@ -1,4 +1,4 @@
-"""The Node service: directories and loop devices, bound where they are to be seen."""
+"""The Node service: bind mounts of directories and loop devices."""
 import os
 import stat
 
@@ -210,7 +210,7 @@ class Node:
         return self.store.volumes[volume_id]
 
     def _volume_in_use(self, call):
-        """Its contexts have to be what the driver gave, unchanged."""
+        """The contexts must be unchanged."""
         volume = self._need_volume(call.request.volume_id)
         check_context(call, volume)
         if volume["block"] != (call.request.volume_capability.WhichOneof("access_type") == "block"):

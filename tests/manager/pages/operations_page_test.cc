@@ -8,16 +8,18 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/support/man_page.h"
+
 namespace mooring::manager {
 namespace {
 
 using Json = nlohmann::json;
+using mooring::testing::Matches;
 using ::testing::AnyOf;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -29,15 +31,6 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::vector<std::string> FirstGroups(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  std::vector<std::string> groups;
-  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) {
-    groups.push_back((*match)[1]);
-  }
-  return groups;
-}
-
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
@@ -45,14 +38,14 @@ std::string Lower(std::string text) {
 
 TEST(OperationsPageTest, HasASectionForEachAlert) {
   const std::string rules = Read("packaging/prometheus/mooring.rules.yaml");
-  const std::vector<std::string> alerts = FirstGroups(rules, R"(\n +- alert: (\w+)\n)");
+  const std::vector<std::string> alerts = Matches(rules, R"(\n +- alert: (\w+)\n)");
   EXPECT_THAT(alerts, Not(IsEmpty()));
-  EXPECT_EQ(FirstGroups(Read("docs/operations.md"), R"(\n### (Mooring\w+)\n)"), alerts);
+  EXPECT_EQ(Matches(Read("docs/operations.md"), R"(\n### (Mooring\w+)\n)"), alerts);
   std::vector<std::string> links;
   for (const std::string& alert : alerts) links.push_back("docs/operations.md#" + Lower(alert));
-  EXPECT_EQ(FirstGroups(rules, R"(\n +runbook_url: (\S+)\n)"), links);
-  EXPECT_EQ(FirstGroups(rules, R"(\n +summary: "([^"\n]+)\"\n)").size(), alerts.size());
-  const std::vector<std::string> severities = FirstGroups(rules, R"(\n +severity: (\w+)\n)");
+  EXPECT_EQ(Matches(rules, R"(\n +runbook_url: (\S+)\n)"), links);
+  EXPECT_EQ(Matches(rules, R"(\n +summary: "([^"\n]+)\"\n)").size(), alerts.size());
+  const std::vector<std::string> severities = Matches(rules, R"(\n +severity: (\w+)\n)");
   EXPECT_EQ(severities.size(), alerts.size());
   for (const std::string& severity : severities) EXPECT_THAT(severity, AnyOf("critical", "warning", "info"));
 }

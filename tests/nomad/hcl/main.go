@@ -1,5 +1,5 @@
-// nomad-hcl prints what a file for Nomad says, as JSON, once it has been checked: its syntax and format by the HCL
-// library that Nomad uses, its blocks and arguments by the structs of Nomad's API client. Both are pinned in go.mod.
+// nomad-hcl checks a file for Nomad and prints it as JSON. It checks syntax and format with the HCL
+// library that Nomad uses, and blocks and arguments with the structs of Nomad's API client. go.mod pins both.
 //
 //	nomad-hcl job|volume|agent FILE [NAME=VALUE]...    values of a job's variables
 //
@@ -24,7 +24,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// What may stand at the top of each kind of file. Of an agent's configuration Nomad's API has no struct.
+// The top-level blocks of each kind of file. Nomad's API has no struct for an agent's configuration.
 type jobFile struct {
 	Variables []any      `hcl:"variable,block"`
 	Jobs      []*api.Job `hcl:"job,block"`
@@ -41,7 +41,7 @@ var kinds = map[string]reflect.Type{
 	"agent":  nil,
 }
 
-// fields gives the names that a block may have in it, and the Go types behind them.
+// fields returns the allowed names in a block, and their Go types.
 func fields(t reflect.Type) map[string]reflect.Type {
 	names := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -61,7 +61,7 @@ func fields(t reflect.Type) map[string]reflect.Type {
 	return names
 }
 
-// element gives what a pointer, a list or a map of blocks by name is of.
+// element returns the element type of a pointer, a list or a map of blocks.
 func element(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
@@ -69,7 +69,7 @@ func element(t reflect.Type) reflect.Type {
 	return t
 }
 
-// isFree tells whether anything may be in a block: a task driver's config, parameters, meta.
+// isFree tells whether a block may have any content: a task driver's config, parameters, meta.
 func isFree(t reflect.Type) bool { return t == nil || t.Kind() != reflect.Struct }
 
 func problem(at hcl.Range, words string, arguments ...any) error {
@@ -105,10 +105,10 @@ func checkBody(body *hclsyntax.Body, t reflect.Type) error {
 	return nil
 }
 
-// functions are those that the files call, of the ones that Nomad has (its jobspec2/functions.go).
+// functions are the functions of Nomad that the files call (jobspec2/functions.go).
 var functions = map[string]function.Function{"trimprefix": stdlib.TrimPrefixFunc}
 
-// variables gives the context that expressions are evaluated in. What Nomad puts in on the node stays as it stands.
+// variables returns the context of expressions. Variables that Nomad fills in on the node stay unchanged.
 func variables(body *hclsyntax.Body, given map[string]string) (*hcl.EvalContext, error) {
 	values := map[string]cty.Value{}
 	for _, block := range body.Blocks {

@@ -1,4 +1,4 @@
-// Of the coverage build alone: the mount helper ends through _exit(2), which writes no counts.
+// For the coverage build: the mounter ends through _exit(2), which writes no counts.
 extern "C" {
 void __gcov_dump();                          // NOLINT(bugprone-reserved-identifier)
 [[noreturn]] void __real__exit(int status);  // NOLINT(bugprone-reserved-identifier)

@@ -1,6 +1,5 @@
-// main() of tests whose programs start others that outlive them: a mount namespace and a process namespace of their
-// own, so that neither a mount nor a process is left, whatever happens. Loop devices are the host's, so they are
-// counted.
+// main() of tests whose programs start long-lived processes. Runs them in a mount namespace and a process namespace of
+// their own, so that no mount and no process is left. Loop devices are the host's: one that is left fails the test.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,12 +18,12 @@ namespace {
 
 int StatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-int Complain(const char* what) {
+int FailFor(const char* what) {
   std::fprintf(stderr, "these tests mount for real: they need root (%s: %s)\n", what, std::strerror(errno));
   return 1;
 }
 
-// As init does: reaps what others leave, and ends with the tests; the kernel ends all the rest then.
+// Reaps orphans as init does, and ends with the tests. Then the kernel ends all other processes of the namespace.
 int ReapUntil(pid_t tests) {
   for (;;) {
     int status = 0;
@@ -47,11 +46,11 @@ int RunTests() {
 
 int BeInit() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return Complain("private mounts");
-  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) return Complain("/proc");
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return FailFor("private mounts");
+  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) return FailFor("/proc");
   const pid_t tests = ::fork();
   if (tests == 0) std::_Exit(RunTests());
-  return tests < 0 ? Complain("fork") : ReapUntil(tests);
+  return tests < 0 ? FailFor("fork") : ReapUntil(tests);
 }
 
 }  // namespace
@@ -59,11 +58,11 @@ int BeInit() {
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
-  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS | CLONE_NEWPID) != 0) return Complain("namespaces of their own");
+  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS | CLONE_NEWPID) != 0) return FailFor("namespaces of their own");
   const pid_t init = ::fork();
   if (init == 0) std::_Exit(BeInit());
   int status = 0;
   while (init > 0 && ::waitpid(init, &status, 0) < 0 && errno == EINTR) {
   }
-  return init < 0 ? Complain("fork") : StatusOf(status);
+  return init < 0 ? FailFor("fork") : StatusOf(status);
 }

@@ -1,5 +1,5 @@
-// main() of the tests on the real kernel: as root, in a mount namespace of their own, so that whatever a test leaves
-// mounted ends with the process. Loop devices do not, so they are counted.
+// main() of the tests on the real kernel. Runs them as root in a mount namespace of their own, so that no mount is
+// left. Loop devices are the host's: one that is left fails the test.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>

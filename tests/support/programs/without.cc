@@ -1,9 +1,9 @@
 // without WHAT[,WHAT]... [--errno ENOSYS|EPERM] [--] COMMAND [ARGUMENT]...
 //
-// Runs a command as on an older kernel, or as under a seccomp profile older than the calls. Each WHAT is a system call
-// that fails from now on (with ENOSYS unless --errno says otherwise), or one of
+// Runs a command as on an older kernel, or as under an older seccomp profile. Each WHAT is a system call that fails
+// (with ENOSYS unless --errno says otherwise), or one of
 //   statx-unique-ids   statx(2) knows no STATX_MNT_ID_UNIQUE, as before Linux 6.8
-//   linux-5.14         all that Linux 5.14 to 6.7 lacks of what Mooring uses
+//   linux-5.14         the calls that Mooring uses and Linux 5.14 to 6.7 lack
 // A filter cannot change what statx(2) answers: a preloaded library does that (old_statx.cc).
 #include <seccomp.h>
 #include <unistd.h>

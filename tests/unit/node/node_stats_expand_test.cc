@@ -60,7 +60,7 @@ TEST_F(NodeStatsTest, ShorterOrUnknownImageIsAProblem) {
 
 TEST_F(NodeStatsTest, DamagedFilesystemReportsItsProblem) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.ailment = "errors were met"; });
+  mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.health_problem = "errors were met"; });
   EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->problem, "errors were met");
 }
 
@@ -68,7 +68,7 @@ TEST_F(NodeStatsTest, HangingFilesystemHasProblemAndNoStats) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) {
     kernel.SetFailure("/staging/a", "Input/output error");
-    kernel.Node(Image(kVolume)).filesystem.ailment = "it answers nothing";
+    kernel.Node(Image(kVolume)).filesystem.health_problem = "it answers nothing";
   });
   const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
   ASSERT_OK(stats);

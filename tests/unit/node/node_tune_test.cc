@@ -118,7 +118,7 @@ TEST_F(NodeHealthTest, OneMountOfEachRequestedVolumeIsAsked) {
   ASSERT_OK(Publish(PublishAt("/pods/t")));
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
   for (const char* id : {kVolume, "vol-b"}) {
-    mounter_.With([&](FakeKernel& kernel) { kernel.Node(Image(id)).filesystem.ailment = "errors were met"; });
+    mounter_.With([&](FakeKernel& kernel) { kernel.Node(Image(id)).filesystem.health_problem = "errors were met"; });
   }
   mounter_.ClearLog();
   EXPECT_THAT(Problems({kVolume}), ElementsAre(Pair(kVolume, "errors were met")));

@@ -1,4 +1,4 @@
-// docs/backends.md says what a backend can: what the source says.
+// The table of abilities in docs/backends.md is that of the source.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -23,13 +23,13 @@ std::vector<std::string> RowsOfThePage() {
   return rows;
 }
 
-std::string Row(const std::string& what, bool BackendTraits::*ability) {
-  std::string row = fmt::format("| {} |", what);
+std::string Row(const std::string& name, bool BackendTraits::*ability) {
+  std::string row = fmt::format("| {} |", name);
   for (const BackendKind kind : kBackendKinds) row += TraitsOf(kind).*ability ? " yes |" : " no |";
   return row;
 }
 
-TEST(BackendsPageTest, SaysWhatTheBackendsCanAndNothingElse) {
+TEST(BackendsPageTest, HasTheAbilitiesOfEachBackend) {
   std::string kinds = "| |", fs_types = "| `fsType` |";
   for (const BackendKind kind : kBackendKinds) {
     const std::vector<std::string>& choices = TraitsOf(kind).fs_types;

