@@ -1,9 +1,7 @@
-"""Reports sentences that are hard to read: `prose.py TODO`, with the names of the files on standard input.
+"""Reports sentences that are hard to read. The names of the files come from standard input.
 
 Looks at the comments of C++, proto, Python, shell and CMake files, and at Markdown pages. A sentence is reported when it has
-more than 25 words, or begins with a word of BEGINNINGS and is no question. TODO lists the files that are not clean yet, one
-path a line. Their sentences are not reported. A listed file that is clean or gone is reported, so that the list shrinks.
-`prose.py --names` prints the names of the files that are not clean.
+more than 25 words, or begins with a word of BEGINNINGS and is no question.
 """
 
 import io
@@ -141,14 +139,7 @@ def problems_of(path):
 
 def main():
     files = {name for name in sys.stdin.read().split("\n") if name and name not in FOREIGN and not os.path.islink(name)}
-    problems = {name: list(problems_of(name)) for name in sorted(files)}
-    if sys.argv[1] == "--names":
-        print("\n".join(name for name, found in problems.items() if found))
-        return
-    with open(sys.argv[1], encoding="utf-8") as file:
-        todo = file.read().split("\n")[:-1]
-    reports = [line for name, found in problems.items() if name not in todo for line in found]
-    reports += [f"{sys.argv[1]}: {name} is clean or gone: delete its line" for name in todo if not problems.get(name)]
+    reports = [line for name in sorted(files) for line in problems_of(name)]
     print("\n".join(reports))
     sys.exit(bool(reports))
 
