@@ -87,7 +87,7 @@ struct SessionOf {
   const Arguments& arguments;
   const Client& client;
   Output& output;
-  int exit_status = 0;  // a command whose answer is no sets it
+  int exit_status = 0;  // a command that answers 'no' sets it
 };
 
 // MOORING_SECRETS_FILE may be set for other commands: a command that takes no secrets ignores it.

@@ -67,8 +67,8 @@ struct TaskRequest {
 };
 absl::Status CheckTaskRequest(const TaskRequest& request);
 
-// Whether `next` may replace `now`. Fields of the plugin or the manager, and parameters, may be empty in `next`: they
-// stay. FAILED_PRECONDITION: one line for each fault.
+// Whether `next` may replace `now`. `next` may leave out parameters, and fields that the plugin or the manager sets:
+// the old values stay. FAILED_PRECONDITION: one line for each fault.
 absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims);
 
 // Whether the mark of exhausted_marks.h is younger than `age`.

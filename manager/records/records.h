@@ -70,7 +70,7 @@ struct Topology {
 // A volume: what was given at create or register, and what the plugin answered.
 struct Volume {
   VolumeKey key;
-  std::string name;         // sent to CreateVolume; empty: made from the key
+  std::string name;         // sent to CreateVolume; empty: made from the key at the first call, and stored
   std::string external_id;  // the plugin's; empty until it is created
   std::string plugin;
   std::vector<Capability> capabilities;

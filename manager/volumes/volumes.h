@@ -44,8 +44,8 @@ class Volumes {
   absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
 
   // Changes the fields that may change (CheckUpdate). `volume.revisions.modify`: 0, or the revision that the record
-  // must have, else ABORTED. Without secrets in `volume`, the stored ones stay if has_secrets is set, and are deleted
-  // if not.
+  // must have, else ABORTED. If `volume` has no secrets, the stored ones stay with has_secrets, and are deleted
+  // without it.
   absl::StatusOr<Volume> Update(const Volume& volume);
 
   // Refused while the volume is claimed. Calls DeleteVolume for registered volumes, too. OK if it does not exist.

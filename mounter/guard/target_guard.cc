@@ -61,7 +61,7 @@ std::set<TargetGuard::Identity> TargetGuard::IdentitiesOf(const std::vector<std:
 
 absl::Status TargetGuard::CheckTarget(const Target& target) const {
   const std::string handle = target.Handle();
-  // A target that cannot be inspected is none of the known directories, which could be inspected at the start.
+  // If statx fails, the target is no forbidden directory, because statx on those succeeded at the start.
   if (const std::optional<Place> itself = PlaceOf(AT_FDCWD, handle, kFlags)) {
     if (trees_.contains(itself->identity) || places_.contains(itself->identity)) return Refuse(target);
   }

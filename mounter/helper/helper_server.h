@@ -16,8 +16,8 @@ namespace mooring {
 inline constexpr int kMostCalls = 512;
 inline constexpr int kMostHanging = 256;
 inline constexpr int kMostIdle = 8;
-// The margin is for channels that the plugin has closed and the helper has not noticed yet. Another one is closed at
-// once.
+// The 24 are for channels that the plugin has closed and the helper has not noticed yet. The helper closes a channel
+// beyond kMostChannels at once.
 inline constexpr int kMostChannels = kMostCalls + kMostHanging + kMostIdle + 24;
 
 // Serves the channels that arrive over `control` (Parcels, mounter/helper/channel.h) until `control` is closed, because

@@ -97,7 +97,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKi
   return LockWhatIsThere(target, kind, mount);
 }
 
-// NOT_FOUND: another process removed the target. A call that made it may do so when it fails.
+// NOT_FOUND: another process removed the target. For example, the call that made it failed.
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, mount.fd(), made));
   if (!place) return NotFound(fmt::format("{} is made and removed again all the time", Quote(target.path())));

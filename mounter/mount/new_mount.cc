@@ -47,7 +47,8 @@ absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recur
 absl::Status NewMount::AddBelow(MountFlags flags, Propagation propagation) {
   if (flags.atime != Atime::kNoatime) flags.atime = Atime::kRelatime;
   mount_attr attributes = {};
-  attributes.attr_clr = flags.atime == Atime::kNoatime ? MOUNT_ATTR__ATIME : 0;  // mount_setattr(2) asks for this
+  // mount_setattr(2) refuses new access times unless the old ones are cleared.
+  attributes.attr_clr = flags.atime == Atime::kNoatime ? MOUNT_ATTR__ATIME : 0;
   attributes.attr_set = AttributesOf(flags);
   attributes.propagation = MountBitsOf(propagation);
   if (attributes.attr_set == 0 && attributes.propagation == 0) return absl::OkStatus();

@@ -31,7 +31,7 @@ enum class Staging {
   kMemory,       // there is no path: a tmpfs of the volume's size is mounted
 };
 
-// docs/backends.md shows the first ones as a table, and a test compares the two.
+// docs/backends.md has a table of the abilities, and a test compares the two.
 struct BackendTraits {
   std::string_view name;  // "image": in --pool, in messages, and the label `backend` of the metrics
   Staging staging = Staging::kDirectory;

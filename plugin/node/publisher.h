@@ -1,7 +1,7 @@
 // Publishes a staged volume at a target: binds the staging path, or the device node of a raw volume.
 //
-// A mount that is at the target already is compared with the request. The record decides, also if the volume is no
-// longer staged where it came from. Without a record the mount itself decides.
+// A mount that is at the target already is compared with the request. The record of the mount
+// decides, even if the volume is not staged any more. Without a record the mount itself decides.
 //
 // It keeps no state. NodeVolumes calls it, and holds the locks of the volume and of the target.
 // FAILED_PRECONDITION: the volume is not staged, or the target is in use. ALREADY_EXISTS: it is published there in

@@ -64,7 +64,7 @@ class Backend {
   // FAILED_PRECONDITION: something on this host still uses the volume. OK if it does not exist.
   virtual absl::Status CheckUnused(const std::string& id) = 0;
 
-  // OK if it does not exist. FAILED_PRECONDITION as CheckUnused, checked again while no new use can begin.
+  // OK if it does not exist. FAILED_PRECONDITION: it is in use, as for CheckUnused, while no new use can begin.
   virtual absl::Status Delete(const std::string& id) = 0;
 
   // Never shrinks. OK if the volume has this size or more.

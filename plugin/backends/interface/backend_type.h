@@ -62,7 +62,8 @@ struct BackendType {
   // Checks the host at the start, before anything is created.
   absl::Status (*check_host)(const PoolConfig& pool);
 
-  // The directory with an entry for each volume: its id and `entry_suffix`.
+  // The directory with an entry for each volume: its id and `entry_suffix`. `make` gets it. The plugin does not start
+  // with a new catalogue if it has entries.
   std::string (*directory)(const PoolConfig& pool, const std::string& state_dir);
   std::string_view entry_suffix = "";
 

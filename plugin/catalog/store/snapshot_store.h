@@ -30,9 +30,9 @@ struct SnapshotRecord {
   std::string fs_type;
   std::int64_t created_at = 0;  // nanoseconds since 1970
   bool block_only = false;      // VolumeRecord::block_only of its volume
-  // VolumeRecord::asked_bytes of its volume, reported as size_bytes. Orchestrators restore into no less than that, so a
-  // claim with the size of the volume's own claim suffices. A restored volume has `bytes` at least. 0: equal to
-  // `bytes`.
+  // VolumeRecord::asked_bytes of its volume, reported as size_bytes. Orchestrators refuse to restore into less than
+  // this. So a claim of the size that the volume's claim asked for can restore. The restored volume still gets at least
+  // `bytes`. 0: equal to `bytes`.
   std::uint64_t restore_bytes = 0;
 };
 

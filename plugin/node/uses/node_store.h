@@ -2,8 +2,8 @@
 // records say why.
 //
 // A record is written before a mount is made (done = false) and again afterwards (done = true). So a killed process
-// leaves a record of what it had begun. A power cut may lose the file, because it ends the mounts too. Several
-// processes may have the file open. Safe from several threads.
+// leaves a record of what it had begun. The file is not synced: a power cut may lose it, and ends the mounts, too.
+// Several processes may have the file open. Safe from several threads.
 #ifndef MOORING_PLUGIN_NODE_USES_NODE_STORE_H_
 #define MOORING_PLUGIN_NODE_USES_NODE_STORE_H_
 

@@ -28,8 +28,9 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) 
                               ToString(volume.kind)));
   }
   if (capability.options.options.empty()) return absl::OkStatus();
-  return refuse(fmt::format("mount flag {}: the backend {} takes those of a mount alone, as ro, noexec and noatime",
-                            Quote(capability.options.options.front().key), ToString(volume.kind)));
+  return refuse(
+      fmt::format("mount flag {}: the backend {} accepts only flags of the mount, such as ro, noexec and noatime",
+                  Quote(capability.options.options.front().key), ToString(volume.kind)));
 }
 
 // It has an inode for each page: empty files take kernel memory that the size does not limit.
