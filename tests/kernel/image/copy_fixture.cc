@@ -64,10 +64,11 @@ bool SequenceWriter::Write(std::uint64_t number) {
 void DeviceWriter::Run(const std::vector<std::string>& devices, Clock::time_point end) {
   std::vector<UniqueFd> open;
   for (const std::string& device : devices) open.emplace_back(::open(device.c_str(), O_WRONLY | O_DSYNC | O_CLOEXEC));
-  for (std::uint64_t number = 1; !stopping_ && Clock::now() < end; ++number) {
+  for (std::uint64_t number = 1; number == 1 || (!stopping_ && Clock::now() < end); ++number) {
     for (const UniqueFd& fd : open) {
       for (const off_t offset : offsets_) EXPECT_EQ(::pwrite(fd.get(), &number, sizeof(number), offset), 8);
     }
+    if (number == 1) begun_.count_down();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <latch>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,14 +45,17 @@ class SequenceWriter {
 
 std::uint64_t NumberIn(const std::string& directory);  // the writer's last number; 0: none
 
-// Writes to block devices in turn. Each write is on disk before the next begins.
+// Writes to block devices in turn. Each write is on disk before the next begins. All places are written once when the
+// constructor returns.
 class DeviceWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
   DeviceWriter(std::vector<std::string> devices, std::chrono::milliseconds lasts, std::vector<off_t> offsets = {0})
       : offsets_(std::move(offsets)),
-        thread_([this, devices = std::move(devices), lasts] { Run(devices, Clock::now() + lasts); }) {}
+        thread_([this, devices = std::move(devices), lasts] { Run(devices, Clock::now() + lasts); }) {
+    begun_.wait();
+  }
   DeviceWriter(const DeviceWriter&) = delete;
   DeviceWriter& operator=(const DeviceWriter&) = delete;
   ~DeviceWriter() {
@@ -63,6 +67,7 @@ class DeviceWriter {
   void Run(const std::vector<std::string>& devices, Clock::time_point end);
 
   const std::vector<off_t> offsets_;
+  std::latch begun_{1};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
