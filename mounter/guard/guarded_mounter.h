@@ -1,5 +1,6 @@
-// A Mounter that does only what its policy allows, because the mount helper does not trust the plugin. It checks names,
-// options and paths. A path may be exchanged before it is opened, so the KernelMounter below checks the opened files.
+// A Mounter that refuses names, options and paths outside of its policy, because the mount helper does not trust the
+// plugin. A path may be exchanged before it is opened, so the KernelMounter below has to check the opened files with
+// a SourceGuard and a TargetGuard. Probe, Format and Check are checked by path alone (docs/security.md).
 //
 //   target        lies below a mount root, and not in a directory of the system or of the plugin. Checked by path
 //                 here, also against directories that do not exist yet, and by identity after it was opened
@@ -7,7 +8,8 @@
 //   source        of a bind: a loop device with our label, or a mount of one; a device behind one of the device links,
 //                 or a mount of one; a subdirectory of a volume directory, or a mount of one; a tmpfs with our label.
 //                 Checked after it was opened (source_guard.h)
-//   backing file  a file below a source directory, or a device behind one of the device links. Checked by path here,
+//   backing file  a file below a source directory, a device behind one of the device links, or a loop device with our
+//                 label. Checked by path here,
 //                 because opening a foreign device can have effects, and after it was opened (source_guard.h)
 //   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our
 //                 label and a size up to the limit

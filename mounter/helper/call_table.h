@@ -1,5 +1,5 @@
 // The calls of Mounter as requests to the mount helper: one row for each. MounterClient sends a row's request, and
-// AnswerTo (helper_server.h) answers it.
+// AnswerTo (helper_server.h) answers it. The conversion of its arguments in wire.h is also the check of their form.
 #ifndef MOORING_MOUNTER_HELPER_CALL_TABLE_H_
 #define MOORING_MOUNTER_HELPER_CALL_TABLE_H_
 
@@ -92,7 +92,7 @@ inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &
 inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
                              Reads("check the host at")};
 
-// The calls that the server answers: all.
+// All rows. The server answers only these.
 inline constexpr std::tuple kAll{kMount,      kBind,       kUnmount,       kChange,   kFind,      kList,       kStats,
                                  kAttachLoop, kDetachLoop, kResizeLoop,    kTuneLoop, kFindLoops, kProbe,      kFormat,
                                  kCheck,      kGrow,       kHealthProblem, kCopy,     kThaw,      kRemoveTree, kNeeds};

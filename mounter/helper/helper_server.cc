@@ -124,9 +124,10 @@ void Spawn(UniqueFd fd, Mounter& mounter, const std::shared_ptr<Threads>& thread
 }  // namespace
 
 pb::Answer AnswerTo(pb::Request request, Mounter& mounter) {
+  const pb::Request::CallCase number = request.call_case();
   std::optional<pb::Answer> answer;
   const auto answer_if_carried = [&](const auto& call) {
-    if (call.number == request.call_case()) answer = AnswerToCall(call, request, mounter);
+    if (!answer && call.number == number) answer = AnswerToCall(call, request, mounter);
   };
   std::apply([&](const auto&... call) { (answer_if_carried(call), ...); }, calls::kAll);
   if (answer) return *std::move(answer);

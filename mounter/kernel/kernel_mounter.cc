@@ -187,10 +187,10 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type, sources_);
   // A plain directory lies on a filesystem of the host.
   if (!info.mount) return FailedPrecondition(fmt::format("{} is not a mount: nothing is grown", Quote(path)));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   // Uses a writable copy of the mount: the kernel refuses to grow through a read-only mount, and there may be no other.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
   MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(place, path));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, path, false));
   MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, copy.OpenRoot());

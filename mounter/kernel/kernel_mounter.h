@@ -24,8 +24,8 @@ class KernelMounter final : public Mounter {
  public:
   // Mounts and unmounts only below `roots`: normalised paths, or "/" for everything. Calls that read or grow may use
   // other paths, because devices, images and mounts of the host lie elsewhere. `sources` checks the files that Bind,
-  // Mount, Change, AttachLoop, Copy and Grow open, `targets` the targets of Mount, Bind, Change and Unmount. Both
-  // outlive this object.
+  // Mount, Change, Unmount, AttachLoop, Copy, Thaw and Grow open. `targets` checks the targets of Mount, Bind, Change
+  // and Unmount. Both outlive this object.
   explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource,
                          const TargetPolicy& targets = kEveryTarget)
       : roots_(std::move(roots)), sources_(sources), targets_(targets) {}

@@ -146,11 +146,17 @@ TEST_F(HelperGuardTest, SourcesThatAreNoVolumesAreRefused) {
   Dir("csi/staged/below");
   const std::string foreign = Losetup(Path("outside/disk.img"));
   for (const std::string& source : {std::string("/etc"), std::string("/"), Path("outside"), Target("plain"),
-                                    Target("staged/below"), foreign, std::string("/dev/null")}) {
+                                    Target("staged/below"), foreign, std::string("/dev/null"), Path("volumes/a.img")}) {
     EXPECT_FALSE(helper().Bind(BindOf(source, Target("x"))).ok()) << source;
     EXPECT_FALSE(Exists(Target("x"))) << source;
   }
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+TEST_F(HelperGuardTest, ForeignFilesystemsAreNotGrown) {
+  ASSERT_EQ(::mount("tmpfs", Dir("csi/foreign").c_str(), "tmpfs", 0, "size=64k"), 0);
+  EXPECT_THAT(helper().Grow(Target("foreign"), "ext4"), Refused("neither the loop"));
+  ASSERT_EQ(::umount(Target("foreign").c_str()), 0);
 }
 
 // The device number of a btrfs is not that of its device, so the guard asks the kernel.

@@ -111,7 +111,7 @@ class HostileTest : public HelperProcessTest {
     std::vector<pb::Request> all;
     for (const std::string& path : {Path("outside/kept"), Target("x"), Image("a.img"), std::string("/dev/loop0")}) {
       const std::size_t first = all.size();
-      all.resize(first + 15);
+      all.resize(first + 21);
       all[first].mutable_mount()->set_source(path);
       all[first].mutable_mount()->set_target(path);
       all[first].mutable_mount()->set_fs_type("ext4");
@@ -134,6 +134,12 @@ class HostileTest : public HelperProcessTest {
       all[first + 12].mutable_check()->set_path(path);
       all[first + 13].mutable_grow()->set_path(path);
       all[first + 14].set_health_problem(path);
+      all[first + 15].mutable_change()->set_target(path);
+      all[first + 16].mutable_tune_loop()->mutable_loop()->set_device(path);
+      all[first + 17].mutable_copy()->add_copies()->set_source(path);
+      all[first + 18].set_thaw(path);
+      all[first + 19].set_remove_tree(path);
+      all[first + 20].mutable_needs()->add_seen_outside(path);
     }
     return all;
   }

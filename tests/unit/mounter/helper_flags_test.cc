@@ -1,10 +1,14 @@
-// The command line by which the plugin starts mooring-mounter, both ways; and what the helper answers to a request of
-// whatever form.
+// The command line by which the plugin starts mooring-mounter, both ways; and the answers of the helper to requests of
+// any form.
 #include "mounter/helper/helper_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <tuple>
+
+#include "mounter/helper/call_table.h"
 #include "mounter/helper/helper_server.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/support/status_matchers.h"
@@ -95,6 +99,22 @@ TEST_F(AnswerTest, EveryCallIsAnswered) {
     EXPECT_THAT(AnswerTo(request, fake_).message(), ::testing::Not(::testing::HasSubstr("names no call"))) << field;
   }
   EXPECT_GE(calls, 21);
+}
+
+// A row names its field twice: with two numbers for one field, a request would run two calls.
+TEST_F(AnswerTest, EachRowHasTheNumberOfItsArguments) {
+  std::set<int> numbers;
+  std::apply(
+      [&](const auto&... row) {
+        const auto check = [&](const auto& call) {
+          pb::Request request;
+          (request.*call.arguments)();
+          EXPECT_EQ(request.call_case(), call.number) << call.handling.doing;
+          EXPECT_TRUE(numbers.insert(call.number).second) << call.handling.doing;
+        };
+        (check(row), ...);
+      },
+      calls::kAll);
 }
 
 TEST_F(AnswerTest, EveryTextIsCheckedForLengthAndNul) {
