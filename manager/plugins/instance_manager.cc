@@ -15,18 +15,13 @@ InstanceManager::InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChann
   fingerprint_.problem = "not inspected yet";
 }
 
-void InstanceManager::Store(Fingerprint found) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (stop_until_) return;
-  }
-  Replace(std::move(found));
-}
+void InstanceManager::Store(Fingerprint found) { Replace(std::move(found), /*is_last=*/false); }
 
-void InstanceManager::Replace(Fingerprint found) {
+void InstanceManager::Replace(Fingerprint found, bool is_last) {
   Fingerprint before;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (stop_until_ && !is_last) return;
     before = std::exchange(fingerprint_, found);
   }
   if (!found.SameHealth(before) || !found.SameDescription(before)) on_change_(instance_, found, before);
@@ -49,7 +44,7 @@ void InstanceManager::Stop() {
       last.problem = fmt::format("it was stopped; before: {}", known.healthy ? last.problem : known.problem);
     }
     last.healthy = false;
-    Replace(std::move(last));
+    Replace(std::move(last), /*is_last=*/true);
   });
 }
 

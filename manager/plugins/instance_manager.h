@@ -34,7 +34,7 @@ class InstanceManager {
   ReadyPlugin Now() const;
 
  private:
-  void Replace(Fingerprint found);
+  void Replace(Fingerprint found, bool is_last);
 
   const InstanceInfo instance_;
   const std::shared_ptr<CsiChannel> channel_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kHere[] = "";  // the loop knows only the node that it runs on
 
-// WaitUntilInspected polls the registry, because a change of it wakes only the loop.
+// WaitUntilInspected and InUse poll the registry, because a change of it wakes only the loop.
 constexpr std::chrono::milliseconds kPollInterval{50};
 
 // The loop follows an event of the registry at once. This limits the wait for it when the machine is busy.
@@ -171,10 +171,12 @@ void PluginLoop::StopInBackground(std::vector<Managed> instances) {
   std::erase_if(stops_, [](const std::future<void>& stop) {
     return stop.wait_for(Clock::duration::zero()) == std::future_status::ready;
   });
-  stops_.push_back(std::async(std::launch::async, [all = std::move(instances)]() mutable {
-    for (const Managed& each : all) each->Stop();
-    all.clear();  // closes the channels now, not when the future goes
-  }));
+  for (Managed& each : instances) {  // in parallel: all have the same second
+    stops_.push_back(std::async(std::launch::async, [instance = std::move(each)]() mutable {
+      instance->Stop();
+      instance.reset();  // closes the channel now, not when the future goes
+    }));
+  }
 }
 
 void PluginLoop::Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before) {
@@ -215,24 +217,22 @@ const InstanceManager* PluginLoop::FindManager(const InstanceInfo& instance) con
   return nullptr;
 }
 
-bool PluginLoop::HasFollowed(const std::string& name) const {
-  return std::all_of(kPluginTypes.begin(), kPluginTypes.end(), [&](PluginType type) {
-    const std::vector<Managed>& now = Of(type, name);
-    const std::vector<InstanceInfo> wanted = Wanted(type, name);
-    return std::equal(now.begin(), now.end(), wanted.begin(), wanted.end(),
-                      [](const Managed& each, const InstanceInfo& info) { return each->instance() == info; });
-  });
-}
-
 std::vector<PluginLoop::Managed> PluginLoop::InUse(const std::string& plugin) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_until(lock, Clock::now() + kTimeToFollow, [&] { return stopping_ || HasFollowed(plugin); });
-  std::vector<Managed> all;
-  for (const PluginType type : kPluginTypes) {
-    const std::vector<Managed>& of_type = Of(type, plugin);
-    all.insert(all.end(), of_type.begin(), of_type.end());
+  const Clock::time_point until = Clock::now() + kTimeToFollow;
+  for (;;) {
+    std::vector<InstanceInfo> wanted;  // read without mutex_: the registry may be waiting for the disk
+    for (const PluginType type : kPluginTypes) {
+      for (InstanceInfo& each : Wanted(type, plugin)) wanted.push_back(std::move(each));
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::vector<Managed> now;
+    for (const PluginType type : kPluginTypes) now.insert(now.end(), Of(type, plugin).begin(), Of(type, plugin).end());
+    const bool followed =
+        std::equal(now.begin(), now.end(), wanted.begin(), wanted.end(),
+                   [](const Managed& each, const InstanceInfo& info) { return each->instance() == info; });
+    if (followed || stopping_ || Clock::now() >= until) return now;
+    changed_.wait_until(lock, std::min(until, Clock::now() + kPollInterval));
   }
-  return all;
 }
 
 bool PluginLoop::HasHealthy(const std::string& name) const {

@@ -97,7 +97,6 @@ class PluginLoop final : public PluginDirectory {
   // Called under mutex_.
   const std::vector<Managed>& Of(PluginType type, const std::string& name) const;
   const InstanceManager* FindManager(const InstanceInfo& instance) const;
-  bool HasFollowed(const std::string& name) const;
   bool HasHealthy(const std::string& name) const;
   Managed NextHealthyController(const std::string& name);
   std::string LastErrors(PluginType type, const std::string& name) const;

@@ -29,12 +29,12 @@ void PluginWatch::InspectOne(Watched& watched, const Instances& roles, const std
   const std::stop_callback on_stop(stop, [&watched] { watched.channel->Close(); });
   const absl::Status probed = ProbePlugin(*watched.channel, Clock::now() + settings_.probe_time);
   const bool describe = probed.ok() && Clock::now() >= watched.describe_at;
+  const Clock::time_point describe_until = Clock::now() + settings_.describe_time;
   bool complete = true;
   for (const auto& role : roles) {
     const Fingerprint known = role->fingerprint();
     if (known.healthy && probed.ok() && !describe) continue;
-    Fingerprint found =
-        DescribePlugin(*watched.channel, role->instance().type, known, probed, Clock::now() + settings_.describe_time);
+    Fingerprint found = DescribePlugin(*watched.channel, role->instance().type, known, probed, describe_until);
     if (stop.stop_requested()) return;  // the error may be one that the stop has caused
     complete &= found.complete;
     role->Store(std::move(found));

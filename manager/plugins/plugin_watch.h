@@ -27,7 +27,7 @@ class PluginWatch {
     Clock::duration probe_time = std::chrono::seconds(5);  // deadline of one Probe
     Clock::duration describe_interval =
         std::chrono::seconds(30);                              // between reads of the capabilities of a healthy role
-    Clock::duration describe_time = std::chrono::seconds(30);  // deadline of such a read
+    Clock::duration describe_time = std::chrono::seconds(30);  // deadline of all such reads of an instance
     Clock::duration retry_incomplete = std::chrono::milliseconds(500);  // until the first success of each role
   };
   struct Verdict {

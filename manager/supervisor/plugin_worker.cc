@@ -29,10 +29,14 @@ PluginWorker::PluginWorker(const SupervisorDependencies& deps, SupervisedPlugin&
 void PluginWorker::Run() {
   const PluginRecord wanted = plugin_.wanted();
   version_ = VersionOf(wanted);
+  watch_.Inspect(stop_);  // before the adoption, which may wait for a container engine
   AdoptLeft(wanted);
   if (!wanted.run && !wanted.endpoint.empty()) {
     auto endpoint = std::make_unique<SupervisedInstance>(wanted);
-    if (endpoint->IsRegistered(deps_.registry)) serving_ = std::move(endpoint);
+    if (endpoint->IsRegistered(deps_.registry)) {
+      if (serving_) terminator_.Begin(std::move(serving_));
+      serving_ = std::move(endpoint);
+    }
   }
   UpdateStatus();
   while (IsWanted()) {
@@ -67,6 +71,10 @@ void PluginWorker::DoRound() {
 // Until a Probe, an adoption or a launch is due, a process ends, or another thread wakes this one.
 void PluginWorker::Wait() {
   Clock::time_point next = std::min(left_.again_at(), watch_.Next());
+  // The loop may not have followed the registry yet.
+  if (serving_ && watch_.Find(serving_->id()) == nullptr) {
+    next = std::min(next, Clock::now() + settings_.watch.retry_incomplete);
+  }
   const bool none_to_begin = launch_.IsUnderWay() || waits_for_end_ || (serving_ && serving_->version() == version_);
   if (starting_) {
     next = std::min(next, starting_->next_probe);
@@ -139,6 +147,10 @@ void PluginWorker::RefuseToBegin(const std::string& problem) {
 
 void PluginWorker::TakeLaunched() {
   auto launched = launch_.Take();
+  if (!IsWanted()) {  // a stop has cut the launch short, which is no failure
+    if (launched.ok()) starting_ = *std::move(launched);
+    return;
+  }
   if (!launched.ok()) {
     const std::string problem = Message(launched.status());
     AddEvent(deps_.events, name_, "failed", true, nullptr, "The plugin cannot be started: " + problem);

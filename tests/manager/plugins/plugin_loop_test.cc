@@ -96,9 +96,10 @@ class PluginLoopTest : public ::testing::Test {
   }
 
   // Waits for the event instead of polling.
-  bool WaitForEvent(const std::string& kind, const std::string& instance, const std::string& piece = "") {
+  bool WaitForEvent(const std::string& kind, const std::string& instance, const std::string& piece = "",
+                    Clock::time_point until = Soon()) {
     std::uint64_t from = 1;
-    for (const Clock::time_point until = Soon(); Clock::now() < until;) {
+    while (Clock::now() < until) {
       const auto events = events_.Next(from, until);
       if (!events.ok()) return false;
       for (const Event& event : *events) {
@@ -246,6 +247,19 @@ TEST_F(PluginLoopTest, ShutdownStopsInstancesInParallel) {
   EXPECT_THAT(loop_->Find("p3")->instances,
               ElementsAre(Field(&InstanceStatus::fingerprint, Field(&Fingerprint::healthy, false))));
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(WaitForEvent("health", std::to_string(i), "it was stopped"));
+}
+
+TEST_F(PluginLoopTest, ShutdownInspectsAHealthyInstanceBesideAHungOne) {
+  StartLoop(hours(1), hours(1), milliseconds(200));
+  const auto hung = Run("a", "1");
+  const auto healthy = Run("b", "2");
+  EXPECT_EQ(Front("a"), "1");
+  EXPECT_EQ(Front("b"), "2");
+  hung->Hang(FakeCsiPlugin::kAnyCall);
+  loop_->Stop();
+  EXPECT_TRUE(WaitForEvent("health", "1", "it was stopped; before:"));
+  EXPECT_TRUE(WaitForEvent("health", "2", "not healthy: it was stopped"));
+  EXPECT_FALSE(WaitForEvent("health", "2", "before:", Clock::now() + milliseconds(50))) << "it did not get its second";
 }
 
 TEST_F(PluginLoopTest, SickPluginDoesNotDelayOthers) {
