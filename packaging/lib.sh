@@ -159,7 +159,7 @@ build() {
   for target in "$@"; do targets+=(--target "$target"); done
   mkdir -p "$dir"
   say "building ($preset; log: build/$preset.log)"
-  if ! (flock 9 && build_steps "$preset" "$dir" "${targets[@]}") >"$log" 2>&1 9>"$dir.lock"; then # one at a time
+  if ! (flock 9 && build_steps "$preset" "$dir" "${targets[@]}" >"$log" 2>&1) 9>"$dir.lock"; then # one at a time
     tail -n 60 "$log" >&2
     die "the $preset build failed; the whole log is $log"
   fi
