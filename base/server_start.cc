@@ -12,6 +12,7 @@
 #include "base/file/path.h"
 #include "base/memory.h"
 #include "base/socket_path.h"
+#include "base/status.h"
 #include "base/text/quote.h"
 #include "base/version.h"
 

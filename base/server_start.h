@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/log.h"
-#include "base/status.h"
 
 namespace CLI {
 class App;
@@ -48,7 +47,7 @@ int FailProgram(std::string_view program, const absl::Status& status);
 // Sets up the heap and the locks of a server.
 void PrepareProcess();
 
-// Prints the text of --help or --version and returns the exit code, or an error.
+// Prints the text of --help or --version and returns 0, or prints the error and returns 1.
 int EndWithoutConfig(std::string_view program, const absl::Status& status);
 
 // main() of a server: parses the flags, sets up the log, and runs.

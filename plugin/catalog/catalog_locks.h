@@ -1,4 +1,5 @@
-// The locks of names and ids in the catalog. A call takes the name first, then ids. The node side and the other
+// The locks of names and ids in the catalog. A call takes the name first, then ids, then the room of the pool
+// (pool_room.h). The node side and the other
 // processes on the state directory share the locks. Such processes are an old and a new plugin during an update, or a
 // controller beside a node.
 #ifndef MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_
@@ -14,7 +15,7 @@
 
 namespace mooring {
 
-// Names from orchestrators. The call that creates objects with such names stands in errors.
+// Names from orchestrators. Errors name the call that creates objects with such names.
 struct NameKind {
   std::string_view prefix;  // of the lock's key
   std::string_view call;
@@ -28,7 +29,7 @@ absl::StatusOr<KeyedLocks::Hold> LockName(KeyedLocks& locks, const NameKind& kin
                                           const Call& call);
 absl::StatusOr<KeyedLocks::Hold> LockId(KeyedLocks& locks, const std::string& id, const Call& call);
 
-// All calls lock several ids in the same order, so that no two calls wait for each other.
+// Locks the ids in sorted order, so that two such calls never wait for each other.
 absl::StatusOr<std::vector<KeyedLocks::Hold>> LockIds(KeyedLocks& locks, std::vector<std::string> ids,
                                                       const Call& call);
 

@@ -20,8 +20,8 @@ class PoolRoom {
   PoolRoom(CatalogStore& volumes, SnapshotStore& snapshots, KeyedLocks& locks)
       : volumes_(volumes), snapshots_(snapshots), locks_(locks) {}
 
-  // Locks the room of a pool with a limit until the caller has inserted a row. From then on the row takes the room, in
-  // any state. Returns no lock if the pool has no limit.
+  // Returns a lock on the room of a pool, none if the pool has no limit. Keep it until the row or its new size is
+  // written: from then on the row takes the room, in any state.
   // RESOURCE_EXHAUSTED: the pool has less room left. OUT_OF_RANGE: the empty pool has less room.
   absl::StatusOr<std::optional<KeyedLocks::Hold>> Lock(const Pool& pool, std::uint64_t more_bytes, const Call& call);
 
@@ -29,7 +29,7 @@ class PoolRoom {
 
  private:
   struct Room {
-    std::uint64_t left = 0;  // bytes that new volumes can have
+    std::uint64_t left = 0;  // bytes for new volumes and snapshots
     std::uint64_t most = 0;  // bytes that the volumes of an empty pool can have
     BackendCapacity capacity;
   };

@@ -1,5 +1,6 @@
 // Finds, deletes and settles snapshots together with the members of their group: most calls treat a single snapshot and
-// a group alike. A caller that changes a set holds its locks and, if it is `creating`, those of its sources.
+// a group alike. A caller that changes a set holds its locks, or that of its name while it creates it. For a set that
+// is `creating` it also holds the locks of the sources.
 #ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_SETS_H_
 #define MOORING_PLUGIN_CATALOG_SNAPSHOT_SETS_H_
 

@@ -13,7 +13,7 @@ namespace mooring {
 
 class VolumePublications {
  public:
-  // `node_id` is the only node that volumes can be published to, and `max_volumes` how many; 0: no limit.
+  // `node_id` is the only node that volumes can be published to. At most `max_volumes` may be; 0: no limit.
   VolumePublications(CatalogStore& store, VolumeLookup& lookup, const Pools& pools, std::string node_id,
                      std::int64_t max_volumes)
       : store_(store), lookup_(lookup), pools_(pools), node_id_(std::move(node_id)), max_volumes_(max_volumes) {}

@@ -1,4 +1,5 @@
-// Deletes volumes with their records, and rolls back unfinished ones. The caller holds the lock of the volume.
+// Deletes volumes with their records, and rolls back unfinished ones. The caller holds the lock of the
+// volume, or of its name while it creates it.
 #ifndef MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
 #define MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
 

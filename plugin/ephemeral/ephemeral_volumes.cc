@@ -82,7 +82,7 @@ absl::Status EphemeralVolumes::Unstage(const std::string& volume_id, const std::
   return DeleteIfEphemeral(volume_id, ended, call);
 }
 
-// Unpublish ends the use of another volume only if `asked_id` is unknown.
+// NodeVolumes::Unpublish ends the use of another volume only if `asked_id` is unknown.
 absl::Status EphemeralVolumes::DeleteIfEphemeral(const std::string& asked_id, const std::string& ended_id,
                                                  const Call& call) {
   if (ended_id.empty() || ended_id == asked_id) return absl::OkStatus();

@@ -33,9 +33,13 @@ constexpr AccessModeRow kAccessModes[] = {
     {AccessMode::kSingleNodeMultiWriter, CsiMode::SINGLE_NODE_MULTI_WRITER, false, false},
 };
 
+static_assert(std::size(kAccessModes) == static_cast<std::size_t>(AccessMode::kSingleNodeMultiWriter) + 1);
+
+// A number that is no mode, which only a damaged record has, gets the strictest row.
 const AccessModeRow& RowOf(AccessMode mode) {
-  return *std::find_if(std::begin(kAccessModes), std::end(kAccessModes),
-                       [mode](const AccessModeRow& row) { return row.mode == mode; });
+  const auto* const row = std::find_if(std::begin(kAccessModes), std::end(kAccessModes),
+                                       [mode](const AccessModeRow& known) { return known.mode == mode; });
+  return row == std::end(kAccessModes) ? kAccessModes[0] : *row;
 }
 
 absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability) {

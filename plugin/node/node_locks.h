@@ -2,7 +2,8 @@
 // in parallel.
 //
 // It owns the locks of paths. The locks of volumes are shared with the catalog, so no volume is deleted while it is
-// staged. ABORTED: another call for the volume or the path is under way until the end of `call`.
+// staged. ABORTED: another call for the volume or the path is under way until Call::wait_until. UNAVAILABLE: Stop was
+// called.
 #ifndef MOORING_PLUGIN_NODE_NODE_LOCKS_H_
 #define MOORING_PLUGIN_NODE_NODE_LOCKS_H_
 

@@ -87,12 +87,12 @@ absl::Status NodeReconciler::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
   listing.devices = source_.KnownDevices();
   MOORING_RETURN_IF_ERROR(DropStale(listing));
-  AdoptAll(listing);
+  ReconcileVolumes(listing);
   MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // also of adopted volumes
   return staging_by_ == StagingBy::kPlugin ? UnstageAllUnused() : absl::OkStatus();
 }
 
-void NodeReconciler::AdoptAll(const Listing& listing) {
+void NodeReconciler::ReconcileVolumes(const Listing& listing) {
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : listing.loops) {
     if (!OwnerOf(loop).empty() && !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
@@ -190,7 +190,8 @@ absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
 
 // A restarted plugin in a container sees the host's copies of its mounts, and these may have another propagation. The
 // record accepts that, and the volume stays published. A later call that names no propagation is not compared with the
-// old default. A use that is not done is left alone: a killed mounter may not have set its propagation.
+// old default. A use that is not done keeps its propagation: its mounter may
+// have been killed before it set that. A repeated publish then compares the two.
 absl::Status NodeReconciler::AcceptPropagation(VolumeUse use, const MountInfo& mount) {
   if (!use.done || use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) {
     return absl::OkStatus();

@@ -28,7 +28,7 @@ class NodeReconciler {
         teardown_(teardown),
         staging_by_(staging_by) {}
 
-  // Fails if the mounts, devices or records cannot be listed. Then nothing is deleted.
+  // Fails if mounts, devices or records cannot be listed. The caller repeats it.
   absl::Status Reconcile();
 
  private:
@@ -45,7 +45,7 @@ class NodeReconciler {
     std::vector<VolumeUse> mounted;
     bool has_block_device = false;
   };
-  void AdoptAll(const Listing& listing);
+  void ReconcileVolumes(const Listing& listing);
   absl::Status ReconcileVolume(const std::string& volume_id, const Found& found);
   absl::Status Adopt(const std::vector<VolumeUse>& found);
 

@@ -6,7 +6,8 @@
 //            Unstage                   Unpublish
 //
 // NodeVolumes owns the objects that do this. It takes the locks of the volume and of the path, looks the volume up, and
-// calls one object. VolumeTeardown and NodeReconciler take the locks by themselves.
+// calls one object. VolumeTeardown and NodeReconciler take the locks by themselves. Calls that
+// change nothing take none.
 //
 //   NodeVolumes ─┬─▶ NodeReconciler ──▶ VolumeTeardown                   at the start
 //                ├─▶ VolumeTeardown ──▶ VolumeUnmounter                  Unstage, Unpublish
@@ -17,7 +18,7 @@
 //                ├─▶ VolumeTuner                                         Tune
 //                └─▶ NodeLocks                                           the locks of paths
 //
-// All of them use the objects in uses/: VolumeFinder (the volume at a path), VolumeDevices (its loop devices) and
+// They share the objects in uses/: VolumeFinder (the volume at a path), VolumeDevices (its loop devices) and
 // NodeStore (the records).
 //
 // How a volume is mounted depends on Staging (plugin/model/backend_traits.h); the headers of stage/ explain it. The

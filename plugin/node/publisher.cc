@@ -238,7 +238,10 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
         fmt::format("volume {} is published at {} with propagation {}; asked for: {}. Unpublish it there first",
                     spec.volume_id, Quote(spec.target_path), ToString(before), ToString(PropagationFor(spec))));
   }
-  if (!intact) return PublishedOtherwise(spec, "its mount has been changed since");
+  if (!intact) {
+    return PublishedOtherwise(
+        spec, known->done ? "its mount has been changed since" : "the call that mounted it was cut short");
+  }
   if (!known->done) {  // an earlier call was killed after the mount, or could not write its record
     VolumeUse use = *known;
     use.done = true;

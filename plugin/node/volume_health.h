@@ -1,5 +1,5 @@
-// The statistics of volumes in use here, and their problems: damaged or full filesystems, images that were cut short,
-// and devices that changed hands.
+// The statistics of volumes in use here, and their problems: damaged or full filesystems, short images, and
+// devices that belong to another volume now.
 //
 // It keeps no state and takes no locks, so that a hanging filesystem does not block its Unpublish, and no list blocks a
 // call. NodeVolumes calls it.

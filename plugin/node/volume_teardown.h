@@ -2,7 +2,8 @@
 // fails is finished by the next call.
 //
 // It keeps no state and takes the locks by itself, because the end of a target may unstage other paths (StagingBy).
-// NodeVolumes and NodeReconciler call it. Errors: VolumeFinder::CheckMayEnd, VolumeUnmounter, VolumeDevices.
+// NodeVolumes and NodeReconciler call it. Errors: VolumeFinder::CheckMayEnd, VolumeUnmounter, VolumeDevices;
+// FAILED_PRECONDITION: the path is a symbolic link. ABORTED: other calls use the path again and again.
 #ifndef MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
 #define MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
 

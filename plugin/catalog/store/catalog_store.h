@@ -19,7 +19,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
-#include "plugin/model/backend_traits.h"
 #include "plugin/model/volume_tuning.h"
 
 namespace mooring {

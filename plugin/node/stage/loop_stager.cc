@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const 
 
 }  // namespace
 
-// Whether the image is mounted elsewhere. Devices of an interrupted block use are released first.
-absl::StatusOr<bool> LoopStager::IsMountedElsewhere(const StageSpec& spec, const NodeVolume& volume) {
+// Returns whether the image is mounted elsewhere. Otherwise it releases the devices of an interrupted block use.
+absl::StatusOr<bool> LoopStager::ReleaseUnlessMounted(const StageSpec& spec, const NodeVolume& volume) {
   const auto is_mounted_elsewhere = [&](const VolumeUse& use) {
     return use.path != spec.staging_path && use.access_type == AccessType::kMount;
   };
@@ -58,7 +58,7 @@ absl::StatusOr<bool> LoopStager::IsMountedElsewhere(const StageSpec& spec, const
 
 absl::Status LoopStager::StageFilesystem(const StageSpec& spec, const NodeVolume& volume) {
   MOORING_RETURN_IF_ERROR(filesystems_.CheckSameOptions(spec));
-  MOORING_ASSIGN_OR_RETURN(const bool in_use, IsMountedElsewhere(spec, volume));
+  MOORING_ASSIGN_OR_RETURN(const bool in_use, ReleaseUnlessMounted(spec, volume));
   return filesystems_.Stage(spec, volume, in_use);
 }
 

@@ -23,7 +23,7 @@ class LoopStager {
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
 
  private:
-  absl::StatusOr<bool> IsMountedElsewhere(const StageSpec& spec, const NodeVolume& volume);
+  absl::StatusOr<bool> ReleaseUnlessMounted(const StageSpec& spec, const NodeVolume& volume);
   absl::Status AttachOnRecord(const StageSpec& spec, const NodeVolume& volume);
 
   Mounter& mounter_;
