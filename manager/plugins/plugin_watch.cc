@@ -42,7 +42,7 @@ void PluginWatch::InspectOne(Watched& watched, const Instances& roles, const std
   if (stop.stop_requested()) return;
   const Clock::time_point now = Clock::now();
   if (describe) watched.describe_at = now + settings_.describe_interval;
-  watched.next = now + (complete ? settings_.probe_interval : settings_.retry_incomplete);
+  watched.next = now + (probed.ok() && complete ? settings_.probe_interval : settings_.retry);
   watched.verdict = {now, probed};
 }
 

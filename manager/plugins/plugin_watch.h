@@ -28,7 +28,7 @@ class PluginWatch {
     Clock::duration describe_interval =
         std::chrono::seconds(30);                              // between reads of the capabilities of a healthy role
     Clock::duration describe_time = std::chrono::seconds(30);  // deadline of all such reads of an instance
-    Clock::duration retry_incomplete = std::chrono::milliseconds(500);  // until the first success of each role
+    Clock::duration retry = std::chrono::milliseconds(500);    // while Probe fails, or a role was never described
   };
   struct Verdict {
     Clock::time_point at;  // of the inspection

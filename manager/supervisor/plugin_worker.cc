@@ -73,7 +73,7 @@ void PluginWorker::Wait() {
   Clock::time_point next = std::min(left_.again_at(), watch_.Next());
   // The loop may not have followed the registry yet.
   if (serving_ && watch_.Find(serving_->id()) == nullptr) {
-    next = std::min(next, Clock::now() + settings_.watch.retry_incomplete);
+    next = std::min(next, Clock::now() + settings_.watch.retry);
   }
   const bool none_to_begin = launch_.IsUnderWay() || waits_for_end_ || (serving_ && serving_->version() == version_);
   if (starting_) {

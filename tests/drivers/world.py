@@ -207,8 +207,16 @@ class World:
 
     def attach(self, volume, place=None, *flags, user="web-1", timeout=PATIENCE):
         path = self.place(place or volume)
-        self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
-        return path
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
+                return path
+            except Wrong as wrong:
+                # The release of the use before waits for the driver, and the manager asks the caller to try again.
+                if not self.driver.comes_and_goes or "ABORTED" not in str(wrong) or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
 
     def detach(self, path, timeout=PATIENCE):
         self.mooring("detach", path, timeout=timeout)

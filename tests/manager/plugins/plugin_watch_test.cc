@@ -135,7 +135,7 @@ class PluginWatchTest : public ::testing::Test {
             .probe_time = seconds(20),
             .describe_interval = {},
             .describe_time = seconds(20),
-            .retry_incomplete = {}};
+            .retry = {}};
   }
 
   std::shared_ptr<InstanceManager> AddRole(PluginType type = PluginType::kNode) {

@@ -22,7 +22,7 @@ inline manager::PluginWatch::Settings WatchOnce() {
           .probe_time = std::chrono::seconds(20),
           .describe_interval = std::chrono::hours(1),
           .describe_time = std::chrono::seconds(20),
-          .retry_incomplete = std::chrono::milliseconds(2)};
+          .retry = std::chrono::milliseconds(2)};
 }
 
 class WatchThreads {

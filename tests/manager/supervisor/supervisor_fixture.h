@@ -156,7 +156,7 @@ class SupervisorFixture : public ::testing::Test {
       .report_interval = std::chrono::milliseconds(30),
       .watch = {.probe_interval = std::chrono::milliseconds(10),
                 .describe_interval = std::chrono::milliseconds(10),
-                .retry_incomplete = std::chrono::milliseconds(10)},
+                .retry = std::chrono::milliseconds(10)},
       .sick_for = std::chrono::milliseconds(100),
       .first_backoff = std::chrono::milliseconds(20),
       .longest_backoff = std::chrono::milliseconds(80),
