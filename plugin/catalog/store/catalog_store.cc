@@ -17,9 +17,6 @@ namespace {
 
 constexpr char kVolumeColumns[] =
     "id, name, state, capacity_bytes, asked_bytes, fs_type, pool, source, propagation, tuning, ephemeral, block_only";
-constexpr char kSelectVolume[] =
-    "SELECT seq, id, name, state, capacity_bytes, asked_bytes, fs_type, pool, source, propagation, tuning, ephemeral, "
-    "block_only";
 constexpr int kSelectedColumns = 13;
 
 VolumeRecord VolumeIn(Use& row) {
@@ -100,19 +97,20 @@ struct CatalogStore::Writer {
 struct CatalogStore::Reader {
   explicit Reader(CatalogDatabase::Connection& connection)
       : mutex(connection.mutex),
-        by_id(connection.database, fmt::format("{} FROM volumes WHERE id = ?", kSelectVolume)),
-        by_name(connection.database, fmt::format("{} FROM volumes WHERE name = ?", kSelectVolume)),
+        by_id(connection.database, fmt::format("SELECT seq, {} FROM volumes WHERE id = ?", kVolumeColumns)),
+        by_name(connection.database, fmt::format("SELECT seq, {} FROM volumes WHERE name = ?", kVolumeColumns)),
         publications(connection.database,
                      "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
                      "WHERE volume_id = ? ORDER BY node_id"),
         list(connection.database,
-             fmt::format("{}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND ephemeral = '' "
-                         "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id ORDER BY seq, node_id",
-                         kSelectVolume)),
+             fmt::format("SELECT seq, {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND "
+                         "ephemeral = '' ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
+                         "ORDER BY seq, node_id",
+                         kVolumeColumns)),
         unfinished(connection.database,
-                   fmt::format("{} FROM volumes WHERE state <> 'ready' ORDER BY seq", kSelectVolume)),
+                   fmt::format("SELECT seq, {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)),
         ephemeral(connection.database,
-                  fmt::format("{} FROM volumes WHERE ephemeral <> '' ORDER BY seq", kSelectVolume)),
+                  fmt::format("SELECT seq, {} FROM volumes WHERE ephemeral <> '' ORDER BY seq", kVolumeColumns)),
         bytes_in(connection.database, "SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes WHERE pool = ?") {}
 
   std::mutex& mutex;
