@@ -8,9 +8,9 @@
 #include <fstream>
 #include <utility>
 
-#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {

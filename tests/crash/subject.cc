@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/file/unique_fd.h"
-#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {

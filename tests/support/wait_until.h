@@ -1,5 +1,5 @@
-#ifndef MOORING_TESTS_RPC_SUPPORT_WAIT_UNTIL_H_
-#define MOORING_TESTS_RPC_SUPPORT_WAIT_UNTIL_H_
+#ifndef MOORING_TESTS_SUPPORT_WAIT_UNTIL_H_
+#define MOORING_TESTS_SUPPORT_WAIT_UNTIL_H_
 
 #include <chrono>
 #include <functional>
@@ -19,4 +19,4 @@ inline bool WaitUntil(const std::function<bool()>& holds, std::chrono::milliseco
 
 }  // namespace mooring::testing
 
-#endif  // MOORING_TESTS_RPC_SUPPORT_WAIT_UNTIL_H_
+#endif  // MOORING_TESTS_SUPPORT_WAIT_UNTIL_H_

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/wait_until.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -152,12 +154,7 @@ std::vector<MountLine> ManagerTest::MountsHere() const {
 }
 
 bool ManagerTest::Eventually(const std::function<bool()>& holds, std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
+  return WaitUntil(holds, patience);
 }
 
 }  // namespace mooring::testing

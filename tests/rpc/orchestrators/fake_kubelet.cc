@@ -9,7 +9,7 @@
 #include <functional>
 #include <thread>
 
-#include "tests/rpc/support/wait_until.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/file/unique_fd.h"
 #include "tests/rpc/support/driver.h"
-#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {

@@ -17,9 +17,9 @@
 #include "base/file/unique_fd.h"
 #include "tests/rpc/support/driver.h"
 #include "tests/rpc/support/plugin_process.h"
-#include "tests/rpc/support/wait_until.h"
 #include "tests/support/kernel.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 
