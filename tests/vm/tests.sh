@@ -1,0 +1,162 @@
+# shellcheck shell=bash disable=SC2154,SC2034 # run's
+# Each test continues from the ones before, on a system as Debian installs it: `/` is shared, udev and systemd run.
+
+csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
+content() { inside cat "$1"; }
+stage=/srv/stage target=/srv/csi
+
+on_failure() { inside journalctl --no-pager -n 40 -u 'mooring-*' | sed 's/^/        journal: /'; }
+
+# no_warnings UNIT: the unit has logged nothing of level warning or worse since the last boot.
+no_warnings() {
+  local said
+  said=$(inside journalctl --no-pager --output=cat --boot -u "$1" | grep -E ' (warning|error|critical) ' || true)
+  [ -z "$said" ] || fail "$1 warns: $said"
+}
+
+test_a1_the_host_is_a_stock_one() {
+  expect_match "the kernel" "$(inside uname -r)" '^6\.1\.'
+  expect "the propagation of /" "$(inside findmnt -n -o PROPAGATION /)" shared
+  expect "the system" "$(cat "$work/state")" running
+}
+
+test_a2_the_packages_can_be_installed() {
+  inside mkdir /packages
+  inside mount -t 9p -o ro packages /packages
+  inside sh -c 'dpkg --install /packages/*.deb'
+  inside sed -i 's|^#MOORING_MOUNT_ROOT=.*|MOORING_MOUNT_ROOT=/srv,/var/lib/mooring-manager/mounts|' /etc/default/mooring-plugin
+  inside sh -c 'echo "MOORING_POOL=name=images,backend=image,path=/var/lib/mooring/images;name=disks,backend=device,match=scsi-0QEMU_QEMU_HARDDISK_POOL*" >>/etc/default/mooring-plugin'
+  inside systemctl enable --now mooring-plugin.service
+  await "the plugin is ready" csi probe
+  inside mooring plugin register mooring.csi --endpoint unix:///run/mooring-plugin/csi.sock
+}
+
+test_a3_doctor_finds_nothing_on_a_healthy_host() {
+  local said
+  said=$(inside mooring doctor) || fail "it found a problem: $said"
+  [ "$(wc -l <<<"$said")" -le 3 ] || fail "more than a note and the result: $said"
+}
+
+test_b1_volumes_are_attached_four_ways() {
+  local id
+  inside mooring volume create by-manager --plugin mooring.csi --size 64MiB --fs-type ext4 --param pool=images
+  inside mooring attach by-manager /srv/manager --for task
+  inside mooring volume create by-fstab --plugin mooring.csi --size 64MiB --fs-type ext4 --param pool=images
+  inside sh -c 'mkdir -p /srv/fstab && echo "csi:by-fstab /srv/fstab csi _netdev,nofail,x-systemd.requires=mooring-manager.service 0 0" >>/etc/fstab'
+  inside systemctl daemon-reload
+  inside mount /srv/fstab
+  inside mkdir -p "$stage"
+  csi create by-csi --size 64MiB --param pool=images --json | jq -r .volume.volume_id >"$work/id"
+  id=$(cat "$work/id")
+  csi stage "$id" --staging-path "$stage"
+  csi publish "$id" --staging-path "$stage" --target-path "$target"
+  plug_disk POOL1 320
+  inside mooring volume create by-disk --plugin mooring.csi --fs-type xfs --param pool=disks --size 300MiB
+  inside mooring attach by-disk /srv/disk --for task
+  for way in manager fstab csi disk; do inside sh -c "echo '$way' >/srv/$way/kept && sync /srv/$way/kept"; done
+}
+
+test_b2_ext4_grows_in_use() {
+  inside sh -c '(while [ ! -e /srv/manager/end ]; do echo line; sleep 0.05; done) >/srv/manager/lines' &
+  local writer=$!
+  inside mooring volume expand by-manager --size 256MiB
+  inside touch /srv/manager/end
+  wait "$writer" || fail "the writer failed while the volume grew"
+  [ "$(inside df --output=size -B1M /srv/manager | tail -n 1)" -gt 200 ] || fail "it did not grow: $(inside df -h /srv/manager)"
+}
+
+test_c1_a_reboot_brings_all_of_them_back() {
+  reboot_machine
+  expect "the system" "$(cat "$work/state")" running
+  for way in manager fstab disk; do
+    await "$way is mounted" inside mountpoint -q "/srv/$way"
+    expect "the content of /srv/$way" "$(content "/srv/$way/kept")" "$way"
+  done
+  # An orchestrator repeats its calls.
+  csi stage "$(cat "$work/id")" --staging-path "$stage"
+  csi publish "$(cat "$work/id")" --staging-path "$stage" --target-path "$target"
+  expect "the content of $target" "$(content "$target/kept")" csi
+}
+
+test_c2_the_boot_was_quiet() {
+  no_warnings mooring-plugin.service
+  no_warnings mooring-manager.service
+  inside mooring doctor
+}
+
+test_c3_each_mount_of_the_manager_exists_once() {
+  local doubled
+  doubled=$(inside findmnt -n -l -o TARGET | sort | uniq -d | grep mooring || true)
+  [ -z "$doubled" ] || fail "mounted twice: $doubled"
+}
+
+# Unplugs and plugs disks of the pool while volumes are made, used and deleted.
+test_d1_disks_of_a_pool_come_and_go_under_load() {
+  local number
+  for number in 2 3 4; do plug_disk "POOL$number" 320; done
+  inside sh -c 'until [ -e /srv/stop ]; do
+      mooring volume create load --plugin mooring.csi --size 64MiB --param pool=images --fs-type ext4 &&
+      mooring attach load /srv/load --for load && dd if=/dev/zero of=/srv/load/f bs=1M count=8 conv=fsync status=none &&
+      mooring detach /srv/load && mooring volume delete load || exit 1
+    done' &
+  local load=$!
+  csi create spare --size 300MiB --param pool=disks --json | jq -r .volume.volume_id >"$work/spare"
+  for number in 2 3 4; do unplug_disk "POOL$number"; done
+  refused RESOURCE_EXHAUSTED csi create another --size 300MiB --param pool=disks
+  refused 'is gone' csi stage "$(cat "$work/spare")" --staging-path /srv/spare
+  for number in 4 3 2; do plug_disk "POOL$number" 320; done
+  inside mkdir -p /srv/spare
+  csi stage "$(cat "$work/spare")" --staging-path /srv/spare
+  csi unstage "$(cat "$work/spare")" --staging-path /srv/spare
+  csi delete "$(cat "$work/spare")"
+  inside touch /srv/stop
+  wait "$load" || fail "the load on the other pool failed"
+  expect "the volume on the disk that stayed" "$(content /srv/disk/kept)" disk
+}
+
+# A disk that comes late, after the boot: the volume waits for it without an error, and is then there again.
+test_d2_a_late_disk_is_no_error() {
+  inside mooring detach /srv/disk
+  unplug_disk POOL1
+  inside mooring attach by-disk /srv/disk --for task --timeout 5 || true
+  inside mooring detach /srv/disk || true
+  plug_disk POOL1 320
+  inside mooring attach by-disk /srv/disk --for task
+  expect "the content" "$(content /srv/disk/kept)" disk
+}
+
+test_d3_an_xfs_that_grew_survives_a_power_cut() {
+  local id
+  id=$(csi create grown --size 320MiB --fs-type xfs --param pool=images --json | jq -r .volume.volume_id)
+  inside mkdir -p /srv/grown
+  csi stage "$id" --staging-path /srv/grown
+  inside sh -c 'echo kept >/srv/grown/kept && sync'
+  csi expand "$id" --size 640MiB
+  csi node-expand "$id" --path /srv/grown
+  cut_power
+  await "the plugin is ready" csi probe
+  csi stage "$id" --staging-path /srv/grown
+  expect "the content" "$(content /srv/grown/kept)" kept
+  csi unstage "$id" --staging-path /srv/grown
+  inside xfs_repair -n "/var/lib/mooring/images/$id.img"
+  csi delete "$id"
+}
+
+# The hardening of the units allows all that the tests before have used. This is how much it leaves open.
+test_e1_the_units_are_as_closed_as_on_other_hosts() {
+  local unit exposure
+  for unit in mooring-plugin:5.5 mooring-manager:8.5; do
+    exposure=$(inside systemd-analyze security --no-pager "${unit%:*}.service" | sed -n 's/.*Overall exposure level for .*: \([0-9.]*\) .*/\1/p')
+    awk -v got="$exposure" -v most="${unit#*:}" 'BEGIN { exit !(got != "" && got <= most) }' ||
+      fail "the exposure of ${unit%:*} is $exposure, over ${unit#*:}"
+  done
+}
+
+# Mounts on a kernel without statmount(2). Tests that race against other processes take too long on an emulated one.
+kernel_filter='UnmountTest.*:BindTest.*:ListTest.*:ChangeMountTest.*:Rows/*:Types/FilesystemMountTest*:FindTest.*:PropagationTest.*'
+
+test_f1_the_kernel_tests_pass() {
+  inside mkdir -p "$MOORING_ROOT/build/release"
+  inside mount -t 9p -o ro,msize=262144 build "$MOORING_ROOT/build/release"
+  inside "$MOORING_ROOT/build/release/bin/kernel_tests" --gtest_brief=1 "--gtest_filter=$kernel_filter"
+}
