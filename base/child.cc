@@ -1,5 +1,6 @@
 #include "base/child.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
@@ -7,16 +8,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/cleanup/cleanup.h"
-#include "base/empty_input.h"
 #include "base/file/await_input.h"
 #include "base/status.h"
 
 namespace mooring {
 namespace {
+
+// An empty standard input: /dev/null; in a container without it, a pipe without a writer. Not ok() and errno: neither
+// can be opened.
+UniqueFd OpenEmptyInput() {
+  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (null.ok()) return null;
+  std::array<int, 2> ends = {-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return null;
+  ::close(ends[1]);
+  return UniqueFd(ends[0]);
+}
 
 void SetUpGroup(posix_spawnattr_t& attributes) {
   sigset_t none;

@@ -1,6 +1,5 @@
 // Child processes: starting a program, waiting for its end, and the text that says how it ended.
-#ifndef MOORING_BASE_CHILD_H_
-#define MOORING_BASE_CHILD_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -47,5 +46,3 @@ int AwaitChild(pid_t pid);
 std::string HowChildEnded(int wait_status);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_CHILD_H_

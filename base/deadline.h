@@ -3,8 +3,7 @@
 // DeadlineScope limits work that may hang in the kernel: the calls of the mount helper, below interfaces that have no
 // parameter for it. Functions that wait for other calls take `until` or a Call (plugin/model/call.h), because
 // background work may take time, but must not wait for other calls.
-#ifndef MOORING_BASE_DEADLINE_H_
-#define MOORING_BASE_DEADLINE_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
@@ -35,5 +34,3 @@ class DeadlineScope {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_DEADLINE_H_

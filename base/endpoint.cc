@@ -38,9 +38,9 @@ absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std
   const absl::Status locked = LockFile(fd, directory, patience);
   if (absl::IsAborted(locked)) {
     return FailedPrecondition(
-        fmt::format("another process holds a lock on the socket's directory {} (lslocks names it): "
-                    "end that first, or choose another {}",
-                    Quote(directory), flag));
+        "another process holds a lock on the socket's directory {} (lslocks names it): end that first, or choose "
+        "another {}",
+        Quote(directory), flag);
   }
   MOORING_RETURN_IF_ERROR(locked);
   return fd;
@@ -55,17 +55,17 @@ absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view adv
     return ErrnoStatus(errno, "look at", path);
   }
   if (!S_ISSOCK(status.st_mode)) {
-    return FailedPrecondition(fmt::format("{} exists and is not a socket: it is not replaced", Quote(path)));
+    return FailedPrecondition("{} exists and is not a socket: it is not replaced", Quote(path));
   }
   const int error = Knock(path);
   if (error == ENOENT) return false;
   if (error == ECONNREFUSED) return true;
   if (error == EACCES || error == EPERM) {  // these do not tell whether the socket is served
     return FailedPrecondition(
-        fmt::format("{}: it belongs to user {}, and this process runs as user {}: remove it if no process serves it",
-                    Message(ErrnoStatus(error, "connect to", path)), status.st_uid, ::geteuid()));
+        "{}: it belongs to user {}, and this process runs as user {}: remove it if no process serves it",
+        Message(ErrnoStatus(error, "connect to", path)), status.st_uid, ::geteuid());
   }
-  return FailedPrecondition(fmt::format("{} is served by another process: {}", Quote(path), advice));
+  return FailedPrecondition("{} is served by another process: {}", Quote(path), advice);
 }
 
 absl::Status ClearSocketPath(const std::string& path, std::string_view flag) {

@@ -1,6 +1,5 @@
 // The socket that a Mooring server listens on.
-#ifndef MOORING_BASE_ENDPOINT_H_
-#define MOORING_BASE_ENDPOINT_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -30,5 +29,3 @@ absl::Status ClearSocketPath(const std::string& path, std::string_view flag);
 absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view advice);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_ENDPOINT_H_

@@ -1,6 +1,5 @@
 // Facts of this host and this boot.
-#ifndef MOORING_BASE_HOST_H_
-#define MOORING_BASE_HOST_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -21,5 +20,3 @@ void RaiseOpenFileLimit();
 std::string RandomHex(std::size_t bytes);  // 2 * bytes lower-case digits from getrandom(2)
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_HOST_H_

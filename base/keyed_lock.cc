@@ -1,7 +1,6 @@
 #include "base/keyed_lock.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -37,7 +36,7 @@ int SetLock(const UniqueFd& file, const std::string& key, short type) {
 absl::Status Copied(const absl::Status& status) { return absl::Status(status.code(), Message(status)); }
 
 absl::Status Pending(std::string_view what, const std::string& key) {
-  return Aborted(fmt::format("another operation on {} {} is still under way: call again later", what, Quote(key)));
+  return Aborted("another operation on {} {} is still under way: call again later", what, Quote(key));
 }
 
 }  // namespace

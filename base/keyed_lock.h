@@ -1,6 +1,5 @@
 // Locks by key: one operation at a time for each key. Different keys never wait for each other.
-#ifndef MOORING_BASE_KEYED_LOCK_H_
-#define MOORING_BASE_KEYED_LOCK_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -63,5 +62,3 @@ class KeyedLocks {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_KEYED_LOCK_H_

@@ -91,10 +91,8 @@ std::string Line(Format format, std::string_view message, const Fields& fields) 
 
 absl::Status Setup(std::string_view level, std::string_view format) {
   const std::optional<Level> parsed = ParseLevel(level);
-  if (!parsed) return InvalidArgument(fmt::format("log level {}: use debug, info, warning or error", Quote(level)));
-  if (format != "text" && format != "json") {
-    return InvalidArgument(fmt::format("log format {}: use text or json", Quote(format)));
-  }
+  if (!parsed) return InvalidArgument("log level {}: use debug, info, warning or error", Quote(level));
+  if (format != "text" && format != "json") return InvalidArgument("log format {}: use text or json", Quote(format));
   Sink& sink = TheSink();
   sink.format = format == "json" ? Format::kJson : Format::kText;
   sink.logger->set_level(ToSpdlog(*parsed));
@@ -118,6 +116,12 @@ void Once(Level level, const char* message, const Fields& fields) {
   static std::set<std::string> written;
   const std::lock_guard<std::mutex> lock(mutex);
   if (written.insert(message).second) Write(level, message, fields);
+}
+
+void WarningIfFailed(const absl::Status& outcome, std::string_view message, Fields fields) {
+  if (outcome.ok()) return;
+  fields.emplace_back("cause", Message(outcome));
+  Warning(message, fields);
 }
 
 }  // namespace mooring::log

@@ -1,6 +1,5 @@
 // Logging: one logger, to stderr, as text for people or JSON lines for machines.
-#ifndef MOORING_BASE_LOG_H_
-#define MOORING_BASE_LOG_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -35,6 +34,7 @@ inline void Info(std::string_view message, const Fields& fields = {}) { Write(Le
 inline void Warning(std::string_view message, const Fields& fields = {}) { Write(Level::kWarning, message, fields); }
 inline void Error(std::string_view message, const Fields& fields = {}) { Write(Level::kError, message, fields); }
 
-}  // namespace mooring::log
+// A warning about a step that failed, with its error as `cause`. Nothing is written if it succeeded.
+void WarningIfFailed(const absl::Status& outcome, std::string_view message, Fields fields = {});
 
-#endif  // MOORING_BASE_LOG_H_
+}  // namespace mooring::log

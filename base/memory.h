@@ -1,6 +1,5 @@
 // Memory of an idle process.
-#ifndef MOORING_BASE_MEMORY_H_
-#define MOORING_BASE_MEMORY_H_
+#pragma once
 
 #include <thread>
 
@@ -25,5 +24,3 @@ class HeapTrimmer {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_MEMORY_H_

@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
+#include <optional>
 
 #include "absl/synchronization/mutex.h"
 #include "base/file/path.h"
@@ -14,6 +14,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 #include "base/version.h"
 
 namespace mooring {
@@ -34,12 +35,12 @@ absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv) {
     return absl::CancelledError(version.what());
   } catch (const CLI::ParseError& error) {
     const std::string text = error.what();
-    return InvalidArgument(fmt::format("{} (see --help)", text.substr(0, text.find('\n'))));
+    return InvalidArgument("{} (see --help)", text.substr(0, text.find('\n')));
   }
 }
 
 absl::Status WrongFlag(std::string_view flag, std::string_view value, std::string_view rule) {
-  return InvalidArgument(fmt::format("{} {}: {}", flag, Quote(value), rule));
+  return InvalidArgument("{} {}: {}", flag, Quote(value), rule);
 }
 
 absl::StatusOr<std::string> CheckChoice(std::string_view flag, const std::string& value,
@@ -56,9 +57,8 @@ absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string
 
 absl::StatusOr<std::int64_t> ParseNumber(std::string_view flag, const std::string& text, std::int64_t most,
                                          std::string_view rule) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= most) return number;
+  const std::optional<std::int64_t> number = ParseWhole<std::int64_t>(text);
+  if (number && *number >= 0 && *number <= most) return *number;
   return WrongFlag(flag, text, rule);
 }
 

@@ -1,6 +1,5 @@
 // The start of a server program: its flags, its log, its signals.
-#ifndef MOORING_BASE_SERVER_START_H_
-#define MOORING_BASE_SERVER_START_H_
+#pragma once
 
 #include <signal.h>
 
@@ -62,5 +61,3 @@ int RunServer(std::string_view program, int argc, char** argv,
 }
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_SERVER_START_H_

@@ -31,15 +31,14 @@ bool NamesAnotherScheme(std::string_view endpoint) {
 absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint) {
   const bool unix_scheme = endpoint.starts_with(kScheme);
   if (!unix_scheme && NamesAnotherScheme(endpoint)) {
-    return InvalidArgument(fmt::format("the endpoint {} is not a Unix socket: {}", Quote(endpoint), kForms));
+    return InvalidArgument("the endpoint {} is not a Unix socket: {}", Quote(endpoint), kForms);
   }
   std::string path = unix_scheme ? PathOf(endpoint.substr(kScheme.size())) : std::string(endpoint);
-  if (path.empty()) return InvalidArgument(fmt::format("the endpoint names no socket: {}", kForms));
+  if (path.empty()) return InvalidArgument("the endpoint names no socket: {}", kForms);
   if (path.size() > kLongestPath) {
     return InvalidArgument(
-        fmt::format("the socket path {} has {} bytes, and the limit of a socket address is {}: choose "
-                    "a shorter path",
-                    Quote(path), path.size(), kLongestPath));
+        "the socket path {} has {} bytes, and the limit of a socket address is {}: choose a shorter path", Quote(path),
+        path.size(), kLongestPath);
   }
   return path;
 }

@@ -1,6 +1,5 @@
 // The path of a Unix socket, from the ways in which orchestrators and people write an endpoint.
-#ifndef MOORING_BASE_SOCKET_PATH_H_
-#define MOORING_BASE_SOCKET_PATH_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -17,5 +16,3 @@ absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint);
 std::string GrpcTarget(std::string_view socket_path);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_SOCKET_PATH_H_

@@ -1,8 +1,9 @@
 // Errors. A message says what failed, on which object, what the kernel said, and what to do.
 //
 // The code is the CSI (gRPC) code for the caller. The codes of absl and gRPC have the same numbers.
-#ifndef MOORING_BASE_STATUS_H_
-#define MOORING_BASE_STATUS_H_
+#pragma once
+
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>
@@ -31,17 +32,29 @@ absl::Status WithCode(absl::StatusCode code, const absl::Status& status);
 // program behind a known volume. The caller would take NOT_FOUND for the volume and UNIMPLEMENTED for the call.
 absl::Status Unexpected(const absl::Status& status);
 
-// Builders that take std::string. The builders of absl take absl::string_view, another type on Debian 12.
-absl::Status InvalidArgument(const std::string& message);
-absl::Status NotFound(const std::string& message);
-absl::Status AlreadyExists(const std::string& message);
-absl::Status FailedPrecondition(const std::string& message);
-absl::Status OutOfRange(const std::string& message);
-absl::Status ResourceExhausted(const std::string& message);
-absl::Status Aborted(const std::string& message);
-absl::Status Unavailable(const std::string& message);
-absl::Status Unimplemented(const std::string& message);
-absl::Status Internal(const std::string& message);
+// Builds errors of one code: NotFound("volume {} does not exist", Quote(id)). A single string is the message itself.
+class ErrorBuilder {
+ public:
+  constexpr explicit ErrorBuilder(absl::StatusCode code) : code_(code) {}
+  absl::Status operator()(const std::string& message) const;
+  template <typename First, typename... Others>
+  absl::Status operator()(fmt::format_string<First, Others...> text, First&& first, Others&&... others) const {
+    return (*this)(fmt::format(text, std::forward<First>(first), std::forward<Others>(others)...));
+  }
+
+ private:
+  absl::StatusCode code_;
+};
+inline constexpr ErrorBuilder InvalidArgument(absl::StatusCode::kInvalidArgument);
+inline constexpr ErrorBuilder NotFound(absl::StatusCode::kNotFound);
+inline constexpr ErrorBuilder AlreadyExists(absl::StatusCode::kAlreadyExists);
+inline constexpr ErrorBuilder FailedPrecondition(absl::StatusCode::kFailedPrecondition);
+inline constexpr ErrorBuilder OutOfRange(absl::StatusCode::kOutOfRange);
+inline constexpr ErrorBuilder ResourceExhausted(absl::StatusCode::kResourceExhausted);
+inline constexpr ErrorBuilder Aborted(absl::StatusCode::kAborted);
+inline constexpr ErrorBuilder Unavailable(absl::StatusCode::kUnavailable);
+inline constexpr ErrorBuilder Unimplemented(absl::StatusCode::kUnimplemented);
+inline constexpr ErrorBuilder Internal(absl::StatusCode::kInternal);
 
 std::string Message(const absl::Status& status);
 
@@ -64,5 +77,3 @@ std::string Message(const absl::Status& status);
   auto result = (expression);                                           \
   if (!result.ok()) return std::move(result).status();                  \
   declaration = *std::move(result)
-
-#endif  // MOORING_BASE_STATUS_H_

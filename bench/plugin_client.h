@@ -1,6 +1,5 @@
 // The measured calls, on a real socket. If a call fails, it throws std::runtime_error with the message of the plugin.
-#ifndef MOORING_BENCH_PLUGIN_CLIENT_H_
-#define MOORING_BENCH_PLUGIN_CLIENT_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -33,5 +32,3 @@ class PluginClient {
 };
 
 }  // namespace mooring::bench
-
-#endif  // MOORING_BENCH_PLUGIN_CLIENT_H_

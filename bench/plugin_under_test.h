@@ -1,6 +1,5 @@
 // The plugin under test, in a mount namespace of this process.
-#ifndef MOORING_BENCH_PLUGIN_UNDER_TEST_H_
-#define MOORING_BENCH_PLUGIN_UNDER_TEST_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -49,5 +48,3 @@ class PluginUnderTest {
 };
 
 }  // namespace mooring::bench
-
-#endif  // MOORING_BENCH_PLUGIN_UNDER_TEST_H_

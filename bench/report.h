@@ -1,6 +1,5 @@
 // The results, with their floors and goals.
-#ifndef MOORING_BENCH_REPORT_H_
-#define MOORING_BENCH_REPORT_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -50,5 +49,3 @@ inline constexpr char kFloorPublish[] = "floor: Probe + bare bind";
 inline constexpr char kFloorUnpublish[] = "floor: Probe + bare unmount";
 
 }  // namespace mooring::bench
-
-#endif  // MOORING_BENCH_REPORT_H_

@@ -1,6 +1,5 @@
 // The measured times of one operation.
-#ifndef MOORING_BENCH_SAMPLES_H_
-#define MOORING_BENCH_SAMPLES_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -32,5 +31,3 @@ class Samples {
 };
 
 }  // namespace mooring::bench
-
-#endif  // MOORING_BENCH_SAMPLES_H_

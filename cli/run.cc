@@ -7,21 +7,16 @@
 #include <vector>
 
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "base/version.h"
 #include "cli/command/area.h"
-#include "cli/completion/area.h"
-#include "cli/csi/area.h"
-#include "cli/doctor/area.h"
-#include "cli/manager/area.h"
+#include "cli/completion/candidates.h"
 #include "cli/mount_csi/mount_csi.h"
-#include "cli/mounts/area.h"
-#include "cli/output/text.h"
-#include "cli/output/usage.h"
+#include "cli/output/report.h"
 
 namespace mooring::cli {
 namespace {
 
-// Each area of commands is a folder and an entry here.
 constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add, manager_area::Add,
                               completion_area::Add};
 
@@ -80,6 +75,10 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err)
   root.require_subcommand(1);
   Action chosen;
   for (const AddArea add : kAreas) add(root, chosen);
+  if (argc > 1 && std::string_view(argv[1]) == "__complete") {  // from the scripts of `mooring completion`
+    out << completion_area::Candidates(root, {argv + 2, argv + argc}, Run);
+    return kExitOk;
+  }
 
   int status = Parse(argc, argv, root, streams);
   if (chosen && status == kExitOk) status = chosen(streams);

@@ -1,10 +1,9 @@
 // The program `mooring`, without main.
-#ifndef MOORING_CLI_RUN_H_
-#define MOORING_CLI_RUN_H_
+#pragma once
 
 #include <ostream>
 
-#include "cli/output/exit_status.h"
+#include "cli/output/report.h"
 
 namespace mooring::cli {
 
@@ -12,5 +11,3 @@ namespace mooring::cli {
 int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_RUN_H_

@@ -1,6 +1,5 @@
 // The flags of mooring-manager. Each is also an environment variable (MOORING_MANAGER_…).
-#ifndef MOORING_MANAGER_CONFIG_H_
-#define MOORING_MANAGER_CONFIG_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
@@ -15,10 +14,10 @@ struct Config {
   std::string socket_path = "/run/mooring/manager.sock";
   std::string group;  // group of the socket (mode 0660); empty: only root (mode 0600)
   std::string state_dir = "/var/lib/mooring-manager";
-  std::string root = "/var/lib/mooring-manager/mounts";  // staging and target paths; made a shared mount
-  std::string runtime_dir = "/run/mooring/plugins";      // sockets of plugins that the manager runs
-  std::string host;                                      // empty: the name in the state directory, else the host name
-  std::string docker_socket;                             // for the Docker volume plugin; empty: not served
+  std::string root;                                  // staging and target paths; made a shared mount
+  std::string runtime_dir = "/run/mooring/plugins";  // sockets of plugins that the manager runs
+  std::string host;                                  // empty: the name in the state directory, else the host name
+  std::string docker_socket;                         // for the Docker volume plugin; empty: not served
   std::string docker_plugin;                // CSI plugin of volumes that Docker creates; empty: the only plugin
   std::string engine = "/run/docker.sock";  // API of Docker or Podman, for plugins in containers
   std::optional<metrics::ListenAddress> metrics_listen = std::nullopt;  // nullopt: no metrics
@@ -32,5 +31,3 @@ struct Config {
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CONFIG_H_

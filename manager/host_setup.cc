@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/file/path.h"
@@ -43,8 +44,8 @@ absl::StatusOr<std::string> MakeOwnDirectory(std::string_view what, const std::s
   if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, fmt::format("inspect {}", what), real);
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return real;
   return FailedPrecondition(
-      fmt::format("other users may write in {} {} (owner {}, mode {:o}): give the manager a directory of its own", what,
-                  Quote(real), status.st_uid, status.st_mode & 07777));
+      "other users may write in {} {} (owner {}, mode {:o}): give the manager a directory of its own", what,
+      Quote(real), status.st_uid, status.st_mode & 07777);
 }
 
 // Empty if the file does not exist.
@@ -55,14 +56,18 @@ absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
   return text->substr(0, text->find('\n'));
 }
 
-// The mount that contains `path`; nullopt: the mount of "/".
+// The mount that contains `path`; nullopt: "/" is not the root of a mount, as after chroot(2).
 absl::StatusOr<std::optional<MountInfo>> MountOf(std::string path, Mounts& kernel) {
-  while (!path.empty() && path != "/") {
-    MOORING_ASSIGN_OR_RETURN(const PathInfo info, kernel.Find(path));
-    if (info.mount) return info.mount;
-    path = ParentOf(path);
+  for (; !path.empty() && path != "/"; path = ParentOf(path)) {
+    MOORING_ASSIGN_OR_RETURN(PathInfo info, kernel.Find(path));
+    if (info.mount) return std::move(info.mount);
   }
-  return std::nullopt;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel.List("/"));  // Find takes no "/"
+  std::optional<MountInfo> top;
+  for (const MountInfo& mount : mounts) {
+    if (mount.target == "/") top = mount;
+  }
+  return top;
 }
 
 }  // namespace
@@ -84,8 +89,8 @@ absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std
   MOORING_ASSIGN_OR_RETURN(const std::string recorded, FirstLineOf(path));
   if (!recorded.empty() && (asked.empty() || asked == recorded)) return recorded;
   if (!recorded.empty()) {
-    return FailedPrecondition(fmt::format("the records in {} belong to host {}, but --host is {}: use --host {}",
-                                          Quote(state_dir), Quote(recorded), Quote(asked), recorded));
+    return FailedPrecondition("the records in {} belong to host {}, but --host is {}: use --host {}", Quote(state_dir),
+                              Quote(recorded), Quote(asked), recorded);
   }
   const std::string name = asked.empty() ? HostName() : asked;
   MOORING_RETURN_IF_ERROR(Annotate(CheckName("the host's name", name), "choose another with --host"));
@@ -99,11 +104,11 @@ absl::Status CheckBeginsEmpty(const std::string& state_dir) {
     const std::string path = fmt::format("{}/{}", state_dir, name);
     MOORING_ASSIGN_OR_RETURN(const std::string recorded, FirstLineOf(path));
     if (recorded.empty()) continue;
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "the manager's state {} is missing or empty, but {} shows that there was one: restore a copy of the state "
         "(docs/backup.md); or, to start with an empty state, move the files host and id away and register the volumes "
         "again",
-        Quote(state_dir + "/state.db"), Quote(path)));
+        Quote(state_dir + "/state.db"), Quote(path));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 // Prepares the host before the manager starts: its directories, its name, and a shared mount as root of the mounts.
-#ifndef MOORING_MANAGER_HOST_SETUP_H_
-#define MOORING_MANAGER_HOST_SETUP_H_
+#pragma once
 
 #include <string>
 
@@ -32,5 +31,3 @@ absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir);
 absl::Status ShareRoot(const std::string& root, Mounts& kernel);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_HOST_SETUP_H_

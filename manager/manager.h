@@ -1,6 +1,5 @@
 // The manager as a whole. main() gives it to the process, server.h to its sockets; README.md shows threads and owners.
-#ifndef MOORING_MANAGER_MANAGER_H_
-#define MOORING_MANAGER_MANAGER_H_
+#pragma once
 
 #include <condition_variable>
 #include <map>
@@ -97,5 +96,3 @@ class Manager {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_MANAGER_H_

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -39,18 +38,6 @@ constexpr AttachmentRecord::Phase kPhases[] = {AttachmentRecord::Phase::kIntent,
 // Buckets for a commit, which usually syncs the disk.
 const prometheus::Histogram::BucketBoundaries kCommitSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                                 0.025,  0.05,    0.1,    0.25,  0.5,    1,     5};
-
-std::string_view WordOf(AttachmentRecord::Phase phase) {
-  switch (phase) {
-    case AttachmentRecord::Phase::kIntent:
-      return "intent";
-    case AttachmentRecord::Phase::kMounted:
-      return "mounted";
-    case AttachmentRecord::Phase::kUnmounting:
-      return "unmounting";
-  }
-  return "";
-}
 
 // A plugin without a known name gets calls of the Identity service only.
 std::vector<std::string> MethodsFor(const std::string& plugin) {
@@ -157,8 +144,8 @@ void AddAttachments(const MountJournal& journal, const Attachments& attachments,
     const auto found = counts.find(phase);
     const MountJournal::Count none;
     const MountJournal::Count& here = found == counts.end() ? none : found->second;
-    count.Add({{"phase", WordOf(phase)}}, IntegerSample(here.all));
-    stuck.Add({{"phase", WordOf(phase)}}, IntegerSample(here.with_problem));
+    count.Add({{"phase", ToString(phase)}}, IntegerSample(here.all));
+    stuck.Add({{"phase", ToString(phase)}}, IntegerSample(here.with_problem));
   }
   count.MoveTo(families);
   stuck.MoveTo(families);

@@ -2,8 +2,7 @@
 //
 //   api/calls.cc, docker/, csi/recorded_channel.h, state/recorded_state.h ──▶ ManagerCounters, in memory
 //   a scrape ──▶ MetricsPage::Text() ──▶ reads the records, the plugins, the attachments and the counters
-#ifndef MOORING_MANAGER_MANAGER_METRICS_H_
-#define MOORING_MANAGER_MANAGER_METRICS_H_
+#pragma once
 
 #include <prometheus/metric_family.h>
 
@@ -61,5 +60,3 @@ class MetricsPage {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_MANAGER_METRICS_H_

@@ -1,7 +1,6 @@
 // A page that is made for each request. If that takes too much processor time, the last page is returned again until it
 // is too old.
-#ifndef MOORING_METRICS_CACHED_PAGE_H_
-#define MOORING_METRICS_CACHED_PAGE_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -40,5 +39,3 @@ class CachedPage {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_CACHED_PAGE_H_

@@ -1,8 +1,7 @@
 // Metrics of calls: their number by method and code, their duration by method, and the number under way.
 //
 //   <prefix>s_total{method,code}   <prefix>_duration_seconds{method}   <prefix>s_in_flight{method}
-#ifndef MOORING_METRICS_CALL_METRICS_H_
-#define MOORING_METRICS_CALL_METRICS_H_
+#pragma once
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -68,5 +67,3 @@ class CallMetrics final : public CallRecorder {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_CALL_METRICS_H_

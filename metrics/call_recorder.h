@@ -1,6 +1,5 @@
 // The interface between the code that serves calls and the code that counts them.
-#ifndef MOORING_METRICS_CALL_RECORDER_H_
-#define MOORING_METRICS_CALL_RECORDER_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
@@ -23,5 +22,3 @@ class CallRecorder {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_METRICS_CALL_RECORDER_H_

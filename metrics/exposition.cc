@@ -3,7 +3,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <iterator>
-#include <utility>
 
 namespace mooring::metrics {
 namespace {

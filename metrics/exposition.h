@@ -1,6 +1,5 @@
 // All metrics of a program as text.
-#ifndef MOORING_METRICS_EXPOSITION_H_
-#define MOORING_METRICS_EXPOSITION_H_
+#pragma once
 
 #include <prometheus/collectable.h>
 #include <prometheus/registry.h>
@@ -33,5 +32,3 @@ class Exposition {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_EXPOSITION_H_

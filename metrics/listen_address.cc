@@ -3,13 +3,13 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <utility>
 
 #include "base/file/path.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 
 namespace mooring::metrics {
 namespace {
@@ -18,14 +18,7 @@ constexpr std::string_view kForms =
     "write 127.0.0.1:PORT, [::1]:PORT, :PORT (all addresses) or unix:/path/metrics.sock";
 
 absl::Status NoAddress(std::string_view text) {
-  return InvalidArgument(fmt::format("{} is no address to serve metrics at: {}", Quote(text), kForms));
-}
-
-std::optional<std::uint16_t> ParsePort(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return port;
+  return InvalidArgument("{} is no address to serve metrics at: {}", Quote(text), kForms);
 }
 
 bool IsAddress(int family, const std::string& text) {
@@ -56,7 +49,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return NoAddress(text);
   const std::optional<std::string> ip = ParseIp(text.substr(0, colon));
-  const std::optional<std::uint16_t> port = ParsePort(text.substr(colon + 1));
+  const std::optional<std::uint16_t> port = ParseWhole<std::uint16_t>(text.substr(colon + 1));
   if (!ip || !port) return NoAddress(text);
   address.ip = *ip;
   address.port = *port;

@@ -1,6 +1,5 @@
 // The address of --metrics-listen.
-#ifndef MOORING_METRICS_LISTEN_ADDRESS_H_
-#define MOORING_METRICS_LISTEN_ADDRESS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -30,5 +29,3 @@ absl::StatusOr<std::optional<ListenAddress>> ParseListenFlag(std::string_view te
 std::string ToString(const ListenAddress& address);
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_LISTEN_ADDRESS_H_

@@ -59,8 +59,8 @@ std::string Text(const ListenAddress& wanted) { return fmt::format("{} {}", kFla
 
 absl::Status CannotBind(int error, const ListenAddress& wanted) {
   if (error != EADDRINUSE) return ErrnoStatus(error, Text(wanted) + ": bind");
-  return FailedPrecondition(fmt::format(
-      "{}: another process listens there (ss -ltnp names it): end that first, or choose another port", Text(wanted)));
+  return FailedPrecondition(
+      "{}: another process listens there (ss -ltnp names it): end that first, or choose another port", Text(wanted));
 }
 
 absl::StatusOr<UniqueFd> ListenAt(Address address, const ListenAddress& wanted) {

@@ -1,7 +1,6 @@
 // The socket that metrics are served on. The program binds it before it gives up its privileges, and serves it
 // afterwards.
-#ifndef MOORING_METRICS_LISTENER_H_
-#define MOORING_METRICS_LISTENER_H_
+#pragma once
 
 #include <optional>
 
@@ -25,5 +24,3 @@ struct Listener {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_LISTENER_H_

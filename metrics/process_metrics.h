@@ -1,6 +1,5 @@
 // The metrics process_*, with the names that Prometheus clients agree on.
-#ifndef MOORING_METRICS_PROCESS_METRICS_H_
-#define MOORING_METRICS_PROCESS_METRICS_H_
+#pragma once
 
 #include <prometheus/collectable.h>
 
@@ -21,5 +20,3 @@ class ProcessMetrics final : public prometheus::Collectable {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_PROCESS_METRICS_H_

@@ -1,6 +1,5 @@
 // A metric family whose values are read at each scrape, instead of being counted.
-#ifndef MOORING_METRICS_SAMPLES_H_
-#define MOORING_METRICS_SAMPLES_H_
+#pragma once
 
 #include <prometheus/metric_family.h>
 
@@ -37,5 +36,3 @@ class Samples {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_SAMPLES_H_

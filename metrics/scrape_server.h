@@ -4,8 +4,7 @@
 // its end. At most Settings::most connections are open. A further one replaces the oldest that waits for no answer. So
 // slow or many clients take neither memory nor threads. (cpp-httplib 0.11 blocks a thread for each connection, has
 // timeouts for single reads only, and does not limit the headers or the queue of connections.)
-#ifndef MOORING_METRICS_SCRAPE_SERVER_H_
-#define MOORING_METRICS_SCRAPE_SERVER_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -40,5 +39,3 @@ class ScrapeServer {
 };
 
 }  // namespace mooring::metrics
-
-#endif  // MOORING_METRICS_SCRAPE_SERVER_H_

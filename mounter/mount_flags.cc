@@ -30,10 +30,6 @@ constexpr std::array kTable = {
     AccessTimes("strictatime", MOUNT_ATTR_STRICTATIME, Atime::kStrictatime, "--option strictatime"),
 };
 
-bool HasWord(std::string_view options, std::string_view word) {
-  return fmt::format(",{},", options).find(fmt::format(",{},", word)) != std::string::npos;
-}
-
 }  // namespace
 
 std::span<const MountFlagRow> MountFlagTable() { return kTable; }
@@ -92,6 +88,10 @@ MountFlags FlagsOfAttributes(std::uint64_t attributes) {
     if ((attributes & row.mask) == row.attribute) Set(flags, row);
   }
   return flags;
+}
+
+bool HasWord(std::string_view options, std::string_view word) {
+  return fmt::format(",{},", options).find(fmt::format(",{},", word)) != std::string::npos;
 }
 
 MountFlags FlagsOfMountInfo(std::string_view options) {

@@ -1,7 +1,6 @@
 // The flags of one mount, mount_setattr(2). MountFlagTable has one row per flag. All code that parses, prints, sends,
 // sets, compares or merges flags goes over it. mounter/README.md says how to add a flag.
-#ifndef MOORING_MOUNTER_MOUNT_FLAGS_H_
-#define MOORING_MOUNTER_MOUNT_FLAGS_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -49,6 +48,9 @@ std::uint64_t AttributesOf(const MountFlags& flags);
 std::uint64_t KnownAttributes();
 MountFlags FlagsOfAttributes(std::uint64_t attributes);  // ignores unknown ones
 
+// Whether the words, with commas between them, contain this one.
+bool HasWord(std::string_view options, std::string_view word);
+
 // The sixth field of mountinfo, proc(5): "rw,nosuid,relatime". Without a word for access times they are strictatime.
 MountFlags FlagsOfMountInfo(std::string_view options);
 
@@ -57,5 +59,3 @@ MountFlags FlagsOfMountInfo(std::string_view options);
 MountFlags Stricter(const MountFlags& base, const MountFlags& asked);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNT_FLAGS_H_

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdint>
 #include <span>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
@@ -139,16 +139,10 @@ const OptionRule* FindRule(std::string_view fs_type, std::string_view name) {
   return found == rules.end() ? nullptr : *found;
 }
 
-std::optional<std::uint64_t> ToNumber(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = !text.empty() && error == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional<std::uint64_t>(number) : std::nullopt;
-}
-
-bool InRange(const OptionRule& rule, const std::string& text) {
-  const std::optional<std::uint64_t> number = ToNumber(text);
-  return number && *number >= rule.least && *number <= rule.most;
+// The number, if it is within the range of the rule.
+std::optional<std::uint64_t> NumberIn(const OptionRule& rule, const std::optional<std::string>& value) {
+  const auto number = value ? ParseWhole<std::uint64_t>(*value) : std::nullopt;
+  return number && *number >= rule.least && *number <= rule.most ? number : std::nullopt;
 }
 
 bool IsWordOf(const OptionRule& rule, const std::string& value) {
@@ -156,13 +150,14 @@ bool IsWordOf(const OptionRule& rule, const std::string& value) {
 }
 
 bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
+  const std::optional<std::uint64_t> number = NumberIn(rule, value);
   switch (rule.value) {
     case Value::kNone:
       return !value;
     case Value::kNumber:
-      return value && InRange(rule, *value);
+      return number.has_value();
     case Value::kPowerOfTwo:
-      return value && InRange(rule, *value) && (*ToNumber(*value) == 0 || std::has_single_bit(*ToNumber(*value)));
+      return number && (*number == 0 || std::has_single_bit(*number));
     case Value::kWord:
       return value && IsWordOf(rule, *value);
     case Value::kWordOrNone:
@@ -224,20 +219,17 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   if (equals != std::string_view::npos) option.value = text.substr(equals + 1);
   const OptionRule* rule = FindRule(fs_type, option.key);
   if (rule == nullptr) {
-    return InvalidArgument(fmt::format("mount flag {} is not allowed for {}; allowed are: {}", Quote(option.key),
-                                       fs_type, Allowed(fs_type)));
+    return InvalidArgument("mount flag {} is not allowed for {}; allowed are: {}", Quote(option.key), fs_type,
+                           Allowed(fs_type));
   }
-  if (!Fits(*rule, option.value)) {
-    return InvalidArgument(fmt::format("mount flag {} takes {}", Quote(option.key), ValueHint(*rule)));
-  }
+  if (!Fits(*rule, option.value)) return InvalidArgument("mount flag {} takes {}", Quote(option.key), ValueHint(*rule));
   for (const FilesystemOption& other : parsed.options) {
     if (other == option) return absl::OkStatus();
     if (other.key == option.key) {
-      return InvalidArgument(fmt::format("mount flag {} is given twice with different values", Quote(option.key)));
+      return InvalidArgument("mount flag {} is given twice with different values", Quote(option.key));
     }
     if (other.key == rule->opposite) {
-      return InvalidArgument(
-          fmt::format("mount flags {} and {} contradict each other", Quote(other.key), Quote(option.key)));
+      return InvalidArgument("mount flags {} and {} contradict each other", Quote(other.key), Quote(option.key));
     }
   }
   parsed.options.push_back(std::move(option));

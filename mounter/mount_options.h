@@ -1,8 +1,7 @@
 // Mount options as types. A mount flag from outside has to be in one of two tables: mount_flags.h has those of the
 // mount, mount_options.cc those of the filesystem. So no option can name another file, device, mount or security
 // context.
-#ifndef MOORING_MOUNTER_MOUNT_OPTIONS_H_
-#define MOORING_MOUNTER_MOUNT_OPTIONS_H_
+#pragma once
 
 #include <compare>
 #include <optional>
@@ -45,5 +44,3 @@ std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type);
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNT_OPTIONS_H_

@@ -13,8 +13,7 @@
 //
 // Implementations: KernelMounter (mounter/kernel/kernel_mounter.h) acts in this process, HelperMounter
 // (mounter/helper/helper_mounter.h) asks the mount helper, FakeMounter (tests/fakes) keeps everything in memory.
-#ifndef MOORING_MOUNTER_MOUNTER_H_
-#define MOORING_MOUNTER_MOUNTER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -310,5 +309,3 @@ class Preflight {
 class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents, public Preflight {};
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNTER_H_

@@ -1,6 +1,5 @@
 #include "mounter/propagation.h"
 
-#include <fmt/format.h>
 #include <sys/mount.h>
 
 #include <array>
@@ -37,8 +36,7 @@ absl::StatusOr<Propagation> ParsePropagation(std::string_view word) {
   for (const Word& known : kWords) {
     if (known.text == word) return known.propagation;
   }
-  return InvalidArgument(
-      fmt::format("propagation {} is unknown: it is one of inherit, {}", Quote(word, 32), kPropagationWords));
+  return InvalidArgument("propagation {} is unknown: it is one of inherit, {}", Quote(word, 32), kPropagationWords);
 }
 
 unsigned long MountBitsOf(Propagation propagation) {

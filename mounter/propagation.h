@@ -8,8 +8,7 @@
 //
 // A bind treats mount(8)'s two words of a row alike: BindRequest::recursive decides whether the mounts below are
 // changed too. A change of an attached mount tells the two apart, and does not use this table.
-#ifndef MOORING_MOUNTER_PROPAGATION_H_
-#define MOORING_MOUNTER_PROPAGATION_H_
+#pragma once
 
 #include <string_view>
 
@@ -34,5 +33,3 @@ unsigned long MountBitsOf(Propagation propagation);
 std::string_view ToString(Propagation propagation);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PROPAGATION_H_

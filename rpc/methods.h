@@ -1,6 +1,5 @@
 // The names of the calls of an interface, for metrics and logs: "NodeStageVolume".
-#ifndef MOORING_RPC_METHODS_H_
-#define MOORING_RPC_METHODS_H_
+#pragma once
 
 #include <google/protobuf/descriptor.h>
 
@@ -13,5 +12,3 @@ std::vector<std::string> MethodsOf(const google::protobuf::ServiceDescriptor& se
 std::vector<std::string> MethodsOf(const google::protobuf::FileDescriptor& file);  // of all its services
 
 }  // namespace mooring
-
-#endif  // MOORING_RPC_METHODS_H_

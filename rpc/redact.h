@@ -1,6 +1,5 @@
 // Removes secrets from requests and from messages about them, before they are logged, stored or shown.
-#ifndef MOORING_RPC_REDACT_H_
-#define MOORING_RPC_REDACT_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 
@@ -20,5 +19,3 @@ std::string Redacted(const google::protobuf::Message& request);
 std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text);
 
 }  // namespace mooring
-
-#endif  // MOORING_RPC_REDACT_H_

@@ -32,7 +32,7 @@ absl::Status RunGuarded(const std::function<absl::Status()>& work, Clock::time_p
   try {
     return work();
   } catch (const std::exception& error) {
-    return Internal(fmt::format("unexpected: {}", error.what()));
+    return Internal("unexpected: {}", error.what());
   }
 }
 

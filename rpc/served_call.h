@@ -1,8 +1,7 @@
 // The steps around each RPC that a server here answers. They are its deadline, the list of running calls, metrics, a
 // log line, and the conversion of the error. The plugin and the manager add their own steps: plugin/api/rpc.h,
 // manager/api/calls.h.
-#ifndef MOORING_RPC_SERVED_CALL_H_
-#define MOORING_RPC_SERVED_CALL_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
@@ -80,5 +79,3 @@ class ServedCalls {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_RPC_SERVED_CALL_H_

@@ -1,6 +1,5 @@
 // The limits of every gRPC server, so that no client can exhaust its memory or threads.
-#ifndef MOORING_RPC_SERVER_LIMITS_H_
-#define MOORING_RPC_SERVER_LIMITS_H_
+#pragma once
 
 #include <string>
 
@@ -20,5 +19,3 @@ inline constexpr int kLargestRequest = 1024 * 1024;
 void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most_calls);
 
 }  // namespace mooring
-
-#endif  // MOORING_RPC_SERVER_LIMITS_H_

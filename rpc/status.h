@@ -1,6 +1,5 @@
 // Converts between absl::Status and grpc::Status. Their codes have the same numbers.
-#ifndef MOORING_RPC_STATUS_H_
-#define MOORING_RPC_STATUS_H_
+#pragma once
 
 #include <grpcpp/support/status.h>
 
@@ -12,5 +11,3 @@ grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
 }  // namespace mooring
-
-#endif  // MOORING_RPC_STATUS_H_

@@ -1,6 +1,5 @@
 // Damaged databases. A database whose content can be found again is renamed, and created anew.
-#ifndef MOORING_SQLITE_SET_ASIDE_H_
-#define MOORING_SQLITE_SET_ASIDE_H_
+#pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -22,5 +21,3 @@ void CheckPages(SQLite::Database& database);
 absl::StatusOr<std::string> SetAside(const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_SQLITE_SET_ASIDE_H_

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/file/unique_fd.h"
 #include "base/status.h"
@@ -55,14 +56,22 @@ absl::Status PrepareSchema(SQLite::Database& database, const DatabaseFile& file,
   const int found = database.execAndGet("PRAGMA user_version").getInt();
   if (found == version) return absl::OkStatus();
   if (found != 0) {
-    return FailedPrecondition(fmt::format("{} {} has schema version {}, and this program reads version {}: {}",
-                                          file.name, Quote(file.path), found, version, file.if_other));
+    return FailedPrecondition("{} {} has schema version {}, and this program reads version {}: {}", file.name,
+                              Quote(file.path), found, version, file.if_other);
   }
   if (may_begin) MOORING_RETURN_IF_ERROR(may_begin());
   database.exec(tables);
   database.exec(fmt::format("PRAGMA user_version={}", version));
   transaction.commit();
   return absl::OkStatus();
+}
+
+SQLite::Statement& Statements::Prepared(std::string_view sql) {
+  const auto found = prepared_.find(sql);
+  if (found != prepared_.end()) return found->second;
+  std::string text(sql);
+  SQLite::Statement statement(database_, text);
+  return prepared_.emplace(std::move(text), std::move(statement)).first->second;
 }
 
 bool IsDiskFull(const SQLite::Exception& error) {

@@ -1,17 +1,19 @@
 // The layer over SQLite that all databases of Mooring share. It creates files, opens connections, checks the schema
 // version, binds prepared statements, and converts errors of SQLite to absl::Status.
-#ifndef MOORING_SQLITE_SQLITE_H_
-#define MOORING_SQLITE_SQLITE_H_
+#pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -74,6 +76,25 @@ class Use {
   SQLite::Statement& statement_;
 };
 
+// The statements of a connection. Each SQL text is prepared once, at its first use, and kept: texts are constants. At
+// most one Use of a text at a time, because they share the statement. It has no lock: SharedConnection has.
+class Statements {
+ public:
+  explicit Statements(SQLite::Database& database) : database_(database) {}
+  // statements("DELETE FROM volumes WHERE id = ?", id).Exec(). Throws SQLite::Exception.
+  template <typename... Values>
+  Use operator()(std::string_view sql, const Values&... values) {
+    return Use(Prepared(sql), values...);
+  }
+  SQLite::Database& database() { return database_; }  // for transactions
+
+ private:
+  SQLite::Statement& Prepared(std::string_view sql);
+
+  SQLite::Database& database_;
+  std::map<std::string, SQLite::Statement, std::less<>> prepared_;
+};
+
 // The result of Guarded for an action that returns Value.
 template <typename Value>
 struct GuardedResult {
@@ -108,6 +129,23 @@ typename GuardedResult<std::invoke_result_t<Action>>::Type Guarded(std::string_v
   }
 }
 
+// A connection that several threads share.
+class SharedConnection {
+ public:
+  explicit SharedConnection(SQLite::Database database) : database_(std::move(database)) {}
+  // Calls `action` with the statements, under the lock of the connection. Errors: Guarded.
+  template <typename Action>
+  auto Run(std::string_view what, const DatabaseFile& file, Action action) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return Guarded(what, file, [&] { return action(statements_); });
+  }
+
+ private:
+  std::mutex mutex_;
+  SQLite::Database database_;
+  Statements statements_{database_};
+};
+
 // Repeats `open` while it is ABORTED, for kBusyTimeout at most. SQLite ignores the busy timeout where two processes
 // change a new file to WAL at the same moment.
 template <typename Open>
@@ -121,5 +159,3 @@ auto RepeatWhileBusy(Open open) -> decltype(open()) {
 }
 
 }  // namespace mooring
-
-#endif  // MOORING_SQLITE_SQLITE_H_

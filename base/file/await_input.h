@@ -1,6 +1,5 @@
 // Waiting until a descriptor is readable.
-#ifndef MOORING_BASE_FILE_AWAIT_INPUT_H_
-#define MOORING_BASE_FILE_AWAIT_INPUT_H_
+#pragma once
 
 #include <chrono>
 
@@ -15,5 +14,3 @@ bool AwaitInput(const UniqueFd& fd, std::chrono::steady_clock::time_point deadli
 bool HasInput(const UniqueFd& fd);  // without waiting
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_AWAIT_INPUT_H_

@@ -1,8 +1,10 @@
 #include "base/file/directory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -27,6 +29,11 @@ absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& direct
   absl::StatusOr<std::vector<std::string>> entries = EntriesOf(directory);
   if (absl::IsNotFound(entries.status())) return std::vector<std::string>();
   return entries;
+}
+
+absl::Status MakePrivateDirectory(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, "create the directory", directory);
 }
 
 absl::Status SyncDirectoryOf(const std::string& path) {

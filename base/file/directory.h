@@ -1,7 +1,6 @@
 // Directories. (A range-for over std::filesystem::directory_iterator throws if it cannot read on, even if the iterator
 // was constructed with an error_code.)
-#ifndef MOORING_BASE_FILE_DIRECTORY_H_
-#define MOORING_BASE_FILE_DIRECTORY_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -17,9 +16,10 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
 // The same, but empty if there is no such directory.
 absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& directory);
 
+// Makes the directory (0700), unless it exists. Its parent must exist.
+absl::Status MakePrivateDirectory(const std::string& directory);
+
 // Makes a change of the directory that holds `path` durable: a new, renamed or removed name.
 absl::Status SyncDirectoryOf(const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_DIRECTORY_H_

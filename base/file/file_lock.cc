@@ -1,6 +1,5 @@
 #include "base/file/file_lock.h"
 
-#include <fmt/format.h>
 #include <sys/file.h>
 
 #include <cerrno>
@@ -17,7 +16,7 @@ absl::Status LockFile(const UniqueFd& file, const std::string& path, std::chrono
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", path);
     if (std::chrono::steady_clock::now() >= deadline) {
-      return Aborted(fmt::format("{} is being used by another process right now: call again later", Quote(path)));
+      return Aborted("{} is being used by another process right now: call again later", Quote(path));
     }
     std::this_thread::sleep_for(kPoll);
   }

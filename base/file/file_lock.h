@@ -1,6 +1,5 @@
 // An flock(2) that several processes share, with a time limit.
-#ifndef MOORING_BASE_FILE_FILE_LOCK_H_
-#define MOORING_BASE_FILE_FILE_LOCK_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -15,5 +14,3 @@ namespace mooring {
 absl::Status LockFile(const UniqueFd& file, const std::string& path, std::chrono::milliseconds patience);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_FILE_LOCK_H_

@@ -1,7 +1,5 @@
 #include "base/file/path.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <climits>
 
@@ -11,30 +9,23 @@
 namespace mooring {
 namespace {
 
-bool IsControl(char c) {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7F;
-}
-
 absl::Status CheckWhole(std::string_view field, std::string_view path) {
-  if (path.empty()) return InvalidArgument(fmt::format("{} is missing", field));
+  if (path.empty()) return InvalidArgument("{} is missing", field);
   if (path.size() >= PATH_MAX) {
-    return InvalidArgument(fmt::format("{} is {} bytes long, more than {}", field, path.size(), PATH_MAX - 1));
+    return InvalidArgument("{} is {} bytes long, more than {}", field, path.size(), PATH_MAX - 1);
   }
-  if (path[0] != '/') return InvalidArgument(fmt::format("{} {} is not an absolute path", field, Quote(path)));
-  if (std::any_of(path.begin(), path.end(), IsControl)) {
-    return InvalidArgument(fmt::format("{} {} has a control character in it", field, Quote(path)));
-  }
+  if (path[0] != '/') return InvalidArgument("{} {} is not an absolute path", field, Quote(path));
+  if (HasControlByte(path)) return InvalidArgument("{} {} has a control character in it", field, Quote(path));
   return absl::OkStatus();
 }
 
 absl::Status CheckComponent(std::string_view field, std::string_view path, std::string_view name) {
   if (name == "." || name == "..") {
-    return InvalidArgument(fmt::format("{} {} has a '{}' in it: give the path itself", field, Quote(path), name));
+    return InvalidArgument("{} {} has a '{}' in it: give the path itself", field, Quote(path), name);
   }
   if (name.size() > NAME_MAX) {
-    return InvalidArgument(
-        fmt::format("{} {} has a component of {} bytes, more than {}", field, Quote(path), name.size(), NAME_MAX));
+    return InvalidArgument("{} {} has a component of {} bytes, more than {}", field, Quote(path), name.size(),
+                           NAME_MAX);
   }
   return absl::OkStatus();
 }
@@ -51,7 +42,7 @@ absl::StatusOr<std::string> NormalisePath(std::string_view field, std::string_vi
     if (!name.empty()) normal.append("/").append(name);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  if (normal.empty()) return InvalidArgument(fmt::format("{} is the root directory", field));
+  if (normal.empty()) return InvalidArgument("{} is the root directory", field);
   return normal;
 }
 

@@ -1,6 +1,5 @@
 // Paths as text. These functions never look at the disk.
-#ifndef MOORING_BASE_FILE_PATH_H_
-#define MOORING_BASE_FILE_PATH_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -25,5 +24,3 @@ std::string_view ParentOf(std::string_view path);
 std::string_view NameOf(std::string_view path);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_PATH_H_

@@ -1,6 +1,5 @@
 // Small files that one program keeps for itself.
-#ifndef MOORING_BASE_FILE_PRIVATE_FILE_H_
-#define MOORING_BASE_FILE_PRIVATE_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ enum class Outlives {
 absl::Status WritePrivateFile(const std::string& path, const std::string& contents, Outlives outlives);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_PRIVATE_FILE_H_

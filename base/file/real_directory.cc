@@ -108,7 +108,7 @@ absl::Status GiveNewDirectory(const RealDirectory& above, const std::string& nam
   if (!made.ok()) return ErrnoStatus(errno, "open the new directory", path);
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                            EntriesOf(fmt::format("/proc/self/fd/{}", made.get())));
-  if (!names.empty()) return FailedPrecondition(fmt::format("the new directory {} is not empty", Quote(path)));
+  if (!names.empty()) return FailedPrecondition("the new directory {} is not empty", Quote(path));
   if (::fchownat(made.get(), "", uid, gid, AT_EMPTY_PATH) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, fmt::format("give the new directory to user {}:{}:", uid, gid), path);
 }
@@ -133,10 +133,10 @@ absl::Status MakeRealDirectory(const std::string& path, uid_t uid, gid_t gid) {
 
 absl::Status CheckNoDoubtfulLink(const RealDirectory& directory) {
   if (directory.doubtful_link.empty()) return absl::OkStatus();
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "the way to {} leads through the symbolic link {}, in a directory where others than root may write: give the "
       "path without it",
-      Quote(directory.path), Quote(directory.doubtful_link)));
+      Quote(directory.path), Quote(directory.doubtful_link));
 }
 
 }  // namespace mooring

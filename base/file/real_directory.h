@@ -1,6 +1,5 @@
 // A directory of the program's own, opened once: a later rename of its path does not change which directory is meant.
-#ifndef MOORING_BASE_FILE_REAL_DIRECTORY_H_
-#define MOORING_BASE_FILE_REAL_DIRECTORY_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ absl::Status MakeRealDirectory(const std::string& path, uid_t uid, gid_t gid);
 absl::Status CheckNoDoubtfulLink(const RealDirectory& directory);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_REAL_DIRECTORY_H_

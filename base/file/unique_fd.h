@@ -1,6 +1,5 @@
 // The owner of a file descriptor.
-#ifndef MOORING_BASE_FILE_UNIQUE_FD_H_
-#define MOORING_BASE_FILE_UNIQUE_FD_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -34,5 +33,3 @@ class UniqueFd {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_UNIQUE_FD_H_

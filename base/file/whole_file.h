@@ -1,6 +1,5 @@
 // Reads small files.
-#ifndef MOORING_BASE_FILE_WHOLE_FILE_H_
-#define MOORING_BASE_FILE_WHOLE_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace mooring {
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_FILE_WHOLE_FILE_H_

@@ -1,6 +1,5 @@
 // Text from other programs, made fit to be stored and sent.
-#ifndef MOORING_BASE_TEXT_CLEAN_TEXT_H_
-#define MOORING_BASE_TEXT_CLEAN_TEXT_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -13,5 +12,3 @@ namespace mooring {
 std::string CleanText(std::string_view text, std::size_t most = 4096);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_TEXT_CLEAN_TEXT_H_

@@ -2,43 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text/clean_text.h"
 
 namespace mooring {
 namespace {
 
-bool IsBetween(unsigned char byte, unsigned low, unsigned high) { return low <= byte && byte <= high; }
-
-// Unicode 15, table 3-7: which second bytes are well-formed depends on the first (no overlong form, no surrogate,
-// nothing beyond U+10FFFF).
-bool IsSecondByte(unsigned char first, unsigned char second) {
-  if (first == 0xE0) return IsBetween(second, 0xA0, 0xBF);
-  if (first == 0xED) return IsBetween(second, 0x80, 0x9F);
-  if (first == 0xF0) return IsBetween(second, 0x90, 0xBF);
-  if (first == 0xF4) return IsBetween(second, 0x80, 0x8F);
-  return IsBetween(second, 0x80, 0xBF);
-}
-
-// The length of the UTF-8 sequence at the beginning of `text`; 0 if there is no valid one.
-std::size_t Utf8Length(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const std::size_t length = IsBetween(byte(0), 0xC2, 0xDF)   ? 2
-                             : IsBetween(byte(0), 0xE0, 0xEF) ? 3
-                             : IsBetween(byte(0), 0xF0, 0xF4) ? 4
-                                                              : 0;
-  if (length == 0 || length > text.size() || !IsSecondByte(byte(0), byte(1))) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if (!IsBetween(byte(i), 0x80, 0xBF)) return 0;
-  }
-  return length;
-}
-
-// U+0000 to U+001F, U+007F to U+009F: terminals act on them.
-bool IsControl(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return first < 0x20 || first == 0x7F;
-  return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+// The length in bytes of the sequence that begins with this byte; 0 if none does.
+std::size_t SequenceLength(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2) return 0;
+  if (lead < 0xE0) return 2;
+  if (lead < 0xF0) return 3;
+  return lead < 0xF5 ? 4 : 0;
 }
 
 std::string Hex(std::string_view bytes) {
@@ -49,17 +26,35 @@ std::string Hex(std::string_view bytes) {
 
 }  // namespace
 
+Utf8Character FirstCharacter(std::string_view text) {
+  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const std::size_t length = SequenceLength(lead);
+  if (length == 0 || length > text.size()) return {};
+  char32_t code = length == 1 ? lead : lead & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0U) != 0x80) return {};
+    code = (code << 6) | (byte & 0x3FU);
+  }
+  const bool valid = code >= kSmallest[length] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
+  return valid ? Utf8Character{code, length} : Utf8Character{};
+}
+
+// Terminals act on them.
+bool IsControl(char32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+
 std::string Quote(std::string_view text, std::size_t most) {
   std::string quoted = "'";
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = Utf8Length(text.substr(at));
-    const std::string_view character = text.substr(at, length == 0 ? 1 : length);
+    const Utf8Character first = FirstCharacter(text.substr(at));
+    const std::string_view character = text.substr(at, first.bytes == 0 ? 1 : first.bytes);
     at += character.size();
     if (at > most) {
       quoted += fmt::format("… ({} bytes)", text.size());
       break;
     }
-    if (length == 0 || IsControl(character)) {
+    if (first.bytes == 0 || IsControl(first.code)) {
       quoted += Hex(character);
     } else {
       if (character == "'" || character == "\\") quoted += '\\';
@@ -72,7 +67,7 @@ std::string Quote(std::string_view text, std::size_t most) {
 std::string JsonQuote(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const std::size_t length = Utf8Length(text);
+    const std::size_t length = FirstCharacter(text).bytes;
     const char c = text[0];
     if (length == 0) {
       quoted += "\\ufffd";
@@ -89,9 +84,13 @@ std::string JsonQuote(std::string_view text) {
   return quoted + "\"";
 }
 
+bool HasControlByte(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; });
+}
+
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t bytes = Utf8Length(text);
+    const std::size_t bytes = FirstCharacter(text).bytes;
     if (bytes == 0) return false;
     text.remove_prefix(bytes);
   }
@@ -101,7 +100,7 @@ bool IsUtf8(std::string_view text) {
 std::string CleanText(std::string_view text, std::size_t most) {
   std::string clean;
   while (!text.empty()) {
-    const std::size_t length = Utf8Length(text);
+    const std::size_t length = FirstCharacter(text).bytes;
     const std::string_view character = length == 0 ? std::string_view("\uFFFD") : text.substr(0, length);
     if (clean.size() + character.size() > most) return clean + "…";
     clean += character;

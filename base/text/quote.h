@@ -1,6 +1,5 @@
-// Quoting of names from outside, before they reach a message or a log.
-#ifndef MOORING_BASE_TEXT_QUOTE_H_
-#define MOORING_BASE_TEXT_QUOTE_H_
+// Names from outside: their characters, and their quoting before they reach a message or a log.
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -17,6 +16,12 @@ std::string JsonQuote(std::string_view text);
 
 bool IsUtf8(std::string_view text);
 
-}  // namespace mooring
+struct Utf8Character {
+  char32_t code = 0;
+  std::size_t bytes = 0;  // 0: not UTF-8
+};
+Utf8Character FirstCharacter(std::string_view text);  // `text` is not empty
+bool IsControl(char32_t code);                        // C0, DEL or C1
+bool HasControlByte(std::string_view text);           // C0 or DEL
 
-#endif  // MOORING_BASE_TEXT_QUOTE_H_
+}  // namespace mooring

@@ -34,7 +34,7 @@ std::optional<std::int64_t> UnitBytes(std::string_view unit) {
 }
 
 absl::Status BadSize(std::string_view text, std::string_view why) {
-  return InvalidArgument(fmt::format("{} {}; write 1073741824, 1GiB, 512MiB or 1G", Quote(text), why));
+  return InvalidArgument("{} {}; write 1073741824, 1GiB, 512MiB or 1G", Quote(text), why);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // Sizes as people write and read them.
-#ifndef MOORING_BASE_TEXT_SIZE_H_
-#define MOORING_BASE_TEXT_SIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ std::string FormatKnownSize(std::int64_t bytes);
 std::string SizeText(std::uint64_t bytes);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_TEXT_SIZE_H_

@@ -1,6 +1,5 @@
 // Text from other programs, made fit for a terminal and for a shell.
-#ifndef MOORING_BASE_TEXT_TERMINAL_TEXT_H_
-#define MOORING_BASE_TEXT_TERMINAL_TEXT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -16,5 +15,3 @@ std::string Visible(std::string_view text);
 std::string ShellQuote(std::string_view text);
 
 }  // namespace mooring
-
-#endif  // MOORING_BASE_TEXT_TERMINAL_TEXT_H_

@@ -1,15 +1,16 @@
 #include "cli/client/client.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/socket_path.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/output/failure.h"
 #include "cli/output/output.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli {
 namespace {
@@ -53,9 +54,8 @@ absl::Status Client::Connect(Clock::time_point deadline) const {
     if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
       return Unanswered(
-          Unavailable(fmt::format("the connection to {} failed, although a process listens there: check "
-                                  "that it is {}",
-                                  Quote(options_.socket_path), options_.server.socket)));
+          Unavailable("the connection to {} failed, although a process listens there: check that it is {}",
+                      Quote(options_.socket_path), options_.server.socket));
     }
     if (!channel_->WaitForStateChange(state, deadline)) return Unanswered(absl::DeadlineExceededError(""));
   }
@@ -78,7 +78,7 @@ absl::Status Client::Finish(const std::string& call, const absl::Status& status,
 }
 
 std::unique_ptr<Progress> Client::ShowProgress(const google::protobuf::Message& request) const {
-  if (!options_.show_progress) return nullptr;
+  if (::isatty(STDERR_FILENO) == 0) return nullptr;
   return std::make_unique<Progress>(CallName(request), trace_);
 }
 

@@ -1,6 +1,5 @@
 // The connection to a CSI driver or to the manager: one call at a time, each with a deadline.
-#ifndef MOORING_CLI_CLIENT_CLIENT_H_
-#define MOORING_CLI_CLIENT_CLIENT_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -25,19 +24,17 @@ struct ClientOptions {
   std::chrono::milliseconds timeout;
   bool show_time = false;  // --time and --verbose
   bool verbose = false;
-  bool show_progress = false;  // stderr is a terminal
   ServerDescription server = {};
   Classify classify = nullptr;  // which fields of a request are secret
 };
 
 // A call of a service: &csi::v1::Node::Stub::NodeGetInfo.
-template <typename Service, typename Request, typename Response>
-using Method = grpc::Status (Service::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+template <typename Stub, typename Request, typename Response>
+using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
 // The same for a call that is answered by a stream: &csi::v1::SnapshotMetadata::Stub::GetMetadataDelta.
-template <typename Service, typename Request, typename Response>
-using StreamMethod = std::unique_ptr<grpc::ClientReader<Response>> (Service::Stub::*)(grpc::ClientContext*,
-                                                                                      const Request&);
+template <typename Stub, typename Request, typename Response>
+using StreamMethod = std::unique_ptr<grpc::ClientReader<Response>> (Stub::*)(grpc::ClientContext*, const Request&);
 
 class Client {
  public:
@@ -53,33 +50,33 @@ class Client {
   // Does not connect before the first call. The output of --time and --verbose goes to `trace`.
   Client(ClientOptions options, std::ostream& trace);
 
-  // Call<csi::v1::Node>(&csi::v1::Node::Stub::NodeGetInfo, request). An error carries the name of the call (failure.h).
-  // UNAVAILABLE: the socket is missing or no process serves it; the message says what to do.
-  template <typename Service, typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Service, Request, Response> method, const Request& request) const {
+  // An error carries the name of the call (failure.h). UNAVAILABLE: the socket is missing or no process serves it; the
+  // message says what to do.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Method<Stub, Request, Response> method, const Request& request) const {
     const Limit limit = CallLimit();
     const absl::Status connected = Connect(limit.deadline);
     if (!connected.ok()) return Finish(CallName(request), connected, limit);
-    return Send<Service>(method, request, limit, /*wait=*/false);
+    return Send(method, request, limit, /*wait=*/false);
   }
 
   // The same, but waits for a missing or dead socket, until `wait` or the timeout of the call is over.
-  template <typename Service, typename Request, typename Response>
-  absl::StatusOr<Response> CallWhenServed(Method<Service, Request, Response> method, const Request& request,
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> CallWhenServed(Method<Stub, Request, Response> method, const Request& request,
                                           const Limit& wait) const {
     const Limit call = CallLimit();
-    return Send<Service>(method, request, wait.deadline < call.deadline ? wait : call, /*wait=*/true);
+    return Send(method, request, wait.deadline < call.deadline ? wait : call, /*wait=*/true);
   }
 
   // Passes each message of the answer to `take`. An error of `take` ends the call.
-  template <typename Service, typename Response, typename Request, typename Take>
-  absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take) const {
-    return Stream<Service>(method, request, take, CallLimit());
+  template <typename Stub, typename Response, typename Request, typename Take>
+  absl::Status Stream(StreamMethod<Stub, Request, Response> method, const Request& request, Take take) const {
+    return Stream(method, request, take, CallLimit());
   }
 
   // The same, with a limit other than the timeout of the call.
-  template <typename Service, typename Response, typename Request, typename Take>
-  absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take,
+  template <typename Stub, typename Response, typename Request, typename Take>
+  absl::Status Stream(StreamMethod<Stub, Request, Response> method, const Request& request, Take take,
                       const Limit& limit) const {
     const Limit call = CallLimit();
     const absl::Status connected = Connect(std::min(call.deadline, limit.deadline));
@@ -87,9 +84,9 @@ class Client {
     grpc::ClientContext context;
     context.set_deadline(limit.deadline);
     TraceRequest(request);
-    const auto stub = Service::NewStub(channel_);
+    Stub stub(channel_);
     const auto start = std::chrono::steady_clock::now();
-    const auto reader = (stub.get()->*method)(&context, request);
+    const auto reader = (stub.*method)(&context, request);
     absl::Status taken;
     for (Response piece; taken.ok() && reader->Read(&piece);) taken = take(piece);
     if (!taken.ok()) context.TryCancel();
@@ -108,18 +105,18 @@ class Client {
   std::ostream& trace() const { return trace_; }
 
  private:
-  template <typename Service, typename Request, typename Response>
-  absl::StatusOr<Response> Send(Method<Service, Request, Response> method, const Request& request, const Limit& limit,
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Send(Method<Stub, Request, Response> method, const Request& request, const Limit& limit,
                                 bool wait) const {
     grpc::ClientContext context;
     context.set_deadline(limit.deadline);
     context.set_wait_for_ready(wait);
     TraceRequest(request);
-    const auto stub = Service::NewStub(channel_);
+    Stub stub(channel_);
     Response response;
     const auto start = std::chrono::steady_clock::now();
     std::unique_ptr<Progress> progress = ShowProgress(request);
-    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    const grpc::Status status = (stub.*method)(&context, request, &response);
     progress.reset();
     TraceTime(request, std::chrono::steady_clock::now() - start);
     MOORING_RETURN_IF_ERROR(Finish(CallName(request), FromGrpc(status), limit));
@@ -140,5 +137,3 @@ class Client {
 };
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_CLIENT_CLIENT_H_

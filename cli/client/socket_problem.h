@@ -1,6 +1,5 @@
 // Finds out why a socket does not answer.
-#ifndef MOORING_CLI_CLIENT_SOCKET_PROBLEM_H_
-#define MOORING_CLI_CLIENT_SOCKET_PROBLEM_H_
+#pragma once
 
 #include <string>
 
@@ -24,5 +23,3 @@ std::string SocketProblem(const std::string& path, const ServerDescription& serv
 bool MayBeServed(const std::string& path);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_CLIENT_SOCKET_PROBLEM_H_

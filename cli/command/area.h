@@ -1,10 +1,9 @@
-// The interface between the program and an area of commands, such as `mooring csi …`.
-#ifndef MOORING_CLI_COMMAND_AREA_H_
-#define MOORING_CLI_COMMAND_AREA_H_
+// The areas of commands, such as `mooring csi …`, and their interface to the program.
+#pragma once
 
 #include <functional>
 
-#include "cli/output/streams.h"
+#include "cli/output/report.h"
 
 namespace CLI {
 class App;
@@ -16,10 +15,25 @@ namespace mooring::cli {
 // still exist.
 using Action = std::function<int(const Streams& streams)>;
 
-// Adds the area's commands to `root`. Parsing stores the action of the command that the user names in `chosen`, which
-// must outlive the parse.
+// Adds the commands of an area to `root`. Parsing stores the action of the command that the user names in `chosen`,
+// which must outlive the parse.
 using AddArea = void (*)(CLI::App& root, Action& chosen);
 
-}  // namespace mooring::cli
+// Each area is a folder; its area.cc defines `Add`.
+namespace mounts_area {  // mount, umount, list, show and propagation: mounts by hand, with the mounter in this process
+void Add(CLI::App& root, Action& chosen);
+}
+namespace doctor_area {  // doctor: explains why a mount is not where it should be
+void Add(CLI::App& root, Action& chosen);
+}
+namespace csi_area {  // csi: a client for people, which calls any CSI driver over its socket
+void Add(CLI::App& root, Action& chosen);
+}
+namespace manager_area {  // plugin, volume, claim, attach, events, …: the manager's client
+void Add(CLI::App& root, Action& chosen);
+}
+namespace completion_area {  // completion: prints the script by which a shell completes command lines of `mooring`
+void Add(CLI::App& root, Action& chosen);
+}
 
-#endif  // MOORING_CLI_COMMAND_AREA_H_
+}  // namespace mooring::cli

@@ -1,6 +1,5 @@
 // Commands as rows of tables. An area lists its commands, and one function of the area runs them.
-#ifndef MOORING_CLI_COMMAND_COMMAND_TABLE_H_
-#define MOORING_CLI_COMMAND_COMMAND_TABLE_H_
+#pragma once
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -87,5 +86,3 @@ struct CommandTable {
 };
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_COMMAND_COMMAND_TABLE_H_

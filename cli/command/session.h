@@ -1,7 +1,6 @@
 // Commands that talk to a server over its socket: `mooring csi …`, and the commands for the manager. This file has the
 // arguments and flags of both areas, and runs such a command.
-#ifndef MOORING_CLI_COMMAND_SESSION_H_
-#define MOORING_CLI_COMMAND_SESSION_H_
+#pragma once
 
 #include <algorithm>
 #include <optional>
@@ -14,7 +13,7 @@
 #include "cli/client/client.h"
 #include "cli/flags/flags.h"
 #include "cli/output/output.h"
-#include "cli/output/streams.h"
+#include "cli/output/report.h"
 
 namespace mooring::cli {
 
@@ -88,6 +87,11 @@ struct SessionOf {
   const Client& client;
   Output& output;
   int exit_status = 0;  // a command that answers 'no' sets it
+
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Method<Stub, Request, Response> method, const Request& request) const {
+    return client.Call(method, request);
+  }
 };
 
 // MOORING_SECRETS_FILE may be set for other commands: a command that takes no secrets ignores it.
@@ -114,5 +118,3 @@ absl::StatusOr<int> RunOverSocket(const Command& command, const typename Session
 }
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_COMMAND_SESSION_H_

@@ -1,7 +1,4 @@
-#include "cli/csi/area.h"
-
-#include <unistd.h>
-
+// `mooring csi …`.
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +17,6 @@ absl::StatusOr<ClientOptions> ClientOptionsOf(const Command& command, const Argu
   MOORING_ASSIGN_OR_RETURN(std::string socket, ParseSocketPath(arguments.socket));
   return ClientOptions{.socket_path = std::move(socket),
                        .timeout = arguments.timeout.value_or(command.timeout),
-                       .show_progress = ::isatty(STDERR_FILENO) != 0,
                        .server = {},
                        .classify = ClassifyCsi};
 }
@@ -52,7 +48,7 @@ void Add(CLI::App& root, Action& chosen) {
   const CommandGroup<Command> commands{
       "",
       "",
-      {IdentityCommands, ControllerCommands, ControllerPublishCommands, NodeCommands, MetadataCommands},
+      {IdentityCommands, ControllerCommands, NodeCommands, MetadataCommands},
       {{"snapshot", "Manage snapshots of volumes", {SnapshotCommands}},
        {"group-snapshot", "Manage snapshots of several volumes at one moment", {GroupSnapshotCommands}}}};
   table.Add(*csi, commands, chosen);

@@ -1,6 +1,5 @@
 // The arguments of `mooring csi`. A command reads the members that its flags (flags.h) fill.
-#ifndef MOORING_CLI_CSI_ARGUMENTS_H_
-#define MOORING_CLI_CSI_ARGUMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -31,5 +30,3 @@ struct Arguments : SharedArguments {
 };
 
 }  // namespace mooring::cli::csi_area
-
-#endif  // MOORING_CLI_CSI_ARGUMENTS_H_

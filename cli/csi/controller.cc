@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include "base/text/size.h"
-#include "cli/csi/capability.h"
+#include "base/text/terminal_text.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
 #include "cli/csi/pages.h"
+#include "cli/output/report.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -23,48 +23,30 @@ void SetSource(const Arguments& arguments, csi::v1::CreateVolumeRequest& request
   }
 }
 
-void SetTopology(const Arguments& arguments, csi::v1::CreateVolumeRequest& request) {
-  csi::v1::TopologyRequirement& requirement = *request.mutable_accessibility_requirements();
-  for (const KeyValues& segments : arguments.topologies) {
-    Fill(segments, *requirement.add_requisite()->mutable_segments());
-  }
-  for (const KeyValues& segments : arguments.preferred_topologies) {
-    Fill(segments, *requirement.add_preferred()->mutable_segments());
-  }
+void SetTopology(const Arguments& arguments, csi::v1::TopologyRequirement& requirement) {
+  AddSegments(arguments.topologies, *requirement.mutable_requisite());
+  AddSegments(arguments.preferred_topologies, *requirement.mutable_preferred());
 }
 
-absl::StatusOr<csi::v1::CreateVolumeRequest> CreateRequest(const Arguments& arguments) {
+absl::Status CreateVolume(Session& session) {
+  const Arguments& arguments = session.arguments;
   if (!arguments.from_snapshot.empty() && !arguments.from_volume.empty()) {
     return InvalidArgument("--from-snapshot and --from-volume exclude each other: give one source");
   }
   csi::v1::CreateVolumeRequest request;
-  request.set_name(arguments.name);
-  MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capabilities(), CapabilitiesOf(arguments));
-  if (NamesCapacity(arguments)) *request.mutable_capacity_range() = CapacityOf(arguments);
   if (!arguments.from_snapshot.empty() || !arguments.from_volume.empty()) SetSource(arguments, request);
-  if (!arguments.topologies.empty() || !arguments.preferred_topologies.empty()) SetTopology(arguments, request);
-  Fill(arguments.parameters, *request.mutable_parameters());
-  Fill(arguments.mutable_parameters, *request.mutable_mutable_parameters());
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  return request;
-}
-
-absl::Status CreateVolume(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::CreateVolumeRequest request, CreateRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::CreateVolumeResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::CreateVolume, request));
+  if (!arguments.topologies.empty() || !arguments.preferred_topologies.empty()) {
+    SetTopology(arguments, *request.mutable_accessibility_requirements());
+  }
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::CreateVolume, request));
   Details details;
   AddVolume(response.volume(), details);
   return session.output.Show(response, details.ToString());
 }
 
 absl::Status DeleteVolume(Session& session) {
-  csi::v1::DeleteVolumeRequest request;
-  request.set_volume_id(session.arguments.id);
-  session.arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::DeleteVolumeResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::DeleteVolume, request));
-  return session.output.Show(response, fmt::format("deleted {}\n", Visible(request.volume_id())));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::DeleteVolume));
+  return session.output.Show(response, fmt::format("deleted {}\n", Visible(session.arguments.id)));
 }
 
 std::string ConditionOf(const csi::v1::ListVolumesResponse::VolumeStatus& status) {
@@ -81,21 +63,12 @@ std::string VolumeTable(const csi::v1::ListVolumesResponse& response) {
 }
 
 absl::Status ListVolumes(Session& session) {
-  csi::v1::ListVolumesRequest request;
-  request.set_max_entries(session.arguments.max_entries);
-  request.set_starting_token(session.arguments.token);
-  const auto fetch = [&session](const csi::v1::ListVolumesRequest& page) {
-    return session.client.Call<Controller>(&Controller::Stub::ListVolumes, page);
-  };
-  MOORING_ASSIGN_OR_RETURN(const auto response, FetchPages<csi::v1::ListVolumesResponse>(request, fetch));
+  MOORING_ASSIGN_OR_RETURN(const auto response, FetchPages(session, &Controller::Stub::ListVolumes));
   return session.output.Show(response, VolumeTable(response));
 }
 
 absl::Status GetVolume(Session& session) {
-  csi::v1::ControllerGetVolumeRequest request;
-  request.set_volume_id(session.arguments.id);
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerGetVolumeResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::ControllerGetVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::ControllerGetVolume));
   Details details;
   AddVolume(response.volume(), details);
   details.Add("published on", JoinStrings(response.status().published_node_ids()));
@@ -105,23 +78,12 @@ absl::Status GetVolume(Session& session) {
   return session.output.Show(response, details.ToString());
 }
 
-absl::StatusOr<csi::v1::GetCapacityRequest> CapacityRequest(const Arguments& arguments) {
-  csi::v1::GetCapacityRequest request;
-  if (NamesCapability(arguments)) {
-    MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capabilities(), CapabilitiesOf(arguments));
-  }
-  Fill(arguments.parameters, *request.mutable_parameters());
-  if (arguments.topologies.size() > 1) return InvalidArgument("--topology is given more than once: give one");
-  for (const KeyValues& segments : arguments.topologies) {
-    Fill(segments, *request.mutable_accessible_topology()->mutable_segments());
-  }
-  return request;
-}
-
 absl::Status Capacity(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::GetCapacityRequest request, CapacityRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::GetCapacityResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::GetCapacity, request));
+  csi::v1::GetCapacityRequest request;
+  const std::vector<KeyValues>& topologies = session.arguments.topologies;
+  if (topologies.size() > 1) return InvalidArgument("--topology is given more than once: give one");
+  if (!topologies.empty()) Fill(topologies.front(), *request.mutable_accessible_topology()->mutable_segments());
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::GetCapacity, request));
   Details details;
   details.Add("available", FormatSize(response.available_capacity()));
   if (response.has_maximum_volume_size()) {
@@ -133,22 +95,8 @@ absl::Status Capacity(Session& session) {
   return session.output.Show(response, details.ToString());
 }
 
-absl::StatusOr<csi::v1::ControllerExpandVolumeRequest> ExpandVolumeRequest(const Arguments& arguments) {
-  csi::v1::ControllerExpandVolumeRequest request;
-  request.set_volume_id(arguments.id);
-  *request.mutable_capacity_range() = CapacityOf(arguments);
-  if (NamesCapability(arguments)) {
-    MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capability(), CapabilityOf(arguments));
-  }
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  return request;
-}
-
 absl::Status ExpandVolume(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerExpandVolumeRequest request,
-                           ExpandVolumeRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerExpandVolumeResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::ControllerExpandVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::ControllerExpandVolume));
   Details details;
   details.Add("capacity", FormatSize(response.capacity_bytes()));
   details.Add("node expansion", response.node_expansion_required() ? "required: run node-expand" : "not required");
@@ -156,13 +104,41 @@ absl::Status ExpandVolume(Session& session) {
 }
 
 absl::Status Modify(Session& session) {
-  csi::v1::ControllerModifyVolumeRequest request;
-  request.set_volume_id(session.arguments.id);
-  Fill(session.arguments.mutable_parameters, *request.mutable_mutable_parameters());
-  session.arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerModifyVolumeResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::ControllerModifyVolume, request));
-  return session.output.Show(response, fmt::format("modified {}\n", Visible(request.volume_id())));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::ControllerModifyVolume));
+  return session.output.Show(response, fmt::format("modified {}\n", Visible(session.arguments.id)));
+}
+
+absl::Status ControllerPublish(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::ControllerPublishVolume));
+  Details details;
+  details.Add("published", session.arguments.id);
+  details.Add("node", session.arguments.node);
+  details.AddIf("context", ToString(response.publish_context()));
+  return session.output.Show(response, details.ToString());
+}
+
+absl::Status ControllerUnpublish(Session& session) {
+  const Arguments& arguments = session.arguments;
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::ControllerUnpublishVolume));
+  const std::string from = arguments.node.empty() ? "every node" : Visible(arguments.node);
+  return session.output.Show(response, fmt::format("unpublished {} from {}\n", Visible(arguments.id), from));
+}
+
+// "No" is an OK answer without `confirmed`: CSI 1.12, ValidateVolumeCapabilities.
+std::string Verdict(const csi::v1::ValidateVolumeCapabilitiesResponse& response) {
+  Details details;
+  details.Add("confirmed", response.has_confirmed() ? "yes" : "no");
+  for (const csi::v1::VolumeCapability& capability : response.confirmed().volume_capabilities()) {
+    details.Add("capability", ToString(capability));
+  }
+  details.AddIf("message", response.message());
+  return details.ToString();
+}
+
+absl::Status Validate(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::ValidateVolumeCapabilities));
+  if (!response.has_confirmed()) session.exit_status = kExitFailed;
+  return session.output.Show(response, Verdict(response));
 }
 
 }  // namespace
@@ -191,6 +167,21 @@ Commands ControllerCommands() {
        {&Shared::kVolumeId, &kMutableParam},
        kSecretFlags,
        Modify},
+      {"validate",
+       "Check whether a volume supports a capability; exit status 0 or 1",
+       {&Shared::kVolumeId},
+       AllOf({kCapabilityFlags, {&Shared::kParam, &kMutableParam, &kVolumeContext}, kSecretFlags}),
+       Validate},
+      {"controller-publish",
+       "Make a volume available on a node",
+       {&Shared::kVolumeId, &kNode},
+       AllOf({{&kReadOnly}, kCapabilityFlags, {&kVolumeContext}, kSecretFlags}),
+       ControllerPublish},
+      {"controller-unpublish",
+       "Undo controller-publish; without --node, on every node",
+       {&Shared::kVolumeId},
+       AllOf({{&kNode}, kSecretFlags}),
+       ControllerUnpublish},
   };
 }
 

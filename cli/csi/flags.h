@@ -1,6 +1,5 @@
 // The flags of `mooring csi`. A command lists the flags that it takes.
-#ifndef MOORING_CLI_CSI_FLAGS_H_
-#define MOORING_CLI_CSI_FLAGS_H_
+#pragma once
 
 #include "cli/csi/arguments.h"
 #include "cli/flags/flags.h"
@@ -47,7 +46,7 @@ inline constexpr Flag kPublishContext{"--publish-context", "KEY=VALUE",
                                       "Entry of the context that controller-publish printed; repeatable",
                                       &Arguments::publish_context};
 inline constexpr Flag kOneVolume{"--volume", "ID", "ID of the volume", &Arguments::from_volume};
-inline constexpr Flag kOneSnapshot{"--snapshot", "ID", "ID of the snapshot", &Arguments::from_snapshot};
+inline constexpr Flag kOneSnapshot{"--snapshot", "ID", "ID of the snapshot", &Arguments::id};
 inline constexpr Flag kVolumes{"--volume", "ID", "Volume of the group; repeat for each", &Arguments::volumes};
 inline constexpr Flag kSnapshots{"--snapshot", "ID", "Snapshot of the group; repeat for each", &Arguments::snapshots};
 inline constexpr Flag kMaxEntries{"--max-entries", "N", "Print one page of at most N entries (default: all pages)",
@@ -66,5 +65,3 @@ inline const Flags kCapabilityFlags{&kAccess, &Shared::kBlock, &kFsType, &Shared
 inline const Flags kSecretFlags{&Shared::kSecretsFile, &Shared::kSecret};
 
 }  // namespace mooring::cli::csi_area
-
-#endif  // MOORING_CLI_CSI_FLAGS_H_

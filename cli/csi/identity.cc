@@ -7,8 +7,8 @@
 
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/output/exit_status.h"
 #include "cli/output/failure.h"
+#include "cli/output/report.h"
 #include "cli/output/table.h"
 
 namespace mooring::cli::csi_area {
@@ -69,13 +69,10 @@ bool Serves(const GetPluginCapabilitiesResponse& plugin, PluginCapability::Servi
 
 absl::Status ShowPluginInfo(Session& session) {
   const Client& client = session.client;
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::GetPluginInfoResponse info,
-                           client.Call<Identity>(&Identity::Stub::GetPluginInfo, csi::v1::GetPluginInfoRequest()));
-  MOORING_ASSIGN_OR_RETURN(
-      const GetPluginCapabilitiesResponse capabilities,
-      client.Call<Identity>(&Identity::Stub::GetPluginCapabilities, csi::v1::GetPluginCapabilitiesRequest()));
-  MOORING_ASSIGN_OR_RETURN(const ProbeResponse probe,
-                           client.Call<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest()));
+  MOORING_ASSIGN_OR_RETURN(const csi::v1::GetPluginInfoResponse info, client.Call(&Identity::Stub::GetPluginInfo, {}));
+  MOORING_ASSIGN_OR_RETURN(const GetPluginCapabilitiesResponse capabilities,
+                           client.Call(&Identity::Stub::GetPluginCapabilities, {}));
+  MOORING_ASSIGN_OR_RETURN(const ProbeResponse probe, client.Call(&Identity::Stub::Probe, {}));
   Details details;
   details.Add("name", info.name());
   details.Add("version", info.vendor_version());
@@ -98,8 +95,7 @@ absl::StatusOr<ProbeResponse> ProbeUntilFinal(const Client& client, Duration wai
   const Client::Limit limit{Client::Clock::now() + wait, wait, "--wait"};
   std::optional<absl::StatusOr<ProbeResponse>> last;
   for (;;) {
-    absl::StatusOr<ProbeResponse> response =
-        client.CallWhenServed<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest(), limit);
+    absl::StatusOr<ProbeResponse> response = client.CallWhenServed(&Identity::Stub::Probe, {}, limit);
     if (IsFinal(response, liveness)) return response;
     const bool cut_short = absl::IsDeadlineExceeded(response.status()) && IsUnanswered(response.status());
     const bool over = Client::Clock::now() + kProbeInterval >= limit.deadline;
@@ -110,9 +106,7 @@ absl::StatusOr<ProbeResponse> ProbeUntilFinal(const Client& client, Duration wai
   }
 }
 
-absl::StatusOr<ProbeResponse> ProbeOnce(const Client& client) {
-  return client.Call<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest());
-}
+absl::StatusOr<ProbeResponse> ProbeOnce(const Client& client) { return client.Call(&Identity::Stub::Probe, {}); }
 
 // A driver that answers with an error is alive: a restart does not repair what it reports.
 absl::Status ShowAlive(Session& session, const absl::StatusOr<ProbeResponse>& answer) {
@@ -136,7 +130,7 @@ absl::Status Probe(Session& session) {
 
 // A plugin need not have a node service, so UNIMPLEMENTED is not an error of `capabilities`.
 absl::StatusOr<std::optional<csi::v1::NodeGetCapabilitiesResponse>> NodeCapabilities(const Client& client) {
-  const auto response = client.Call<Node>(&Node::Stub::NodeGetCapabilities, csi::v1::NodeGetCapabilitiesRequest());
+  const auto response = client.Call(&Node::Stub::NodeGetCapabilities, {});
   if (response.ok()) return std::optional(*response);
   if (absl::IsUnimplemented(response.status())) return std::optional<csi::v1::NodeGetCapabilitiesResponse>();
   return response.status();
@@ -151,17 +145,13 @@ struct AllCapabilities {
 
 absl::StatusOr<AllCapabilities> FetchCapabilities(const Client& client) {
   AllCapabilities all;
-  MOORING_ASSIGN_OR_RETURN(all.plugin, client.Call<Identity>(&Identity::Stub::GetPluginCapabilities,
-                                                             csi::v1::GetPluginCapabilitiesRequest()));
+  MOORING_ASSIGN_OR_RETURN(all.plugin, client.Call(&Identity::Stub::GetPluginCapabilities, {}));
   if (Serves(all.plugin, PluginCapability::Service::CONTROLLER_SERVICE)) {
-    MOORING_ASSIGN_OR_RETURN(all.controller, client.Call<Controller>(&Controller::Stub::ControllerGetCapabilities,
-                                                                     csi::v1::ControllerGetCapabilitiesRequest()));
+    MOORING_ASSIGN_OR_RETURN(all.controller, client.Call(&Controller::Stub::ControllerGetCapabilities, {}));
   }
   MOORING_ASSIGN_OR_RETURN(all.node, NodeCapabilities(client));
   if (Serves(all.plugin, PluginCapability::Service::GROUP_CONTROLLER_SERVICE)) {
-    MOORING_ASSIGN_OR_RETURN(all.group,
-                             client.Call<GroupController>(&GroupController::Stub::GroupControllerGetCapabilities,
-                                                          csi::v1::GroupControllerGetCapabilitiesRequest()));
+    MOORING_ASSIGN_OR_RETURN(all.group, client.Call(&GroupController::Stub::GroupControllerGetCapabilities, {}));
   }
   return all;
 }

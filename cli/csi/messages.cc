@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "base/text/size.h"
+#include "cli/flags/enum_words.h"
 
 namespace mooring::cli::csi_area {
 namespace {
 
+using csi::v1::VolumeCapability;
 using google::protobuf::util::TimeUtil;
 
 bool IsDate(const google::protobuf::Timestamp& time) {
@@ -37,15 +39,6 @@ std::string ReadyOf(const csi::v1::Snapshot& snapshot) { return snapshot.ready_t
 
 }  // namespace
 
-bool NamesCapacity(const Arguments& arguments) { return arguments.size || arguments.limit; }
-
-csi::v1::CapacityRange CapacityOf(const Arguments& arguments) {
-  csi::v1::CapacityRange range;
-  range.set_required_bytes(arguments.size.value_or(0));
-  range.set_limit_bytes(arguments.limit.value_or(0));
-  return range;
-}
-
 std::string ToString(const csi::v1::Topology& topology) { return ToString(topology.segments()); }
 
 std::string ToString(const google::protobuf::Timestamp& time) {
@@ -55,6 +48,22 @@ std::string ToString(const google::protobuf::Timestamp& time) {
 std::string ToString(const csi::v1::VolumeCondition& condition) {
   const std::string verdict = condition.abnormal() ? "abnormal" : "ok";
   return condition.message().empty() ? verdict : fmt::format("{}: {}", verdict, condition.message());
+}
+
+std::string ToString(const VolumeCapability& capability) {
+  const std::string mode =
+      EnumWord(*VolumeCapability::AccessMode::Mode_descriptor(), capability.access_mode().mode(), "mode");
+  switch (capability.access_type_case()) {
+    case VolumeCapability::kBlock:
+      return "block " + mode;
+    case VolumeCapability::kMount: {
+      const std::string& fs_type = capability.mount().fs_type();
+      return fmt::format("mount {}{}{}", fs_type, fs_type.empty() ? "" : " ", mode);
+    }
+    case VolumeCapability::ACCESS_TYPE_NOT_SET:
+      return mode;
+  }
+  return mode;
 }
 
 void AddVolume(const csi::v1::Volume& volume, Details& details) {

@@ -1,25 +1,22 @@
-// Parts of CSI messages from the command line, and as text for people.
-#ifndef MOORING_CLI_CSI_MESSAGES_H_
-#define MOORING_CLI_CSI_MESSAGES_H_
+// Parts of CSI messages as text for people.
+#pragma once
 
 #include <google/protobuf/timestamp.pb.h>
 
 #include <string>
 #include <vector>
 
-#include "cli/csi/arguments.h"
+#include "cli/flags/key_values.h"
 #include "cli/output/table.h"
 #include "csi.pb.h"
 
 namespace mooring::cli::csi_area {
 
-using cli::ToString;                             // of maps
-bool NamesCapacity(const Arguments& arguments);  // whether --size or --limit is given; if not, leave out the range
-csi::v1::CapacityRange CapacityOf(const Arguments& arguments);
-
+using cli::ToString;                                            // of maps
 std::string ToString(const csi::v1::Topology& topology);        // the segments, in the same form
 std::string ToString(const google::protobuf::Timestamp& time);  // RFC 3339; numbers if it is not a valid date
 std::string ToString(const csi::v1::VolumeCondition& condition);
+std::string ToString(const csi::v1::VolumeCapability& capability);  // "mount ext4 single-node-writer", "block mode-17"
 
 template <typename Repeated>
 std::string JoinStrings(const Repeated& strings) {
@@ -33,5 +30,3 @@ Table SnapshotTable();  // without rows
 void AddSnapshot(const csi::v1::Snapshot& snapshot, Table& table);
 
 }  // namespace mooring::cli::csi_area
-
-#endif  // MOORING_CLI_CSI_MESSAGES_H_

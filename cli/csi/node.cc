@@ -4,11 +4,10 @@
 #include <cmath>
 
 #include "base/text/size.h"
-#include "cli/csi/capability.h"
+#include "base/text/terminal_text.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -17,8 +16,7 @@ using csi::v1::Node;
 using csi::v1::VolumeUsage;
 
 absl::Status ShowNodeInfo(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeGetInfoResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodeGetInfo, csi::v1::NodeGetInfoRequest()));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodeGetInfo));
   const std::int64_t most = response.max_volumes_per_node();
   Details details;
   details.Add("node", response.node_id());
@@ -27,65 +25,33 @@ absl::Status ShowNodeInfo(Session& session) {
   return session.output.Show(response, details.ToString());
 }
 
-absl::StatusOr<csi::v1::NodeStageVolumeRequest> StageRequest(const Arguments& arguments) {
-  csi::v1::NodeStageVolumeRequest request;
-  request.set_volume_id(arguments.id);
-  request.set_staging_target_path(arguments.staging_path);
-  MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capability(), CapabilityOf(arguments));
-  Fill(arguments.publish_context, *request.mutable_publish_context());
-  Fill(arguments.volume_context, *request.mutable_volume_context());
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  return request;
-}
-
 absl::Status Stage(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeStageVolumeRequest request, StageRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeStageVolumeResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodeStageVolume, request));
-  return session.output.Show(
-      response, fmt::format("staged {} at {}\n", Visible(request.volume_id()), Visible(request.staging_target_path())));
+  const Arguments& arguments = session.arguments;
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodeStageVolume));
+  return session.output.Show(response,
+                             fmt::format("staged {} at {}\n", Visible(arguments.id), Visible(arguments.staging_path)));
 }
 
 absl::Status Unstage(Session& session) {
-  csi::v1::NodeUnstageVolumeRequest request;
-  request.set_volume_id(session.arguments.id);
-  request.set_staging_target_path(session.arguments.staging_path);
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeUnstageVolumeResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodeUnstageVolume, request));
-  return session.output.Show(response, fmt::format("unstaged {} from {}\n", Visible(request.volume_id()),
-                                                   Visible(request.staging_target_path())));
-}
-
-absl::StatusOr<csi::v1::NodePublishVolumeRequest> NodePublishRequest(const Arguments& arguments) {
-  csi::v1::NodePublishVolumeRequest request;
-  request.set_volume_id(arguments.id);
-  request.set_target_path(arguments.target_path);
-  request.set_staging_target_path(arguments.staging_path);
-  MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capability(), CapabilityOf(arguments));
-  request.set_readonly(arguments.read_only);
-  Fill(arguments.publish_context, *request.mutable_publish_context());
-  Fill(arguments.volume_context, *request.mutable_volume_context());
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  return request;
+  const Arguments& arguments = session.arguments;
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodeUnstageVolume));
+  return session.output.Show(
+      response, fmt::format("unstaged {} from {}\n", Visible(arguments.id), Visible(arguments.staging_path)));
 }
 
 absl::Status NodePublish(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodePublishVolumeRequest request, NodePublishRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodePublishVolumeResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodePublishVolume, request));
+  const Arguments& arguments = session.arguments;
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodePublishVolume));
   return session.output.Show(
-      response, fmt::format("published {} at {}{}\n", Visible(request.volume_id()), Visible(request.target_path()),
-                            request.readonly() ? ", read-only" : ""));
+      response, fmt::format("published {} at {}{}\n", Visible(arguments.id), Visible(arguments.target_path),
+                            arguments.read_only ? ", read-only" : ""));
 }
 
 absl::Status NodeUnpublish(Session& session) {
-  csi::v1::NodeUnpublishVolumeRequest request;
-  request.set_volume_id(session.arguments.id);
-  request.set_target_path(session.arguments.target_path);
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeUnpublishVolumeResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodeUnpublishVolume, request));
+  const Arguments& arguments = session.arguments;
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodeUnpublishVolume));
   return session.output.Show(
-      response, fmt::format("unpublished {} from {}\n", Visible(request.volume_id()), Visible(request.target_path())));
+      response, fmt::format("unpublished {} from {}\n", Visible(arguments.id), Visible(arguments.target_path)));
 }
 
 std::string UnitName(VolumeUsage::Unit unit) {
@@ -116,35 +82,15 @@ std::string StatsText(const csi::v1::NodeGetVolumeStatsResponse& response) {
 }
 
 absl::Status Stats(Session& session) {
-  csi::v1::NodeGetVolumeStatsRequest request;
-  request.set_volume_id(session.arguments.id);
-  request.set_volume_path(session.arguments.volume_path);
-  request.set_staging_target_path(session.arguments.staging_path);
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeGetVolumeStatsResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodeGetVolumeStats, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodeGetVolumeStats));
   return session.output.Show(response, StatsText(response));
 }
 
-absl::StatusOr<csi::v1::NodeExpandVolumeRequest> NodeExpandRequest(const Arguments& arguments) {
-  csi::v1::NodeExpandVolumeRequest request;
-  request.set_volume_id(arguments.id);
-  request.set_volume_path(arguments.volume_path);
-  request.set_staging_target_path(arguments.staging_path);
-  if (NamesCapacity(arguments)) *request.mutable_capacity_range() = CapacityOf(arguments);
-  if (NamesCapability(arguments)) {
-    MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capability(), CapabilityOf(arguments));
-  }
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  return request;
-}
-
 absl::Status NodeExpand(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeRequest request, NodeExpandRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeResponse response,
-                           session.client.Call<Node>(&Node::Stub::NodeExpandVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Node::Stub::NodeExpandVolume));
   // capacity_bytes is optional in this response: 0 means that the driver does not report it.
   Details details;
-  details.Add("expanded", request.volume_id());
+  details.Add("expanded", session.arguments.id);
   if (response.capacity_bytes() != 0) details.Add("capacity", FormatSize(response.capacity_bytes()));
   return session.output.Show(response, details.ToString());
 }

@@ -1,25 +1,27 @@
 // Lists that a driver returns in pages.
-#ifndef MOORING_CLI_CSI_PAGES_H_
-#define MOORING_CLI_CSI_PAGES_H_
+#pragma once
 
 #include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
+#include "cli/csi/command.h"
 
 namespace mooring::cli::csi_area {
 
-// Fetches all pages from the one in `request` to the last, and merges them into one response. If `request` limits the
-// entries, fetches one page and keeps its next_token. `fetch` fetches one page. INTERNAL: the driver repeats a token,
-// so the list would never end.
-template <typename Response, typename Request, typename Fetch>
-absl::StatusOr<Response> FetchPages(Request request, Fetch fetch) {
+// Fetches all pages from the one that the flags name to the last, and merges them into one response. If a flag limits
+// the entries, fetches one page and keeps its next_token. INTERNAL: the driver repeats a token, so the list would never
+// end.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> FetchPages(const Session& session, Method<Stub, Request, Response> method) {
+  Request request;
+  MOORING_RETURN_IF_ERROR(FillRequest(session.arguments, request));
   Response all;
   std::set<std::string> seen{request.starting_token()};
   for (;;) {
-    MOORING_ASSIGN_OR_RETURN(const Response page, fetch(request));
+    MOORING_ASSIGN_OR_RETURN(const Response page, session.Call(method, request));
     all.clear_next_token();
     all.MergeFrom(page);
     if (page.next_token().empty() || request.max_entries() > 0) return all;
@@ -34,5 +36,3 @@ inline std::string NextPageHint(const std::string& next_token) {
 }
 
 }  // namespace mooring::cli::csi_area
-
-#endif  // MOORING_CLI_CSI_PAGES_H_

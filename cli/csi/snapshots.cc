@@ -1,15 +1,18 @@
+// Snapshots of volumes and of groups of volumes, and the blocks of a snapshot.
 #include <fmt/format.h>
 
+#include "base/text/terminal_text.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
 #include "cli/csi/pages.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
 
 using csi::v1::Controller;
+using csi::v1::GroupController;
+using csi::v1::SnapshotMetadata;
 
 std::string DetailsOf(const csi::v1::Snapshot& snapshot) {
   Details details;
@@ -18,55 +21,74 @@ std::string DetailsOf(const csi::v1::Snapshot& snapshot) {
 }
 
 absl::Status CreateSnapshot(Session& session) {
-  const Arguments& arguments = session.arguments;
-  csi::v1::CreateSnapshotRequest request;
-  request.set_name(arguments.name);
-  request.set_source_volume_id(arguments.from_volume);
-  Fill(arguments.parameters, *request.mutable_parameters());
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::CreateSnapshotResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::CreateSnapshot, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::CreateSnapshot));
   return session.output.Show(response, DetailsOf(response.snapshot()));
 }
 
 absl::Status DeleteSnapshot(Session& session) {
-  csi::v1::DeleteSnapshotRequest request;
-  request.set_snapshot_id(session.arguments.id);
-  session.arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::DeleteSnapshotResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::DeleteSnapshot, request));
-  return session.output.Show(response, fmt::format("deleted {}\n", Visible(request.snapshot_id())));
-}
-
-csi::v1::ListSnapshotsRequest ListRequest(const Arguments& arguments) {
-  csi::v1::ListSnapshotsRequest request;
-  request.set_max_entries(arguments.max_entries);
-  request.set_starting_token(arguments.token);
-  request.set_source_volume_id(arguments.from_volume);
-  request.set_snapshot_id(arguments.from_snapshot);
-  arguments.secrets.CopyTo(*request.mutable_secrets());
-  return request;
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::DeleteSnapshot));
+  return session.output.Show(response, fmt::format("deleted {}\n", Visible(session.arguments.id)));
 }
 
 absl::Status ListSnapshots(Session& session) {
-  const auto fetch = [&session](const csi::v1::ListSnapshotsRequest& page) {
-    return session.client.Call<Controller>(&Controller::Stub::ListSnapshots, page);
-  };
-  MOORING_ASSIGN_OR_RETURN(const auto response,
-                           FetchPages<csi::v1::ListSnapshotsResponse>(ListRequest(session.arguments), fetch));
+  MOORING_ASSIGN_OR_RETURN(const auto response, FetchPages(session, &Controller::Stub::ListSnapshots));
   Table table = SnapshotTable();
   for (const csi::v1::ListSnapshotsResponse::Entry& entry : response.entries()) AddSnapshot(entry.snapshot(), table);
   return session.output.Show(response, table.ToString() + NextPageHint(response.next_token()));
 }
 
 absl::Status GetSnapshot(Session& session) {
-  csi::v1::GetSnapshotRequest request;
-  request.set_snapshot_id(session.arguments.id);
-  session.arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::GetSnapshotResponse response,
-                           session.client.Call<Controller>(&Controller::Stub::GetSnapshot, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&Controller::Stub::GetSnapshot));
   return session.output.Show(response, DetailsOf(response.snapshot()));
 }
+
+std::string TextOf(const csi::v1::VolumeGroupSnapshot& group) {
+  Details details;
+  details.Add("id", group.group_snapshot_id());
+  if (group.has_creation_time()) details.Add("created", ToString(group.creation_time()));
+  details.Add("ready", group.ready_to_use() ? "yes" : "no");
+  Table table = SnapshotTable();
+  for (const csi::v1::Snapshot& snapshot : group.snapshots()) AddSnapshot(snapshot, table);
+  return details.ToString() + table.ToString();
+}
+
+absl::Status CreateGroupSnapshot(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&GroupController::Stub::CreateVolumeGroupSnapshot));
+  return session.output.Show(response, TextOf(response.group_snapshot()));
+}
+
+absl::Status DeleteGroupSnapshot(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&GroupController::Stub::DeleteVolumeGroupSnapshot));
+  return session.output.Show(response, fmt::format("deleted {}\n", Visible(session.arguments.id)));
+}
+
+absl::Status GetGroupSnapshot(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Send(&GroupController::Stub::GetVolumeGroupSnapshot));
+  return session.output.Show(response, TextOf(response.group_snapshot()));
+}
+
+// Prints each range on a line: its offset and its length in bytes.
+template <typename Response>
+std::string RangesText(const Response& response) {
+  std::string text;
+  for (const csi::v1::BlockMetadata& block : response.block_metadata()) {
+    text += fmt::format("{} {}\n", block.byte_offset(), block.size_bytes());
+  }
+  return text;
+}
+
+// Prints each message of the stream when it arrives, because a large volume has many.
+template <typename Request, typename Response>
+absl::Status PrintRanges(Session& session, StreamMethod<SnapshotMetadata::Stub, Request, Response> method) {
+  Request request;
+  MOORING_RETURN_IF_ERROR(FillRequest(session.arguments, request));
+  return session.client.Stream(
+      method, request, [&session](const Response& piece) { return session.output.Show(piece, RangesText(piece)); });
+}
+
+absl::Status Allocated(Session& session) { return PrintRanges(session, &SnapshotMetadata::Stub::GetMetadataAllocated); }
+
+absl::Status Delta(Session& session) { return PrintRanges(session, &SnapshotMetadata::Stub::GetMetadataDelta); }
 
 }  // namespace
 
@@ -81,6 +103,38 @@ Commands SnapshotCommands() {
       {"delete", "Delete a snapshot", {&kSnapshotId}, kSecretFlags, DeleteSnapshot},
       {"list", "List the snapshots", {}, AllOf({{&kOneVolume, &kOneSnapshot}, pages, kSecretFlags}), ListSnapshots},
       {"get", "Show a snapshot", {&kSnapshotId}, kSecretFlags, GetSnapshot},
+  };
+}
+
+Commands GroupSnapshotCommands() {
+  return {
+      {"create",
+       "Take snapshots of several volumes at one moment",
+       {&kName, &kVolumes},
+       AllOf({{&Shared::kParam}, kSecretFlags}),
+       CreateGroupSnapshot},
+      {"delete",
+       "Delete a group snapshot and its members",
+       {&kGroupSnapshotId},
+       AllOf({{&kSnapshots}, kSecretFlags}),
+       DeleteGroupSnapshot},
+      {"get", "Show a group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), GetGroupSnapshot},
+  };
+}
+
+Commands MetadataCommands() {
+  const Flags place{&kOffset, &kMaxResults};
+  return {
+      {"metadata-allocated",
+       "List the allocated ranges of a snapshot: offset and length",
+       {&kSnapshotId},
+       AllOf({place, kSecretFlags}),
+       Allocated},
+      {"metadata-delta",
+       "List the ranges of a snapshot that differ from an older one",
+       {&kBaseId, &kTargetId},
+       AllOf({place, kSecretFlags}),
+       Delta},
   };
 }
 

@@ -1,4 +1,5 @@
-#include "cli/doctor/area.h"
+// `mooring doctor`.
+#include "cli/command/area.h"
 
 #include <fmt/format.h>
 
@@ -6,14 +7,13 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/text/terminal_text.h"
 #include "cli/doctor/draw.h"
 #include "cli/doctor/examination.h"
 #include "cli/flags/flags.h"
 #include "cli/flags/key_values.h"
-#include "cli/output/exit_status.h"
 #include "cli/output/json.h"
 #include "cli/output/report.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

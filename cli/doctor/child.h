@@ -1,7 +1,6 @@
 // Runs work that may hang, on a filesystem whose server does not answer, in a child process. A child that even SIGKILL
 // does not end is left behind.
-#ifndef MOORING_CLI_DOCTOR_CHILD_H_
-#define MOORING_CLI_DOCTOR_CHILD_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -20,5 +19,3 @@ struct ChildOutput {
 absl::StatusOr<ChildOutput> ReadFromChild(const std::function<void(int fd)>& work, std::chrono::milliseconds patience);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_CHILD_H_

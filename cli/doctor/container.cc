@@ -1,19 +1,17 @@
 #include "cli/doctor/container.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <string_view>
-#include <system_error>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -37,8 +35,7 @@ pid_t ParentProcessOf(pid_t pid) {
 
 ProcessFacts FactsOf(pid_t pid) {
   ProcessFacts facts{.pid = pid, .parent = ParentProcessOf(pid), .mount_namespace = 0, .cgroup = {}, .command = {}};
-  struct stat status = {};
-  if (::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &status) == 0) facts.mount_namespace = status.st_ino;
+  facts.mount_namespace = MountNamespaceId(pid).value_or(0);
   facts.cgroup = ReadAll(fmt::format("/proc/{}/cgroup", pid));
   facts.command = ReadAll(fmt::format("/proc/{}/cmdline", pid));
   std::replace(facts.command.begin(), facts.command.end(), '\0', ' ');
@@ -99,22 +96,15 @@ pid_t FirstByCommand(const std::vector<ProcessFacts>& processes, const std::stri
 
 absl::Status CheckId(const std::string& id) {
   if (id.size() >= kLeast && std::all_of(id.begin(), id.end(), IsHex)) return absl::OkStatus();
-  return InvalidArgument(
-      fmt::format("{} is not the ID of a container: give {} or more of its hexadecimal digits", Quote(id), kLeast));
+  return InvalidArgument("{} is not the ID of a container: give {} or more of its hexadecimal digits", Quote(id),
+                         kLeast);
 }
 
 }  // namespace
 
 std::vector<ProcessFacts> CollectProcesses() {
   std::vector<ProcessFacts> processes;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (failed == std::errc() && end == name.data() + name.size()) processes.push_back(FactsOf(pid));
-  }
-  std::sort(processes.begin(), processes.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  for (const pid_t pid : Processes()) processes.push_back(FactsOf(pid));
   return processes;
 }
 
@@ -124,13 +114,11 @@ absl::StatusOr<pid_t> FindContainer(const std::vector<ProcessFacts>& processes, 
   std::set<std::string> ids;
   for (const ProcessFacts& process : processes) AddIds(process.cgroup, id, ids);
   if (ids.size() > 1) {
-    return FailedPrecondition(
-        fmt::format("several containers have an ID that begins with {}: give more digits", Quote(id)));
+    return FailedPrecondition("several containers have an ID that begins with {}: give more digits", Quote(id));
   }
   if (const pid_t pid = FirstByCgroup(processes, id, own); pid != 0) return pid;
   if (const pid_t pid = FirstByCommand(processes, id, own); pid != 0) return pid;
-  return NotFound(
-      fmt::format("no process of the container {} runs on this host, or it shares this mount namespace", Quote(id)));
+  return NotFound("no process of the container {} runs on this host, or it shares this mount namespace", Quote(id));
 }
 
 }  // namespace mooring::cli::doctor_area

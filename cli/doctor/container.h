@@ -1,7 +1,6 @@
 // Finds a process of a container by the container's ID, without the container engine. All common engines write the ID
 // into the path of the cgroup, or into the command line of the process that watches the container.
-#ifndef MOORING_CLI_DOCTOR_CONTAINER_H_
-#define MOORING_CLI_DOCTOR_CONTAINER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -29,5 +28,3 @@ absl::StatusOr<pid_t> FindContainer(const std::vector<ProcessFacts>& processes, 
                                     std::uint64_t own);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_CONTAINER_H_

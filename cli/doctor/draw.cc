@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/terminal_text.h"
 #include "cli/mounts/describe.h"
 #include "cli/output/json.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -6,8 +6,7 @@
 //   ├▶ /data in pid 902 (redis), receives
 //   └▶ peer group 15, receives
 //      └─ /srv in pid 1003 (task)
-#ifndef MOORING_CLI_DOCTOR_DRAW_H_
-#define MOORING_CLI_DOCTOR_DRAW_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ std::string DrawTree(const PropagationGroup& group, const NamespaceView& here, L
 std::string TreeJson(const PropagationGroup& group);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_DRAW_H_

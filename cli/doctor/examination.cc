@@ -1,7 +1,7 @@
 #include "cli/doctor/examination.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +14,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/client/socket_problem.h"
 #include "cli/doctor/container.h"
 #include "cli/doctor/frozen.h"
@@ -24,7 +25,6 @@
 #include "cli/doctor/subject.h"
 #include "cli/doctor/visibility.h"
 #include "cli/mounts/describe.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -41,9 +41,8 @@ std::string Counted(std::size_t count, const char* one, const char* many) {
 
 absl::StatusOr<pid_t> ProcessOf(const Question& question) {
   if (question.container.empty()) return question.pid;
-  struct stat own = {};
-  if (::stat("/proc/self/ns/mnt", &own) != 0) return ErrnoStatus(errno, "find the mount namespace of this process");
-  return FindContainer(CollectProcesses(), question.container, own.st_ino);
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t own, MountNamespaceId(::getpid()));
+  return FindContainer(CollectProcesses(), question.container, own);
 }
 
 // An examination under way.
@@ -119,7 +118,7 @@ class Examiner {
     MOORING_ASSIGN_OR_RETURN(const Subject subject, ResolveSubject(question_.subject, kPatience));
     if (subject.is_volume) return CheckVolume(question_.subject);
     MOORING_ASSIGN_OR_RETURN(const std::vector<int> answers, AskPlaces({{subject.path, 0}}, kPatience));
-    if (answers.front() == ENOENT) return NotFound(fmt::format("there is no {}", Quote(subject.path)));
+    if (answers.front() == ENOENT) return NotFound("there is no {}", Quote(subject.path));
     return CheckPath(subject.path, subject.empty_directory);
   }
 

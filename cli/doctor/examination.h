@@ -1,6 +1,5 @@
 // `mooring doctor`, from the question to the findings: collects the facts and applies the rules to them.
-#ifndef MOORING_CLI_DOCTOR_EXAMINATION_H_
-#define MOORING_CLI_DOCTOR_EXAMINATION_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -39,5 +38,3 @@ struct Examination {
 absl::StatusOr<Examination> Examine(const Question& question);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_EXAMINATION_H_

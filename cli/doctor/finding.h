@@ -1,6 +1,5 @@
 // A finding of `mooring doctor`.
-#ifndef MOORING_CLI_DOCTOR_FINDING_H_
-#define MOORING_CLI_DOCTOR_FINDING_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -22,5 +21,3 @@ struct Finding {
 using Findings = std::vector<Finding>;
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_FINDING_H_

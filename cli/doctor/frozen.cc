@@ -67,11 +67,10 @@ std::set<dev_t> UsedBy(const fs::path& process, const std::set<dev_t>& ours) {
 // out, because it does not show which of them it waits for.
 std::map<dev_t, pid_t> Waiting(const std::set<dev_t>& ours) {
   std::map<dev_t, pid_t> waiting;
-  std::error_code error;
-  for (const fs::directory_entry& process : fs::directory_iterator("/proc", error)) {
-    const pid_t pid = std::atoi(process.path().filename().c_str());
-    if (pid <= 0 || FirstLineOf(process.path() / "wchan") != "percpu_rwsem_wait") continue;
-    const std::set<dev_t> used = UsedBy(process.path(), ours);
+  for (const pid_t pid : Processes()) {
+    const fs::path process = fmt::format("/proc/{}", pid);
+    if (FirstLineOf(process / "wchan") != "percpu_rwsem_wait") continue;
+    const std::set<dev_t> used = UsedBy(process, ours);
     if (used.size() == 1) waiting[*used.begin()] = pid;
   }
   return waiting;

@@ -4,8 +4,7 @@
 // shows in its superblock: the kernel clears the flag needs_recovery, which every ext4 has that is mounted writable
 // with a journal. A frozen xfs shows only in the processes that wait to write, so the finding says that it may be
 // frozen.
-#ifndef MOORING_CLI_DOCTOR_FROZEN_H_
-#define MOORING_CLI_DOCTOR_FROZEN_H_
+#pragma once
 
 #include <vector>
 
@@ -19,5 +18,3 @@ namespace mooring::cli::doctor_area {
 Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_FROZEN_H_

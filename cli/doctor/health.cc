@@ -18,8 +18,8 @@
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/doctor/child.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -1,7 +1,6 @@
 // Finds broken and hung mounts. The server of the filesystem is dead (ENOTCONN), has forgotten it (ESTALE), or does not
 // answer; or the filesystem was shut down after errors (EIO).
-#ifndef MOORING_CLI_DOCTOR_HEALTH_H_
-#define MOORING_CLI_DOCTOR_HEALTH_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -49,5 +48,3 @@ absl::StatusOr<Health> CheckHealth(const NamespaceView& view, const std::string&
                                    std::chrono::milliseconds patience);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_HEALTH_H_

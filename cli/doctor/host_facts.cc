@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "base/file/unique_fd.h"
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring::cli::doctor_area {
@@ -46,7 +46,7 @@ struct NeededCall {
   long (*call)();
 };
 
-constexpr long kStatMountNumber = 457, kListMountNumber = 458;  // as in mounter/sys/syscalls.cc
+constexpr long kStatMountNumber = 457;  // as in mounter/sys/syscalls.cc
 
 constexpr const char* kNoMounts = "nothing can be mounted";
 
@@ -62,8 +62,6 @@ const NeededCall kCalls[] = {
     {"statmount", "6.8", Severity::kNote,
      "looking a mount up reads the whole table of mounts: slow where there are many",
      [] { return ::syscall(kStatMountNumber, nullptr, nullptr, 0, 0); }},
-    {"listmount", "6.8", Severity::kNote, "listing mounts reads the whole table of mounts: slow where there are many",
-     [] { return ::syscall(kListMountNumber, nullptr, nullptr, 0, 0); }},
 };
 
 struct NeededFilesystem {
@@ -115,14 +113,14 @@ void AddCapabilities(const HostFacts& facts, Findings& findings) {
 }
 
 void AddCalls(const HostFacts& facts, Findings& findings) {
+  const std::vector<std::string> show_cause = {"uname -r", "grep Seccomp: /proc/self/status"};
   for (const NeededCall& needed : kCalls) {
     if (!facts.missing_calls.contains(needed.name)) continue;
-    findings.push_back({"missing-feature",
-                        needed.severity,
+    findings.push_back({"missing-feature", needed.severity,
                         fmt::format("{}(2) is missing: without it {}. It needs Linux {} and, in a container, a seccomp "
                                     "profile that allows it",
                                     needed.name, needed.without, needed.since),
-                        {"uname -r", "grep Seccomp: /proc/self/status"}});
+                        needed.severity == Severity::kProblem ? show_cause : std::vector<std::string>()});
   }
 }
 

@@ -1,7 +1,6 @@
 // The features of the host that Mooring needs: capabilities, system calls, loop devices, filesystems, and a served
 // socket.
-#ifndef MOORING_CLI_DOCTOR_HOST_FACTS_H_
-#define MOORING_CLI_DOCTOR_HOST_FACTS_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
@@ -28,5 +27,3 @@ Findings FindMissing(const HostFacts& facts);
 Findings FindDeadSocket(const std::string& socket, const std::string& problem, const std::string& state_dir);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_HOST_FACTS_H_

@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "base/text/quote.h"
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -1,6 +1,5 @@
 // The commands that free a volume in use.
-#ifndef MOORING_CLI_DOCTOR_IN_USE_H_
-#define MOORING_CLI_DOCTOR_IN_USE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -14,5 +13,3 @@ namespace mooring::cli::doctor_area {
 Finding InUse(const std::string& volume_id, const std::vector<std::string>& paths);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_IN_USE_H_

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "base/file/path.h"
 #include "base/text/quote.h"
+#include "cli/mounts/describe.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 
@@ -25,16 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDeleted = " (deleted)";
-
-std::optional<unsigned> NumberOf(std::string_view name) {
-  constexpr std::string_view kLoop = "loop";
-  if (!name.starts_with(kLoop)) return std::nullopt;
-  name.remove_prefix(kLoop.size());
-  unsigned number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return number;
-}
 
 // A device with partitions counts as used: this code does not look at mounts of partitions.
 bool HasPartitions(const fs::path& directory, const std::string& name) {
@@ -56,7 +46,7 @@ bool IsSwap(const std::string& device) {
 
 std::optional<LoopFacts> FactsOf(const fs::path& directory) {
   const std::string name = directory.filename();
-  const std::optional<unsigned> number = NumberOf(name);
+  const std::optional<unsigned> number = LoopNumber(name);
   LoopFacts loop;
   std::ifstream file(directory / "loop/backing_file");
   if (!number || !std::getline(file, loop.backing_file)) return std::nullopt;

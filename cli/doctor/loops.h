@@ -1,6 +1,5 @@
 // Finds unused loop devices, and the mounts of a volume.
-#ifndef MOORING_CLI_DOCTOR_LOOPS_H_
-#define MOORING_CLI_DOCTOR_LOOPS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -39,5 +38,3 @@ Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& 
 std::vector<std::string> PathsOf(const LoopFacts& loop, const NamespaceView& view);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_LOOPS_H_

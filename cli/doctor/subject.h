@@ -1,7 +1,6 @@
 // The subject of `mooring doctor` from the command line. A child process resolves it, because every look at a path may
 // hang.
-#ifndef MOORING_CLI_DOCTOR_SUBJECT_H_
-#define MOORING_CLI_DOCTOR_SUBJECT_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -23,5 +22,3 @@ absl::StatusOr<Subject> ResolveSubject(const std::string& given, std::chrono::mi
 std::string ResolveStateDir(const std::string& given, std::chrono::milliseconds patience);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_SUBJECT_H_

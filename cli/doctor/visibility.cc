@@ -5,18 +5,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/file/path.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/mounts/describe.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
-
-bool IsReached(const NamespaceView& view, const TableMount& mount) { return MountAtPath(view, mount.target) == &mount; }
 
 bool HasMountsBelow(const NamespaceView& view, const TableMount& mount) {
   return std::any_of(view.mounts.begin(), view.mounts.end(), [&](const TableMount& other) {
@@ -48,8 +47,9 @@ class Explanation {
         path_(question.path),
         other_(question.other),
         empty_directory_(question.empty_directory) {
-    result_.mount = MountAtPath(here_, path_);
-    result_.carrier = result_.mount == nullptr ? MountHolding(here_, path_) : ParentIn(here_, *result_.mount);
+    if (other_ != nullptr) there_walk_.emplace(*other_);
+    result_.mount = here_walk_.At(path_);
+    result_.carrier = result_.mount == nullptr ? here_walk_.Holding(path_) : here_walk_.ParentOf(*result_.mount);
     if (result_.carrier == nullptr) result_.carrier = result_.mount;  // "/" has no parent
   }
 
@@ -93,7 +93,7 @@ class Explanation {
   const TableMount* ShowingPart(const TableMount& mount, const std::string& path_in_filesystem) const {
     const TableMount* best = nullptr;
     for (const TableMount& other : other_->mounts) {
-      if (other.device != mount.device || !IsBelow(path_in_filesystem, other.root) || !IsReached(*other_, other)) {
+      if (other.device != mount.device || !IsBelow(path_in_filesystem, other.root) || !there_walk_->Reaches(other)) {
         continue;
       }
       const auto rank = [&](const TableMount& one) { return std::pair(Rank(one, mount), one.root.size()); };
@@ -106,7 +106,7 @@ class Explanation {
   const TableMount* SameMount(const TableMount& mount) const {
     const TableMount* best = nullptr;
     for (const TableMount& other : other_->mounts) {
-      if (other.device != mount.device || other.root != mount.root || !IsReached(*other_, other)) continue;
+      if (other.device != mount.device || other.root != mount.root || !there_walk_->Reaches(other)) continue;
       if (best == nullptr || Rank(other, mount) > Rank(*best, mount)) best = &other;
     }
     return best;
@@ -149,7 +149,7 @@ class Explanation {
   void ExplainDirectory() {
     const TableMount* copy = ShowingPart(carrier(), CarriedPart());
     const std::string there = copy == nullptr ? path_ : PathInNamespace(*copy, CarriedPart());
-    if (const TableMount* mount = MountAtPath(*other_, there); mount != nullptr && mount != copy) {
+    if (const TableMount* mount = there_walk_->At(there); mount != nullptr && mount != copy) {
       AddOnlyElsewhere(*other_, *mount, 0);
       return;
     }
@@ -253,8 +253,8 @@ class Explanation {
     for (const TableMount& below : other_->mounts) {
       if (&below == &copy || !IsBelow(below.target, copy.target)) continue;
       const std::string path = source + below.target.substr(copy.target.size());
-      const TableMount* same = MountAtPath(here_, source == "/" ? path.substr(1) : path);
-      if (!IsReached(*other_, below) || same == nullptr) return false;
+      const TableMount* same = here_walk_.At(source == "/" ? path.substr(1) : path);
+      if (!there_walk_->Reaches(below) || same == nullptr) return false;
       if (same->device != below.device || same->root != below.root) return false;
       targets.push_back(below.target);
     }
@@ -306,8 +306,10 @@ class Explanation {
 
   const MountGraph& graph_;
   const NamespaceView& here_;
+  const MountWalk here_walk_{here_};
   const std::string path_;
   const NamespaceView* other_;
+  std::optional<MountWalk> there_walk_;  // of other_
   const bool empty_directory_;
   Visibility result_;
   mutable std::map<std::uint64_t, std::set<std::uint64_t>> above_, below_;  // results, by peer group

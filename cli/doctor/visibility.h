@@ -2,8 +2,7 @@
 //
 // A mount appears in another namespace in two ways only, mount_namespaces(7). Either that namespace was copied from one
 // with the mount, or the parent mount (here: the carrier) propagates to a peer or slave there.
-#ifndef MOORING_CLI_DOCTOR_VISIBILITY_H_
-#define MOORING_CLI_DOCTOR_VISIBILITY_H_
+#pragma once
 
 #include <string>
 
@@ -28,5 +27,3 @@ struct Visibility {
 Visibility ExplainVisibility(const MountGraph& graph, const VisibilityQuestion& question);
 
 }  // namespace mooring::cli::doctor_area
-
-#endif  // MOORING_CLI_DOCTOR_VISIBILITY_H_

@@ -21,6 +21,12 @@ std::string Mapped(std::string_view text, char (*map)(char)) {
   return mapped;
 }
 
+std::string ToConstant(std::string_view word) {
+  return Mapped(word, [](char c) {
+    return c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+}
+
 std::string AllWords(const EnumDescriptor& type) {
   std::vector<std::string> words;
   for (int i = 0; i < type.value_count(); ++i) {
@@ -37,12 +43,6 @@ std::string ToDashed(std::string_view constant) {
   });
 }
 
-std::string ToConstant(std::string_view word) {
-  return Mapped(word, [](char c) {
-    return c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-}
-
 std::string EnumWord(const EnumDescriptor& type, int number, std::string_view what) {
   const EnumValueDescriptor* value = type.FindValueByNumber(number);
   return value == nullptr ? fmt::format("{}-{}", what, number) : ToDashed(value->name());
@@ -51,7 +51,7 @@ std::string EnumWord(const EnumDescriptor& type, int number, std::string_view wh
 absl::StatusOr<int> ParseEnumWord(const EnumDescriptor& type, std::string_view word, std::string_view what) {
   const EnumValueDescriptor* value = type.FindValueByName(ToConstant(word));
   if (value != nullptr && value->number() != 0) return value->number();
-  return InvalidArgument(fmt::format("the {} {} is none of {}", what, Quote(word), AllWords(type)));
+  return InvalidArgument("the {} {} is none of {}", what, Quote(word), AllWords(type));
 }
 
 }  // namespace mooring::cli

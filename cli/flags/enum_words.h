@@ -1,6 +1,5 @@
 // The values of protobuf enums as words of the command line: SINGLE_NODE_WRITER is "single-node-writer".
-#ifndef MOORING_CLI_FLAGS_ENUM_WORDS_H_
-#define MOORING_CLI_FLAGS_ENUM_WORDS_H_
+#pragma once
 
 #include <google/protobuf/descriptor.h>
 
@@ -12,7 +11,6 @@
 namespace mooring::cli {
 
 std::string ToDashed(std::string_view constant);
-std::string ToConstant(std::string_view word);
 
 // The word of a value. For a number that this program does not know, "mode-17" if `what` is "mode".
 std::string EnumWord(const google::protobuf::EnumDescriptor& type, int number, std::string_view what);
@@ -23,5 +21,3 @@ absl::StatusOr<int> ParseEnumWord(const google::protobuf::EnumDescriptor& type, 
                                   std::string_view what);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_FLAGS_ENUM_WORDS_H_

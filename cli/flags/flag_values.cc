@@ -2,25 +2,19 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 
 namespace mooring::cli {
 namespace {
 
-// False if the text is not a number, or the number is too large.
-template <typename Number>
-bool ParseWhole(const std::string& text, Number& number) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end;
-}
-
 template <typename Number>
 absl::StatusOr<Number> ParsePositive(const std::string& text) {
-  Number number = 0;
-  if (ParseWhole(text, number) && number > 0) return number;
+  const std::optional<Number> number = ParseWhole<Number>(text);
+  if (number && *number > 0) return *number;
   return InvalidArgument(Quote(text) + " is not a whole number above 0");
 }
 
@@ -42,8 +36,7 @@ absl::StatusOr<std::int32_t> ParseCount(const std::string& text) { return ParseP
 absl::StatusOr<std::int64_t> ParseRevision(const std::string& text) { return ParsePositive<std::int64_t>(text); }
 
 absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text) {
-  std::uint32_t index = 0;
-  if (ParseWhole(text, index)) return index;
+  if (const auto index = ParseWhole<std::uint32_t>(text)) return *index;
   return InvalidArgument(Quote(text) + " is not a whole number from 0 on");
 }
 

@@ -1,6 +1,5 @@
 // Parsers for the values of flags. Their error is INVALID_ARGUMENT and says which values are valid.
-#ifndef MOORING_CLI_FLAGS_FLAG_VALUES_H_
-#define MOORING_CLI_FLAGS_FLAG_VALUES_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -25,5 +24,3 @@ absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text);    // 0 or mo
 absl::Status CheckText(const std::string& text, bool is_sent);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_FLAGS_FLAG_VALUES_H_

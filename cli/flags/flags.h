@@ -1,7 +1,6 @@
 // Flags and positional arguments. A flag is one constant: its name, its help, and the member of the area's Arguments
 // that it fills. A command lists the flags that it takes.
-#ifndef MOORING_CLI_FLAGS_FLAGS_H_
-#define MOORING_CLI_FLAGS_FLAGS_H_
+#pragma once
 
 #include <CLI/CLI.hpp>
 #include <initializer_list>
@@ -132,5 +131,3 @@ void AddFlags(CLI::App& app, const FlagsOf<Arguments>& flags, bool required, Arg
 }
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_FLAGS_FLAGS_H_

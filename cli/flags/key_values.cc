@@ -16,7 +16,7 @@ absl::Status AddKeyValue(std::string_view text, KeyValues& pairs) {
   if (!IsUtf8(text)) return InvalidArgument("the text is not UTF-8");
   const std::string_view key = text.substr(0, equals);
   if (pairs.emplace(key, text.substr(equals + 1)).second) return absl::OkStatus();
-  return InvalidArgument(fmt::format("the key {} is given twice", Quote(key)));
+  return InvalidArgument("the key {} is given twice", Quote(key));
 }
 
 absl::Status AddKeyValueList(std::string_view text, KeyValues& pairs) {

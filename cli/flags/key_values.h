@@ -1,6 +1,5 @@
 // "key=value" arguments.
-#ifndef MOORING_CLI_FLAGS_KEY_VALUES_H_
-#define MOORING_CLI_FLAGS_KEY_VALUES_H_
+#pragma once
 
 #include <google/protobuf/map.h>
 
@@ -28,6 +27,10 @@ std::string ToString(const KeyValues& pairs);  // "a=b, c=d"
 std::string ToString(const StringMap& map);    // the same, by key
 void Fill(const KeyValues& pairs, StringMap& map);
 
-}  // namespace mooring::cli
+// Adds a topology for each of the pairs.
+template <typename Topologies>
+void AddSegments(const std::vector<KeyValues>& all, Topologies& topologies) {
+  for (const KeyValues& pairs : all) Fill(pairs, *topologies.Add()->mutable_segments());
+}
 
-#endif  // MOORING_CLI_FLAGS_KEY_VALUES_H_
+}  // namespace mooring::cli

@@ -1,6 +1,5 @@
 // Reads small files that the user names.
-#ifndef MOORING_CLI_FLAGS_READ_FILE_H_
-#define MOORING_CLI_FLAGS_READ_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ namespace mooring::cli {
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_FLAGS_READ_FILE_H_

@@ -66,10 +66,10 @@ absl::Status Secrets::AddJson(const std::string& content) {
   }
   for (const auto& [key, value] : object.fields()) {
     if (value.kind_case() != google::protobuf::Value::kStringValue) {
-      return InvalidArgument(fmt::format("the value of {} is not a string", Quote(key)));
+      return InvalidArgument("the value of {} is not a string", Quote(key));
     }
     if (!pairs_.emplace(key, value.string_value()).second) {
-      return InvalidArgument(fmt::format("the key {} is given twice", Quote(key)));
+      return InvalidArgument("the key {} is given twice", Quote(key));
     }
   }
   return absl::OkStatus();

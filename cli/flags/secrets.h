@@ -1,6 +1,5 @@
 // Secrets from the command line for a request. Only CopyTo gives them out: the type cannot be printed.
-#ifndef MOORING_CLI_FLAGS_SECRETS_H_
-#define MOORING_CLI_FLAGS_SECRETS_H_
+#pragma once
 
 #include <google/protobuf/map.h>
 
@@ -37,5 +36,3 @@ class Secrets {
 };
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_FLAGS_SECRETS_H_

@@ -1,5 +1,4 @@
-#include "cli/manager/area.h"
-
+// The commands for the manager.
 #include <utility>
 
 #include "base/status.h"
@@ -51,10 +50,10 @@ void Add(CLI::App& root, Action& chosen) {
   table.Add(root,
             {"volume",
              "Manage the volumes of the manager",
-             {VolumeCommands, VolumeStatusCommands},
+             {VolumeCommands},
              {{"snapshot", "Manage snapshots of volumes", {SnapshotCommands}}}},
             chosen);
-  table.Add(root, {"", "", {ClaimCommands, AttachmentCommands, EventCommands, WatchCommands}}, chosen);
+  table.Add(root, {"", "", {ClaimCommands, AttachmentCommands, EventCommands}}, chosen);
 }
 
 }  // namespace mooring::cli::manager_area

@@ -1,6 +1,5 @@
 // The arguments of the commands for the manager. A command reads the members that its flags (flags.h) fill.
-#ifndef MOORING_CLI_MANAGER_ARGUMENTS_H_
-#define MOORING_CLI_MANAGER_ARGUMENTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -62,5 +61,3 @@ struct Arguments : SharedArguments {
 };
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_ARGUMENTS_H_

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
+#include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/connection.h"
 #include "cli/manager/parse/attach_request.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/manager/steps.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -22,8 +22,7 @@ std::string AttachedText(const v1::Attachment& attachment) {
 absl::Status Attach(Session& session) {
   MOORING_ASSIGN_OR_RETURN(v1::AttachRequest request, AttachRequestOf(session.arguments));
   request.set_steps(true);
-  MOORING_ASSIGN_OR_RETURN(const v1::AttachReply reply,
-                           CallWithSteps<v1::AttachReply>(session.client, &Manager::Stub::Attach, request));
+  MOORING_ASSIGN_OR_RETURN(const auto reply, CallWithSteps(session.client, &Manager::Stub::Attach, request));
   return session.Show(reply.done(), AttachedText(reply.done()));
 }
 
@@ -35,8 +34,7 @@ std::string DetachedText(const v1::DetachRequest& request) {
 absl::Status Detach(Session& session) {
   MOORING_ASSIGN_OR_RETURN(v1::DetachRequest request, DetachRequestOf(session.arguments));
   request.set_steps(true);
-  MOORING_ASSIGN_OR_RETURN(const v1::DetachReply reply,
-                           CallWithSteps<v1::DetachReply>(session.client, &Manager::Stub::Detach, request));
+  MOORING_ASSIGN_OR_RETURN(const auto reply, CallWithSteps(session.client, &Manager::Stub::Detach, request));
   return session.Show(reply, DetachedText(request));
 }
 
@@ -44,8 +42,7 @@ absl::Status ListAttachments(Session& session) {
   v1::ListAttachmentsRequest request;
   if (!session.arguments.id.empty()) *request.mutable_volume() = KeyOf(session.arguments);
   request.set_allocation(session.arguments.allocation);
-  MOORING_ASSIGN_OR_RETURN(const v1::ListAttachmentsResponse response,
-                           session.Call(&Manager::Stub::ListAttachments, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListAttachments, request));
   return session.Show(response, AttachmentTable(response.attachments()));
 }
 

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
+#include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -33,7 +33,7 @@ absl::Status Claim(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const auto capability, CapabilityOf(arguments));
   if (capability) *request.mutable_capability() = *capability;
   if (NamesJob(arguments)) FillJob(arguments, *request.mutable_job());
-  MOORING_ASSIGN_OR_RETURN(const v1::ClaimVolumeResponse response, session.Call(&Manager::Stub::ClaimVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ClaimVolume, request));
   return session.Show(response, ClaimText(response.claim()));
 }
 
@@ -55,8 +55,7 @@ absl::Status Release(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::ClaimMode mode, ParseClaimMode(arguments.mode));
   request.set_mode(mode);
   request.set_force(arguments.force);
-  MOORING_ASSIGN_OR_RETURN(const v1::ReleaseVolumeResponse response,
-                           session.Call(&Manager::Stub::ReleaseVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ReleaseVolume, request));
   return session.Show(response, ReleaseText(request, response));
 }
 
@@ -64,7 +63,7 @@ absl::Status Release(Session& session) {
 absl::StatusOr<std::string> OutlookText(const Session& session, const v1::VolumeKey& key) {
   v1::GetVolumeRequest request;
   *request.mutable_key() = key;
-  MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response, session.Call(&Manager::Stub::GetVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::GetVolume, request));
   Details details;
   const v1::Volume& volume = response.volume();
   details.Add("in use", volume.has_in_use() ? ToString(volume.in_use()) : "no");
@@ -77,7 +76,7 @@ absl::Status ListClaims(Session& session) {
   v1::ListClaimsRequest request;
   if (!arguments.id.empty()) *request.mutable_volume() = KeyOf(arguments);
   request.set_allocation(arguments.allocation);
-  MOORING_ASSIGN_OR_RETURN(const v1::ListClaimsResponse response, session.Call(&Manager::Stub::ListClaims, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListClaims, request));
   std::string text = ClaimTable(response.claims());
   if (!arguments.id.empty() && !arguments.json) {
     MOORING_ASSIGN_OR_RETURN(const std::string outlook, OutlookText(session, request.volume()));
@@ -89,8 +88,7 @@ absl::Status ListClaims(Session& session) {
 absl::Status Gone(Session& session) {
   v1::AllocationGoneRequest request;
   request.set_allocation(session.arguments.allocation);
-  MOORING_ASSIGN_OR_RETURN(const v1::AllocationGoneResponse response,
-                           session.Call(&Manager::Stub::AllocationGone, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::AllocationGone, request));
   return session.Show(response, fmt::format("{} is gone; claims that are released in 5 minutes: {}\n",
                                             Visible(request.allocation()), response.claims()));
 }

@@ -1,6 +1,5 @@
 // The commands for the manager: one function returns the rows of each table. area.cc runs them.
-#ifndef MOORING_CLI_MANAGER_COMMAND_H_
-#define MOORING_CLI_MANAGER_COMMAND_H_
+#pragma once
 
 #include <chrono>
 #include <string_view>
@@ -19,11 +18,6 @@ namespace v1 = ::mooring::manager::v1;
 using v1::Manager;
 
 struct Session : SessionOf<Arguments> {
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Manager, Request, Response> method, const Request& request) const {
-    return client.Call<Manager>(method, request);
-  }
-
   // Prints `answer` as JSON, with the values of its mount flags redacted, or `text`.
   absl::Status Show(const google::protobuf::Message& answer, std::string_view text) const;
 };
@@ -35,15 +29,11 @@ inline constexpr Duration kDefaultStartTimeout = std::chrono::seconds(300) + kSt
 using Command = CommandOf<Arguments, absl::Status (*)(Session& session)>;
 using Commands = std::vector<Command>;
 
-Commands PluginCommands();        // plugins.cc
-Commands VolumeCommands();        // volumes.cc
-Commands VolumeStatusCommands();  // volume_status.cc
-Commands SnapshotCommands();      // snapshots.cc
-Commands ClaimCommands();         // claims.cc
-Commands AttachmentCommands();    // attachments.cc
-Commands EventCommands();         // events.cc
-Commands WatchCommands();         // watch.cc
+Commands PluginCommands();      // plugins.cc
+Commands VolumeCommands();      // volumes.cc
+Commands SnapshotCommands();    // snapshots.cc
+Commands ClaimCommands();       // claims.cc
+Commands AttachmentCommands();  // attachments.cc
+Commands EventCommands();       // events.cc
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_COMMAND_H_

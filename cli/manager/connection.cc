@@ -1,7 +1,5 @@
 #include "cli/manager/connection.h"
 
-#include <unistd.h>
-
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "manager.pb.h"
@@ -19,11 +17,8 @@ constexpr ServerDescription kManagerDescription{.name = "manager",
 
 absl::StatusOr<ClientOptions> ClientOptionsFor(const std::string& socket, std::chrono::milliseconds timeout) {
   MOORING_ASSIGN_OR_RETURN(std::string path, ParseSocketPath(socket));
-  return ClientOptions{.socket_path = std::move(path),
-                       .timeout = timeout,
-                       .show_progress = ::isatty(STDERR_FILENO) != 0,
-                       .server = kManagerDescription,
-                       .classify = Classify};
+  return ClientOptions{
+      .socket_path = std::move(path), .timeout = timeout, .server = kManagerDescription, .classify = Classify};
 }
 
 Sensitivity Classify(const google::protobuf::FieldDescriptor& field) {

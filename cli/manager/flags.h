@@ -1,6 +1,5 @@
 // The flags of the commands for the manager. A command lists the flags that it takes.
-#ifndef MOORING_CLI_MANAGER_FLAGS_H_
-#define MOORING_CLI_MANAGER_FLAGS_H_
+#pragma once
 
 #include "cli/flags/flags.h"
 #include "cli/manager/arguments.h"
@@ -129,5 +128,3 @@ inline const Flags kSecretFlags{&Shared::kSecretsFile, &Shared::kSecret};
 inline const Flags kJobFlags{&kPerAlloc, &kTasks, &kSystemJob};
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_FLAGS_H_

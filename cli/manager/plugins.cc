@@ -1,17 +1,20 @@
 // Plugins: run, register, stop and status.
 #include <fmt/format.h>
 
+#include <set>
+
+#include "absl/strings/str_split.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
-#include "cli/manager/parse/plugin_bind.h"
+#include "cli/manager/connection.h"
 #include "cli/manager/parse/split_words.h"
 #include "cli/manager/parse/value_text.h"
-#include "cli/manager/steps.h"
-#include "cli/output/exit_status.h"
+#include "cli/output/report.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
+#include "mounter/propagation.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -33,7 +36,7 @@ bool IsHealthy(const v1::PluginStatus& plugin) {
   return all && plugin.nodes().healthy() + plugin.controllers().healthy() > 0;
 }
 
-std::string StateText(const v1::PluginStatus& plugin) { return IsHealthy(plugin) ? "healthy" : "unhealthy"; }
+std::string HealthText(const v1::PluginStatus& plugin) { return IsHealthy(plugin) ? "healthy" : "unhealthy"; }
 
 std::string MessageOf(const v1::PluginStatus& plugin) {
   const v1::InstanceStatus* sick = FirstSick(plugin);
@@ -43,7 +46,7 @@ std::string MessageOf(const v1::PluginStatus& plugin) {
 std::string PluginTable(const v1::ListPluginsResponse& response) {
   Table table({"NAME", "NODES", "CONTROLLERS", "STATE", "WHAT IT SAYS"});
   for (const v1::PluginStatus& plugin : response.plugins()) {
-    table.Add({plugin.name(), CountText(plugin.nodes()), CountText(plugin.controllers()), StateText(plugin),
+    table.Add({plugin.name(), CountText(plugin.nodes()), CountText(plugin.controllers()), HealthText(plugin),
                MessageOf(plugin)});
   }
   return table.ToString();
@@ -71,16 +74,25 @@ std::string InstanceText(const v1::InstanceStatus& status) {
   return details.ToString();
 }
 
+std::string BindText(const v1::PluginBind& bind) {
+  std::string text = fmt::format("{}:{}", bind.source(), bind.target());
+  std::string options = bind.read_only() ? "ro" : "";
+  if (bind.propagation() != v1::PROPAGATION_PRIVATE) {
+    options += (options.empty() ? "" : ",") + ToString(bind.propagation());
+  }
+  return options.empty() ? text : text + ":" + options;
+}
+
 std::string PluginText(const v1::PluginStatus& plugin) {
   Details details;
   details.Add("name", plugin.name());
-  details.Add("state", StateText(plugin));
+  details.Add("state", HealthText(plugin));
   details.Add("nodes", CountText(plugin.nodes()) + " healthy");
   details.Add("controllers", fmt::format("{} healthy{}", CountText(plugin.controllers()),
                                          plugin.controller_required() ? ", required" : ""));
   details.AddIf("runs", plugin.supervision());
   details.AddIf("endpoint", plugin.endpoint());
-  for (const v1::PluginBind& bind : plugin.binds()) details.Add("bind", ToString(bind));
+  for (const v1::PluginBind& bind : plugin.binds()) details.Add("bind", BindText(bind));
   details.AddIf("declared by", Join({plugin.declared_by().begin(), plugin.declared_by().end()}, ", "));
   std::string text = details.ToString();
   for (const v1::InstanceStatus& instance : plugin.instances()) text += InstanceText(instance);
@@ -97,6 +109,49 @@ absl::Status FillExec(const Arguments& arguments, v1::PluginRun& run) {
   run.set_kind(v1::PluginRun::EXEC);
   run.mutable_command()->Assign(words->begin(), words->end());
   return absl::OkStatus();
+}
+
+enum class Kind { kAccess, kPropagation };
+
+absl::StatusOr<Kind> SetOption(const std::string& option, v1::PluginBind& bind) {
+  if (option == "ro" || option == "rw") {
+    bind.set_read_only(option == "ro");
+    return Kind::kAccess;
+  }
+  if (option.empty()) return InvalidArgument("an option is empty");
+  const absl::StatusOr<v1::Propagation> propagation = ParsePropagation(option);
+  if (!propagation.ok()) return InvalidArgument("{} is none of ro, rw, {}", Quote(option), kPropagationWords);
+  bind.set_propagation(*propagation);
+  return Kind::kPropagation;
+}
+
+// At most one option of each kind.
+absl::Status SetOptions(const std::string& options, v1::PluginBind& bind) {
+  std::set<Kind> given;
+  const std::vector<std::string> parts = absl::StrSplit(options, ',');
+  for (const std::string& option : parts) {
+    MOORING_ASSIGN_OR_RETURN(const Kind kind, SetOption(option, bind));
+    if (given.insert(kind).second) continue;
+    return InvalidArgument("{} is one {} too many: give one", Quote(option),
+                           kind == Kind::kAccess ? "of ro and rw" : "propagation");
+  }
+  return absl::OkStatus();
+}
+
+// Parses HOST:CONTAINER[:OPTION[,OPTION]], the form of Docker's --volume. INVALID_ARGUMENT quotes the text.
+absl::StatusOr<v1::PluginBind> ParseBind(const std::string& text) {
+  constexpr std::size_t kPaths = 2;
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  const std::string what = fmt::format("--bind {}", Quote(text));
+  if (parts.size() < kPaths || parts.size() > kPaths + 1 || !parts[0].starts_with('/') || !parts[1].starts_with('/')) {
+    return InvalidArgument(what + ": write HOST:CONTAINER or HOST:CONTAINER:ro, with two absolute paths without ':'");
+  }
+  v1::PluginBind bind;
+  bind.set_source(parts[0]);
+  bind.set_target(parts[1]);
+  if (parts.size() == kPaths) return bind;
+  if (const absl::Status set = SetOptions(parts[kPaths], bind); !set.ok()) return Annotate(set, what);
+  return bind;
 }
 
 absl::Status FillContainer(const Arguments& arguments, v1::PluginRun& run) {
@@ -140,8 +195,7 @@ absl::Status ShowStarted(Session& session, const Answer& answer, const v1::Plugi
 
 absl::Status Run(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::RunPluginRequest request, RunRequest(session.arguments));
-  MOORING_ASSIGN_OR_RETURN(const v1::RunPluginReply reply,
-                           CallWithSteps<v1::RunPluginReply>(session.client, &Manager::Stub::RunPlugin, request));
+  MOORING_ASSIGN_OR_RETURN(const auto reply, CallWithSteps(session.client, &Manager::Stub::RunPlugin, request));
   return ShowStarted(session, reply.done(), reply.done());
 }
 
@@ -152,8 +206,7 @@ absl::Status RegisterPlugin(Session& session) {
   request.set_endpoint("unix://" + socket);
   request.set_declared_by(DeclarerOf(session.arguments));
   request.set_wait(!session.arguments.no_wait);
-  MOORING_ASSIGN_OR_RETURN(const v1::RegisterPluginResponse response,
-                           session.Call(&Manager::Stub::RegisterPlugin, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::RegisterPlugin, request));
   return ShowStarted(session, response, response.plugin());
 }
 
@@ -161,7 +214,7 @@ absl::Status Stop(Session& session) {
   v1::StopPluginRequest request;
   request.set_name(session.arguments.plugin);
   request.set_declared_by(session.arguments.declared_by);
-  MOORING_ASSIGN_OR_RETURN(const v1::StopPluginResponse response, session.Call(&Manager::Stub::StopPlugin, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::StopPlugin, request));
   const bool one = !request.declared_by().empty();
   return session.Show(
       response, one ? fmt::format("{} no longer needs {}\n", Visible(request.declared_by()), Visible(request.name()))
@@ -171,21 +224,20 @@ absl::Status Stop(Session& session) {
 absl::Status PluginStatus(Session& session) {
   v1::ListPluginsRequest request;
   request.set_name(session.arguments.plugin);
-  MOORING_ASSIGN_OR_RETURN(const v1::ListPluginsResponse response, session.Call(&Manager::Stub::ListPlugins, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListPlugins, request));
   if (session.arguments.quiet) return session.Show(response, Names(response));
   if (request.name().empty()) return session.Show(response, PluginTable(response));
-  if (response.plugins().empty()) return NotFound(fmt::format("there is no plugin {}", Quote(request.name())));
+  if (response.plugins().empty()) return NotFound("there is no plugin {}", Quote(request.name()));
   if (!IsHealthy(response.plugins(0))) session.exit_status = kExitFailed;
   return session.Show(response, PluginText(response.plugins(0)));
 }
 
 constexpr char kRunExamples[] =
-    "In words and in values of variables, {endpoint} is replaced by the plugin's socket with unix://, {socket} by its\n"
-    "path, and {node} by the name of this host.\n"
-    "Examples:\n"
-    "  mooring plugin run mooring.csi --exec 'mooring-plugin --state-dir /var/lib/mooring'\n"
-    "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid '{node}' --endpoint '{endpoint}'\n"
-    "  mooring plugin run boxed.csi --image mooring-plugin:1 --bind /srv/csi:/var/lib/mooring";
+    "In words and in values of variables, {endpoint} is replaced by the plugin's socket with unix://, {socket} by "
+    "its\npath, and {node} by the name of this host.\nExamples:\n  mooring plugin run mooring.csi --exec "
+    "'mooring-plugin --state-dir /var/lib/mooring'\n  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- "
+    "--nodeid '{node}' --endpoint '{endpoint}'\n  mooring plugin run boxed.csi --image mooring-plugin:1 --bind "
+    "/srv/csi:/var/lib/mooring";
 
 }  // namespace
 

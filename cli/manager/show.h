@@ -1,6 +1,5 @@
 // Records of the manager as text for people.
-#ifndef MOORING_CLI_MANAGER_SHOW_H_
-#define MOORING_CLI_MANAGER_SHOW_H_
+#pragma once
 
 #include <string>
 
@@ -41,5 +40,3 @@ std::string AttachmentTable(const Attachments& attachments) {
 }
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_SHOW_H_

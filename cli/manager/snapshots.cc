@@ -4,10 +4,10 @@
 #include <chrono>
 
 #include "base/status.h"
+#include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -50,16 +50,14 @@ absl::Status CreateSnapshot(Session& session) {
   *request.mutable_volume() = KeyOf(session.arguments);
   request.set_name(NameOf(session.arguments));
   Fill(session.arguments.parameters, *request.mutable_parameters());
-  MOORING_ASSIGN_OR_RETURN(const v1::CreateSnapshotResponse response,
-                           session.Call(&Manager::Stub::CreateSnapshot, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::CreateSnapshot, request));
   return session.Show(response, SnapshotText(response.snapshot()));
 }
 
 absl::Status ListSnapshots(Session& session) {
   v1::ListSnapshotsRequest request;
   request.set_plugin(session.arguments.plugin);
-  MOORING_ASSIGN_OR_RETURN(const v1::ListSnapshotsResponse response,
-                           session.Call(&Manager::Stub::ListSnapshots, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListSnapshots, request));
   return session.Show(response, SnapshotTable(response));
 }
 
@@ -68,8 +66,7 @@ absl::Status DeleteSnapshot(Session& session) {
   request.set_plugin(session.arguments.plugin);
   request.set_id(session.arguments.snapshot);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const v1::DeleteSnapshotResponse response,
-                           session.Call(&Manager::Stub::DeleteSnapshot, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::DeleteSnapshot, request));
   return session.Show(response, fmt::format("deleted {}\n", Visible(request.id())));
 }
 

@@ -1,13 +1,13 @@
-// Volumes: create, register, update, clone, expand, delete and deregister.
+// Volumes.
 #include <fmt/format.h>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 absl::StatusOr<v1::Volume> Fetch(const Session& session, const v1::VolumeKey& key) {
   v1::GetVolumeRequest request;
   *request.mutable_key() = key;
-  MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response, session.Call(&Manager::Stub::GetVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::GetVolume, request));
   return response.volume();
 }
 
@@ -25,14 +25,12 @@ absl::StatusOr<std::string> CloneIdOf(const Session& session, const v1::Volume& 
   key.set_id(session.arguments.from_volume);
   MOORING_ASSIGN_OR_RETURN(const v1::Volume source, Fetch(session, key));
   if (source.plugin() == volume.plugin()) return source.external_id();
-  return InvalidArgument(
-      fmt::format("--from-volume: {} is a volume of the plugin {}, which copies only its own volumes", Quote(key.id()),
-                  Quote(source.plugin())));
+  return InvalidArgument("--from-volume: {} is a volume of the plugin {}, which copies only its own volumes",
+                         Quote(key.id()), Quote(source.plugin()));
 }
 
 absl::Status Send(Session& session, const v1::CreateVolumeRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const v1::CreateVolumeResponse response,
-                           session.Call(&Manager::Stub::CreateVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::CreateVolume, request));
   return session.Show(response, VolumeText(response.volume()));
 }
 
@@ -86,8 +84,7 @@ absl::Status RegisterVolume(Session& session) {
   SetDefaultCapability(volume);
   volume.clear_modify_revision();
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const v1::RegisterVolumeResponse response,
-                           session.Call(&Manager::Stub::RegisterVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::RegisterVolume, request));
   return session.Show(response, VolumeText(response.volume()));
 }
 
@@ -101,8 +98,7 @@ absl::Status Update(Session& session) {
   Overlay(volume, described);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
   request.set_keep_secrets(request.secrets().empty());
-  MOORING_ASSIGN_OR_RETURN(const v1::UpdateVolumeResponse response,
-                           session.Call(&Manager::Stub::UpdateVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::UpdateVolume, request));
   return session.Show(response, VolumeText(response.volume()));
 }
 
@@ -110,8 +106,7 @@ absl::Status Remove(Session& session, bool deregister, const char* done) {
   v1::DeleteVolumeRequest request;
   *request.mutable_key() = KeyOf(session.arguments);
   request.set_deregister(deregister);
-  MOORING_ASSIGN_OR_RETURN(const v1::DeleteVolumeResponse response,
-                           session.Call(&Manager::Stub::DeleteVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::DeleteVolume, request));
   return session.Show(response, fmt::format("{} {}\n", done, Visible(ToString(request.key()))));
 }
 
@@ -123,17 +118,61 @@ absl::Status Expand(Session& session) {
   *request.mutable_key() = KeyOf(session.arguments);
   request.set_min_bytes(static_cast<std::uint64_t>(session.arguments.size.value_or(0)));
   request.set_max_bytes(static_cast<std::uint64_t>(session.arguments.limit.value_or(0)));
-  MOORING_ASSIGN_OR_RETURN(const v1::ExpandVolumeResponse response,
-                           session.Call(&Manager::Stub::ExpandVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ExpandVolume, request));
   const v1::Volume& volume = response.volume();
   return session.Show(
       response, fmt::format("{} has {} now\n", Visible(ToString(volume.key())), CapacityText(volume.capacity_bytes())));
 }
 
+constexpr char kAllNamespacesWord[] = "*";
+
+std::string VolumeTable(const v1::ListVolumesResponse& response) {
+  Table table({"ID", "PLUGIN", "CAPACITY", "MAY BE USED", "IN USE", "EXTERNAL ID"});
+  for (const v1::Volume& volume : response.volumes()) {
+    table.Add({ToString(volume.key()), volume.plugin(), CapacityText(volume.capacity_bytes()), CapabilitiesText(volume),
+               volume.has_in_use() ? ToString(volume.in_use().access()) : "", volume.external_id()});
+  }
+  return table.ToString();
+}
+
+std::string Ids(const v1::ListVolumesResponse& response) {
+  std::string ids;
+  for (const v1::Volume& volume : response.volumes()) ids += Visible(volume.key().id()) + "\n";
+  return ids;
+}
+
+absl::Status ListVolumes(Session& session) {
+  const Arguments& arguments = session.arguments;
+  if (arguments.all_namespaces && !arguments.ns.empty()) {
+    return InvalidArgument("--namespace and --all-namespaces exclude each other: give one");
+  }
+  v1::ListVolumesRequest request;
+  request.set_namespace_(arguments.all_namespaces ? kAllNamespacesWord : arguments.ns);
+  request.set_plugin(arguments.plugin);
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListVolumes, request));
+  return session.Show(response, arguments.quiet ? Ids(response) : VolumeTable(response));
+}
+
+std::string StatusText(const v1::GetVolumeResponse& response) {
+  Details details;
+  AddVolume(response.volume(), details);
+  details.Add("schedulable", response.schedulable() ? "yes" : "no: " + response.unschedulable());
+  std::string text = details.ToString();
+  if (!response.claims().empty()) text += "\n" + ClaimTable(response.claims());
+  if (!response.attachments().empty()) text += "\n" + AttachmentTable(response.attachments());
+  return text;
+}
+
+absl::Status VolumeStatus(Session& session) {
+  v1::GetVolumeRequest request;
+  *request.mutable_key() = KeyOf(session.arguments);
+  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::GetVolume, request));
+  return session.Show(response, StatusText(response));
+}
+
 constexpr char kCreateExamples[] =
-    "Examples:\n"
-    "  mooring volume create db --plugin mooring.csi --size 10GiB --access single-node-writer --fs-type ext4\n"
-    "  mooring volume create --file volume.json";
+    "Examples:\n  mooring volume create db --plugin mooring.csi --size 10GiB --access single-node-writer --fs-type "
+    "ext4\n  mooring volume create --file volume.json";
 constexpr char kRegisterExample[] =
     "Example:\n  mooring volume register db --plugin mooring.csi --external-id vol-1 --access single-node-writer";
 constexpr char kUpdateExample[] = "Example:\n  mooring volume update db --mount-flag noatime";
@@ -186,6 +225,8 @@ Commands VolumeCommands() {
        {&Shared::kVolumeId},
        {&kNamespace},
        Deregister},
+      {"list", "List the volumes", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, ListVolumes},
+      {"status", "Show a volume, its claims and its attachments", {&Shared::kVolumeId}, {&kNamespace}, VolumeStatus},
   };
 }
 

@@ -1,12 +1,11 @@
 #include "cli/mount_csi/helper_line.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 
@@ -17,12 +16,9 @@ using manager_area::Arguments;
 
 constexpr std::string_view kWithValue = "ot";
 
-void AddOptions(std::string_view list, std::vector<std::string>& options) {
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    if (end > 0) options.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
+void AddOptions(const std::string& list, std::vector<std::string>& options) {
+  const std::vector<std::string> parts = absl::StrSplit(list, ',', absl::SkipEmpty());
+  options.insert(options.end(), parts.begin(), parts.end());
 }
 
 void SetLetter(char letter, HelperLine& line) {
@@ -38,16 +34,14 @@ absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std:
     const char letter = cluster[0];
     if (kWithValue.find(letter) != std::string_view::npos) {
       const std::string_view rest = cluster.substr(1);
-      if (rest.empty() && next == nullptr) return InvalidArgument(fmt::format("-{} has no value", letter));
-      if (letter == 'o') AddOptions(rest.empty() ? next : rest, line.options);
+      if (rest.empty() && next == nullptr) return InvalidArgument("-{} has no value", letter);
+      if (letter == 'o') AddOptions(rest.empty() ? next : std::string(rest), line.options);
       return rest.empty();
     }
     if (letter == 'N') {
       return InvalidArgument("-N is not supported: the manager attaches volumes in its own mount namespace");
     }
-    if (letters.find(letter) == std::string_view::npos) {
-      return InvalidArgument(fmt::format("there is no option -{}", letter));
-    }
+    if (letters.find(letter) == std::string_view::npos) return InvalidArgument("there is no option -{}", letter);
     SetLetter(letter, line);
   }
   return false;
@@ -60,16 +54,6 @@ bool IsForOthers(std::string_view option) {
                                                        "nogroup",  "_rnetdev", "silent", "loud"};
   const bool prefixed = option.starts_with("x-") || option.starts_with("X-") || option.starts_with("comment=");
   return prefixed || std::find(kWords.begin(), kWords.end(), option) != kWords.end();
-}
-
-absl::Status SetWait(const std::string& value, MountOptions& result) {
-  MOORING_ASSIGN_OR_RETURN(result.wait, ParseSeconds(value));
-  return absl::OkStatus();
-}
-
-absl::Status SetPerAlloc(const std::string& value, MountOptions& result) {
-  MOORING_ASSIGN_OR_RETURN(result.arguments.per_alloc, ParseIndex(value));
-  return absl::OkStatus();
 }
 
 constexpr std::array<std::pair<std::string_view, std::string Arguments::*>, 8> kTexts = {{
@@ -86,11 +70,11 @@ constexpr std::array<std::pair<std::string_view, std::string Arguments::*>, 8> k
 // Whether the option is one of mount.csi; if so, sets it.
 absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, MountOptions& result) {
   if (name == "wait") {
-    MOORING_RETURN_IF_ERROR(SetWait(value, result));
+    MOORING_ASSIGN_OR_RETURN(result.wait, ParseSeconds(value));
     return true;
   }
   if (name == "per-alloc") {
-    MOORING_RETURN_IF_ERROR(SetPerAlloc(value, result));
+    MOORING_ASSIGN_OR_RETURN(result.arguments.per_alloc, ParseIndex(value));
     return true;
   }
   if (name == "access") {

@@ -1,6 +1,5 @@
 // The command line of a mount helper, in the form of mount(8) and umount(8), and the options of mount.csi.
-#ifndef MOORING_CLI_MOUNT_CSI_HELPER_LINE_H_
-#define MOORING_CLI_MOUNT_CSI_HELPER_LINE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -32,5 +31,3 @@ struct MountOptions {
 absl::StatusOr<MountOptions> ParseMountOptions(const std::vector<std::string>& options);
 
 }  // namespace mooring::cli::mount_csi
-
-#endif  // MOORING_CLI_MOUNT_CSI_HELPER_LINE_H_

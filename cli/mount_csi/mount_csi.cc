@@ -1,6 +1,5 @@
 #include "cli/mount_csi/mount_csi.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,16 +9,15 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/manager/connection.h"
 #include "cli/manager/parse/attach_request.h"
-#include "cli/manager/steps.h"
 #include "cli/mount_csi/helper_line.h"
 #include "cli/mount_csi/utab.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/paths.h"
-#include "cli/output/exit_status.h"
 #include "cli/output/failure.h"
-#include "cli/output/text.h"
+#include "cli/output/report.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::mount_csi {
@@ -36,18 +34,17 @@ constexpr char kUnmountUsage[] = "Usage: umount.csi DIRECTORY [-flnrv]; see moun
 
 // Waits for a manager that is still starting: it answers as soon as its socket exists.
 absl::Status WaitForManager(const Client& client, const Client::Limit& limit) {
-  return client.CallWhenServed<Manager>(&Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest(), limit).status();
+  return client.CallWhenServed(&Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest(), limit).status();
 }
 
 absl::Status CheckPlugin(const Client& client, const v1::VolumeKey& key, const std::string& plugin) {
   if (plugin.empty()) return absl::OkStatus();
   v1::GetVolumeRequest request;
   *request.mutable_key() = key;
-  MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response,
-                           client.Call<Manager>(&Manager::Stub::GetVolume, request));
+  MOORING_ASSIGN_OR_RETURN(const auto response, client.Call(&Manager::Stub::GetVolume, request));
   if (response.volume().plugin() == plugin) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("the volume {} belongs to the plugin {}, not to {}", Quote(key.id()),
-                                        Quote(response.volume().plugin()), Quote(plugin)));
+  return FailedPrecondition("the volume {} belongs to the plugin {}, not to {}", Quote(key.id()),
+                            Quote(response.volume().plugin()), Quote(plugin));
 }
 
 // Tries again while the error is UNAVAILABLE: at boot, the plugin may start later than this helper.
@@ -58,7 +55,7 @@ absl::Status AttachUntil(const Client::Limit& limit, const ClientOptions& option
     left.timeout = std::max(
         std::chrono::duration_cast<std::chrono::milliseconds>(limit.deadline - Client::Clock::now()), kBetweenTries);
     const Client client(left, err);
-    const absl::Status status = CallWithSteps<v1::AttachReply>(client, &Manager::Stub::Attach, request).status();
+    const absl::Status status = CallWithSteps(client, &Manager::Stub::Attach, request).status();
     if (!absl::IsUnavailable(status) || Client::Clock::now() + kBetweenTries >= limit.deadline) return status;
     std::this_thread::sleep_for(kBetweenTries);
   }
@@ -66,14 +63,14 @@ absl::Status AttachUntil(const Client::Limit& limit, const ClientOptions& option
 
 absl::StatusOr<std::string> VolumeOf(const std::string& source) {
   if (source == kPrefix || source.empty()) {
-    return InvalidArgument(fmt::format("the source {} names no volume: write {}NAME", Quote(source), kPrefix));
+    return InvalidArgument("the source {} names no volume: write {}NAME", Quote(source), kPrefix);
   }
   if (source.starts_with(kPrefix)) return source.substr(kPrefix.size());
   if (!source.starts_with('/')) return source;
   return InvalidArgument(
-      fmt::format("the source {} is a path: write {}NAME. mount(8) turns the plain name of a volume into a path if the "
-                  "working directory contains a file of that name",
-                  Quote(source), kPrefix));
+      "the source {} is a path: write {}NAME. mount(8) turns the plain name of a volume into a path if the working "
+      "directory contains a file of that name",
+      Quote(source), kPrefix);
 }
 
 absl::StatusOr<v1::AttachRequest> RequestOf(const HelperLine& line, MountOptions& options) {
@@ -110,7 +107,7 @@ absl::StatusOr<std::string> DoMount(int argc, const char* const* argv, std::ostr
 
 // The ID of the mount at the path; 0 if there is none.
 absl::StatusOr<std::uint64_t> MountIdAt(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(0));
   const TableMount* const mount = MountAtPath(view, path);
   return mount == nullptr ? std::uint64_t{0} : mount->id;
 }
@@ -120,10 +117,9 @@ absl::Status CheckUnmounted(const std::string& path, std::uint64_t before) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t now, MountIdAt(path));
   if (now == 0 || now != before) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("{} is still mounted: the mount is not an attachment of this manager ('mooring attachments' lists "
-                  "those). findmnt "
-                  "shows it, and 'umount -i' unmounts it without this helper",
-                  Quote(path)));
+      "{} is still mounted: the mount is not an attachment of this manager ('mooring attachments' lists those). "
+      "findmnt shows it, and 'umount -i' unmounts it without this helper",
+      Quote(path));
 }
 
 absl::StatusOr<std::string> DoUnmount(int argc, const char* const* argv, std::ostream& err) {
@@ -138,7 +134,7 @@ absl::StatusOr<std::string> DoUnmount(int argc, const char* const* argv, std::os
   client_options.verbose = line.verbose;
   const Client client(client_options, err);
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t before, MountIdAt(request.attach_path()));
-  MOORING_RETURN_IF_ERROR(CallWithSteps<v1::DetachReply>(client, &Manager::Stub::Detach, request).status());
+  MOORING_RETURN_IF_ERROR(CallWithSteps(client, &Manager::Stub::Detach, request).status());
   MOORING_RETURN_IF_ERROR(CheckUnmounted(request.attach_path(), before));
   return line.no_table ? "" : request.attach_path();
 }

@@ -6,8 +6,7 @@
 //   umount(8) ─ finds that entry ─▶ umount.csi /srv/db ─▶ Detach ─▶ the entry goes
 //
 // A plain "db" works, too, but mount(8) turns it into a path if the working directory contains a file of that name.
-#ifndef MOORING_CLI_MOUNT_CSI_MOUNT_CSI_H_
-#define MOORING_CLI_MOUNT_CSI_MOUNT_CSI_H_
+#pragma once
 
 #include <string_view>
 
@@ -28,5 +27,3 @@ int Mount(int argc, const char* const* argv, const Streams& streams);
 int Unmount(int argc, const char* const* argv, const Streams& streams);
 
 }  // namespace mooring::cli::mount_csi
-
-#endif  // MOORING_CLI_MOUNT_CSI_MOUNT_CSI_H_

@@ -40,7 +40,7 @@ bool HasUnmountHelper(const std::string& target) {
 }  // namespace
 
 absl::Status AddUnmountHelper(const std::string& target) {
-  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(0));
   const TableMount* mount = MountAtPath(view, target);
   if (mount == nullptr) return absl::OkStatus();
   if (HasUnmountHelper(target)) return absl::OkStatus();

@@ -1,6 +1,5 @@
 // The table in which libmount keeps what the kernel does not know about a mount, such as its unmount helper.
-#ifndef MOORING_CLI_MOUNT_CSI_UTAB_H_
-#define MOORING_CLI_MOUNT_CSI_UTAB_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ absl::Status AddUnmountHelper(const std::string& target);
 absl::Status RemoveUnmountHelper(const std::string& target);  // OK if there is no entry
 
 }  // namespace mooring::cli::mount_csi
-
-#endif  // MOORING_CLI_MOUNT_CSI_UTAB_H_

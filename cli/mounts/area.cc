@@ -1,5 +1,4 @@
-#include "cli/mounts/area.h"
-
+// `mooring mount`, `umount`, `list`, `show` and `propagation`.
 #include <string>
 #include <vector>
 

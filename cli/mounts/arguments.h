@@ -1,6 +1,5 @@
 // The arguments of `mooring mount`, `umount`, `list`, `show` and `propagation`.
-#ifndef MOORING_CLI_MOUNTS_ARGUMENTS_H_
-#define MOORING_CLI_MOUNTS_ARGUMENTS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -54,5 +53,3 @@ absl::StatusOr<Answer> Show(const Arguments& arguments, std::ostream& err);     
 absl::StatusOr<Answer> ShowOrSetPropagation(const Arguments& arguments, std::ostream& err);  // propagation.cc
 
 }  // namespace mooring::cli::mounts_area
-
-#endif  // MOORING_CLI_MOUNTS_ARGUMENTS_H_

@@ -5,9 +5,10 @@
 #include <sys/sysmacros.h>
 
 #include <fstream>
-#include <string_view>
+#include <system_error>
 
 #include "base/file/path.h"
+#include "base/text/whole_number.h"
 
 namespace mooring::cli {
 namespace {
@@ -23,10 +24,7 @@ std::string LoopName(const TableMount& mount) {
   if (major(mount.device) == LOOP_MAJOR) return fmt::format("loop{}", minor(mount.device));
   if (mount.fs_type != "devtmpfs" && mount.fs_type != "tmpfs") return "";
   const std::string name(NameOf(mount.root));
-  constexpr std::string_view kLoop = "loop";
-  const bool is_loop = name.starts_with(kLoop) && name.size() > kLoop.size() &&
-                       name.find_first_not_of("0123456789", kLoop.size()) == std::string::npos;
-  return is_loop ? name : "";
+  return LoopNumber(name) ? name : "";
 }
 
 }  // namespace
@@ -50,6 +48,13 @@ std::string ProcessText(const NamespaceView& view) { return fmt::format("pid {} 
 
 std::string StateText(const TableMount& mount) {
   return fmt::format("{}; {}", ToString(mount.flags), PropagationText(mount));
+}
+
+std::optional<unsigned> LoopNumber(std::string_view name) {
+  constexpr std::string_view kLoop = "loop";
+  if (!name.starts_with(kLoop)) return std::nullopt;
+  name.remove_prefix(kLoop.size());
+  return ParseWhole<unsigned>(name);
 }
 
 std::optional<LoopBehind> LoopBehindMount(const TableMount& mount) {

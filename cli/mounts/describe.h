@@ -1,9 +1,9 @@
 // A mount as text for people and as JSON for scripts.
-#ifndef MOORING_CLI_MOUNTS_DESCRIBE_H_
-#define MOORING_CLI_MOUNTS_DESCRIBE_H_
+#pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cli/mounts/mount_graph.h"
 #include "cli/output/json.h"
@@ -20,6 +20,8 @@ std::string ProcessText(const NamespaceView& view);
 // The flags and the propagation of the mount: "ro,nosuid,relatime; slave of 3".
 std::string StateText(const TableMount& mount);
 
+std::optional<unsigned> LoopNumber(std::string_view name);  // 3 for "loop3"; absent for other names
+
 struct LoopBehind {
   std::string device;  // "/dev/loop3"
   std::string backing_file;
@@ -28,5 +30,3 @@ struct LoopBehind {
 std::optional<LoopBehind> LoopBehindMount(const TableMount& mount);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_MOUNTS_DESCRIBE_H_

@@ -6,11 +6,11 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/paths.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
 #include "mounter/kernel/kernel_mounter.h"
 
 namespace mooring::cli::mounts_area {
@@ -122,7 +122,7 @@ absl::Status NotMounted(const NamespaceView& view, const std::string& path) {
   const TableMount* holding = MountHolding(view, path);
   const std::string where =
       holding == nullptr ? "" : fmt::format("; it lies in the mount at {}", Quote(holding->target));
-  return NotFound(fmt::format("nothing is mounted at {}{}", Quote(path), where));
+  return NotFound("nothing is mounted at {}{}", Quote(path), where);
 }
 
 }  // namespace
@@ -130,16 +130,15 @@ absl::Status NotMounted(const NamespaceView& view, const std::string& path) {
 absl::StatusOr<Answer> List(const Arguments& arguments, std::ostream&) {
   std::string below;
   if (!arguments.below.empty()) {
-    MOORING_ASSIGN_OR_RETURN(below, arguments.pid == 0 ? ResolvePath(arguments.below) : PathElsewhere(arguments.below));
+    MOORING_ASSIGN_OR_RETURN(below, ResolvePathIn(arguments.pid, arguments.below));
   }
-  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(arguments.pid == 0 ? ::getpid() : arguments.pid));
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(arguments.pid));
   const std::vector<TableMount> mounts = Below(view.mounts, below);
   return Answer{ListText(mounts), ListJson(mounts)};
 }
 
 absl::StatusOr<Answer> Show(const Arguments& arguments, std::ostream&) {
-  MOORING_ASSIGN_OR_RETURN(const std::string path,
-                           arguments.pid == 0 ? ResolvePath(arguments.target) : PathElsewhere(arguments.target));
+  MOORING_ASSIGN_OR_RETURN(const std::string path, ResolvePathIn(arguments.pid, arguments.target));
   MOORING_ASSIGN_OR_RETURN(const MountGraph graph, CollectMountGraph(arguments.pid));
   const NamespaceView& view = Asked(graph, arguments);
   const TableMount* mount = MountAtPath(view, path);

@@ -6,11 +6,11 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/other_namespace.h"
 #include "cli/mounts/paths.h"
-#include "cli/output/text.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount_options.h"
 #include "mounter/propagation.h"
@@ -38,7 +38,7 @@ absl::StatusOr<struct stat> StatPath(const std::string& path, const std::string&
   struct stat status = {};
   if (::lstat(path.c_str(), &status) == 0) return status;
   if (errno != ENOENT) return ErrnoStatus(errno, "look at", given);
-  return NotFound(fmt::format("there is no {}", Quote(given)));
+  return NotFound("there is no {}", Quote(given));
 }
 
 // Describes the new mount from the kernel's table. If that cannot be read, only source and target are known.
@@ -46,7 +46,7 @@ Answer DescribeNewMount(const std::string& source, const std::string& target) {
   TableMount made;
   made.target = target;
   made.source = source;
-  const absl::StatusOr<NamespaceView> view = ViewOf(::getpid());
+  const absl::StatusOr<NamespaceView> view = ViewOf(0);
   const TableMount* found = view.ok() ? MountAtPath(*view, target) : nullptr;
   if (found != nullptr) made = *found;
   return {fmt::format("mounted {} at {} ({})\n", Visible(source), Visible(target), Visible(StateText(made))),
@@ -56,8 +56,8 @@ Answer DescribeNewMount(const std::string& source, const std::string& target) {
 absl::StatusOr<MountFlags> BindFlags(const Arguments& arguments) {
   MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags("a bind mount", OptionsOf(arguments)));
   if (options.options.empty()) return options.flags;
-  return InvalidArgument(fmt::format("option {} belongs to the filesystem: a bind mount cannot set it",
-                                     Quote(options.options.front().key)));
+  return InvalidArgument("option {} belongs to the filesystem: a bind mount cannot set it",
+                         Quote(options.options.front().key));
 }
 
 absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
@@ -65,11 +65,9 @@ absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
   request.recursive = arguments.recursive;
   MOORING_ASSIGN_OR_RETURN(request.flags, BindFlags(arguments));
   MOORING_ASSIGN_OR_RETURN(request.propagation, PropagationOf(arguments));
-  const auto resolve = [](pid_t pid) { return pid == 0 ? ResolvePath : PathElsewhere; };
-  MOORING_ASSIGN_OR_RETURN(request.source, resolve(arguments.source_pid)(arguments.source));
-  MOORING_ASSIGN_OR_RETURN(request.target, resolve(arguments.pid)(arguments.target));
-  const std::string seen =
-      arguments.source_pid == 0 ? request.source : fmt::format("/proc/{}/root{}", arguments.source_pid, request.source);
+  MOORING_ASSIGN_OR_RETURN(request.source, ResolvePathIn(arguments.source_pid, arguments.source));
+  MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
+  const std::string seen = PathFromHere(arguments.source_pid, request.source);
   MOORING_ASSIGN_OR_RETURN(const struct stat source, StatPath(seen, arguments.source));
   request.target_kind = S_ISDIR(source.st_mode) ? TargetKind::kDirectory : TargetKind::kFile;
   return request;
@@ -93,19 +91,17 @@ absl::StatusOr<std::string> TypeFrom(const FilesystemInfo& found, const std::str
   const std::string what = Quote(path);
   if (found.content == FilesystemInfo::Content::kEmpty) {
     return FailedPrecondition(
-        fmt::format("there is no filesystem on {}: create one first (mkfs.ext4 {}); this command never formats", what,
-                    ShellQuote(path)));
+        "there is no filesystem on {}: create one first (mkfs.ext4 {}); this command never formats", what,
+        ShellQuote(path));
   }
   if (found.type == "unknown data" && asked.empty()) {
-    return FailedPrecondition(
-        fmt::format("{} holds data that libblkid does not know: give the filesystem with --fs-type", what));
+    return FailedPrecondition("{} holds data that libblkid does not know: give the filesystem with --fs-type", what);
   }
   if (found.type.ends_with("partition table")) {
-    return FailedPrecondition(
-        fmt::format("{} holds a {}: give a partition (lsblk {})", what, found.type, ShellQuote(path)));
+    return FailedPrecondition("{} holds a {}: give a partition (lsblk {})", what, found.type, ShellQuote(path));
   }
   if (!asked.empty() && found.type != "unknown data" && asked != found.type) {
-    return FailedPrecondition(fmt::format("{} holds {}, not {}: leave --fs-type out", what, found.type, asked));
+    return FailedPrecondition("{} holds {}, not {}: leave --fs-type out", what, found.type, asked);
   }
   return asked.empty() ? found.type : asked;
 }
@@ -149,7 +145,7 @@ absl::StatusOr<Answer> MountDevice(const Arguments& arguments, std::ostream& err
   const char* const hint = S_ISREG(status.st_mode)   ? ": for a file, use mooring mount image"
                            : S_ISDIR(status.st_mode) ? ": for a directory, use mooring mount bind"
                                                      : "";
-  return InvalidArgument(fmt::format("{} is not a block device{}", Quote(arguments.source), hint));
+  return InvalidArgument("{} is not a block device{}", Quote(arguments.source), hint);
 }
 
 absl::StatusOr<Answer> MountImage(const Arguments& arguments, std::ostream& err) {
@@ -158,7 +154,7 @@ absl::StatusOr<Answer> MountImage(const Arguments& arguments, std::ostream& err)
   MOORING_ASSIGN_OR_RETURN(const struct stat status, StatPath(file, arguments.source));
   if (S_ISREG(status.st_mode)) return MountFilesystem(arguments, file, err);
   const char* const hint = S_ISBLK(status.st_mode) ? ": for a block device, use mooring mount device" : "";
-  return InvalidArgument(fmt::format("{} is not a regular file{}", Quote(arguments.source), hint));
+  return InvalidArgument("{} is not a regular file{}", Quote(arguments.source), hint);
 }
 
 }  // namespace mooring::cli::mounts_area

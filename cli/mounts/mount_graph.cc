@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,57 +13,16 @@
 
 #include "base/file/path.h"
 #include "base/status.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
-
-absl::StatusOr<std::uint64_t> NamespaceId(pid_t pid) {
-  struct stat status = {};
-  if (::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &status) == 0) return status.st_ino;
-  if (errno == ENOENT || errno == ESRCH) return NotFound(fmt::format("there is no process {}", pid));
-  return ErrnoStatus(errno, fmt::format("find the mount namespace of process {}", pid));
-}
 
 std::string CommandOf(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/comm", pid));
   std::string name;
   std::getline(file, name);
   return name;
-}
-
-std::vector<pid_t> Processes() {
-  std::vector<pid_t> pids;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    pid_t pid = 0;
-    const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (failed == std::errc() && end == name.data() + name.size()) pids.push_back(pid);
-  }
-  std::sort(pids.begin(), pids.end());
-  return pids;
-}
-
-// The next mount on the way to `path`: of the children of `at`, the one with the shortest target.
-const TableMount* NextOnTheWay(const NamespaceView& view, const TableMount& at, const std::string& path) {
-  const TableMount* next = nullptr;
-  for (const TableMount& mount : view.mounts) {
-    if (&mount == &at || mount.parent != at.id || !IsBelow(path, mount.target)) continue;
-    if (next == nullptr || mount.target.size() < next->target.size()) next = &mount;
-  }
-  return next;
-}
-
-bool HasParent(const NamespaceView& view, const TableMount& mount) { return ParentIn(view, mount) != nullptr; }
-
-// The mount where the walk begins. A process in a chroot may not see its own root mount: then the mount closest to it.
-const TableMount* FirstOnTheWay(const NamespaceView& view, const std::string& path) {
-  const TableMount* first = nullptr;
-  for (const TableMount& mount : view.mounts) {
-    if (!IsBelow(path, mount.target) || HasParent(view, mount)) continue;
-    if (first == nullptr || mount.target.size() < first->target.size()) first = &mount;
-  }
-  return first;
 }
 
 // The members of each peer group of all views, and which group receives from which.
@@ -138,10 +96,28 @@ std::optional<Relation> RelationTo(const Sight& mount, const Sight& other, const
 
 }  // namespace
 
+absl::StatusOr<std::uint64_t> MountNamespaceId(pid_t pid) {
+  struct stat status = {};
+  if (::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &status) == 0) return status.st_ino;
+  if (errno == ENOENT || errno == ESRCH) return NotFound("there is no process {}", pid);
+  return ErrnoStatus(errno, fmt::format("find the mount namespace of process {}", pid));
+}
+
+std::vector<pid_t> Processes() {
+  std::vector<pid_t> pids;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    if (const auto pid = ParseWhole<pid_t>(entry.path().filename().native())) pids.push_back(*pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
 absl::StatusOr<NamespaceView> ViewOf(pid_t pid) {
   NamespaceView view;
+  if (pid == 0) pid = ::getpid();
   view.pid = pid;
-  MOORING_ASSIGN_OR_RETURN(view.id, NamespaceId(pid));
+  MOORING_ASSIGN_OR_RETURN(view.id, MountNamespaceId(pid));
   view.command = CommandOf(pid);
   MOORING_ASSIGN_OR_RETURN(view.mounts, ReadMountInfo(fmt::format("/proc/{}/mountinfo", pid)));
   return view;
@@ -149,7 +125,7 @@ absl::StatusOr<NamespaceView> ViewOf(pid_t pid) {
 
 absl::StatusOr<MountGraph> CollectMountGraph(pid_t first) {
   MountGraph graph;
-  MOORING_ASSIGN_OR_RETURN(graph.views.emplace_back(), ViewOf(::getpid()));
+  MOORING_ASSIGN_OR_RETURN(graph.views.emplace_back(), ViewOf(0));
   if (first != 0) {
     MOORING_ASSIGN_OR_RETURN(NamespaceView view, ViewOf(first));
     if (view.id != graph.views.front().id) graph.views.push_back(std::move(view));
@@ -157,7 +133,7 @@ absl::StatusOr<MountGraph> CollectMountGraph(pid_t first) {
   std::set<std::uint64_t> seen;
   for (const NamespaceView& view : graph.views) seen.insert(view.id);
   for (const pid_t pid : Processes()) {
-    const absl::StatusOr<std::uint64_t> id = NamespaceId(pid);
+    const absl::StatusOr<std::uint64_t> id = MountNamespaceId(pid);
     if (!id.ok() || seen.contains(*id)) continue;
     absl::StatusOr<NamespaceView> view = ViewOf(pid);
     if (!view.ok() || view->mounts.empty()) continue;  // another process may represent the namespace
@@ -168,27 +144,14 @@ absl::StatusOr<MountGraph> CollectMountGraph(pid_t first) {
 }
 
 const TableMount* ParentIn(const NamespaceView& view, const TableMount& mount) {
-  if (mount.parent == mount.id) return nullptr;
-  const auto found = std::find_if(view.mounts.begin(), view.mounts.end(),
-                                  [&mount](const TableMount& other) { return other.id == mount.parent; });
-  return found == view.mounts.end() ? nullptr : &*found;
+  return MountWalk(view).ParentOf(mount);
 }
 
 const TableMount* MountHolding(const NamespaceView& view, const std::string& path) {
-  const TableMount* at = FirstOnTheWay(view, path);
-  std::size_t steps = 0;  // at most one for each mount, even if the table is inconsistent
-  while (at != nullptr && steps++ < view.mounts.size()) {
-    const TableMount* next = NextOnTheWay(view, *at, path);
-    if (next == nullptr) break;
-    at = next;
-  }
-  return at;
+  return MountWalk(view).Holding(path);
 }
 
-const TableMount* MountAtPath(const NamespaceView& view, const std::string& path) {
-  const TableMount* mount = MountHolding(view, path);
-  return mount != nullptr && mount->target == path ? mount : nullptr;
-}
+const TableMount* MountAtPath(const NamespaceView& view, const std::string& path) { return MountWalk(view).At(path); }
 
 std::string PathInFilesystem(const TableMount& mount, const std::string& path) {
   const std::string rest = mount.target == "/" ? (path == "/" ? "" : path) : path.substr(mount.target.size());
@@ -210,7 +173,7 @@ MountWalk::MountWalk(const NamespaceView& view) : most_steps_(view.mounts.size()
     if (ParentOf(mount) == nullptr) {
       first_.push_back(&mount);
     } else {
-      children_[mount.parent].emplace(mount.target, &mount);  // the first of two, as in NextOnTheWay
+      children_[mount.parent].emplace(mount.target, &mount);  // the first of two
     }
   }
 }
@@ -247,6 +210,11 @@ const TableMount* MountWalk::Holding(const std::string& path) const {
     at = next;
   }
   return at;
+}
+
+const TableMount* MountWalk::At(const std::string& path) const {
+  const TableMount* mount = Holding(path);
+  return mount != nullptr && mount->target == path ? mount : nullptr;
 }
 
 bool MountWalk::Reaches(const TableMount& mount) const { return Holding(mount.target) == &mount; }

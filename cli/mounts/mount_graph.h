@@ -1,9 +1,8 @@
 // The mounts of several mount namespaces and their propagation: peer groups and their masters, mount_namespaces(7). The
 // number of a peer group is the same in all namespaces.
 //
-// ViewOf and CollectMountGraph read /proc. All other functions are pure functions of their result.
-#ifndef MOORING_CLI_MOUNTS_MOUNT_GRAPH_H_
-#define MOORING_CLI_MOUNTS_MOUNT_GRAPH_H_
+// The functions up to CollectMountGraph read /proc. All others are pure functions of their result.
+#pragma once
 
 #include <sys/types.h>
 
@@ -38,8 +37,12 @@ struct Sight {
   const TableMount* mount = nullptr;
 };
 
-// NOT_FOUND: no such process. Processes of other users need root (PTRACE_MODE_READ, ptrace(2)).
+// The view of a process; 0 is this one. NOT_FOUND: no such process. Processes of other users need root
+// (PTRACE_MODE_READ, ptrace(2)).
 absl::StatusOr<NamespaceView> ViewOf(pid_t pid);
+absl::StatusOr<std::uint64_t> MountNamespaceId(pid_t pid);
+
+std::vector<pid_t> Processes();  // of this host, as far as /proc shows them, sorted
 
 // The namespace of this process and those of all other processes, each once. If `first` is not 0, that process
 // represents its namespace. Left out are namespaces without a process, and those of processes that end meanwhile or
@@ -61,6 +64,7 @@ class MountWalk {
   explicit MountWalk(const NamespaceView& view);
 
   const TableMount* Holding(const std::string& path) const;   // MountHolding
+  const TableMount* At(const std::string& path) const;        // MountAtPath
   const TableMount* ParentOf(const TableMount& mount) const;  // ParentIn
   bool Reaches(const TableMount& mount) const;                // whether its path leads to it: no mount covers it
 
@@ -110,5 +114,3 @@ struct OtherSight : Sight {
 std::vector<OtherSight> WhoElseSees(const MountGraph& graph, const Sight& mount);
 
 }  // namespace mooring
-
-#endif  // MOORING_CLI_MOUNTS_MOUNT_GRAPH_H_

@@ -34,7 +34,7 @@ absl::Status RemoveHere(const UniqueFd& parent, const std::string& name, const s
   }
   const bool empty_file = S_ISREG(status.st_mode) && status.st_size == 0;
   if (!S_ISDIR(status.st_mode) && !empty_file) {
-    return FailedPrecondition(fmt::format("{} is not removed: it is neither a directory nor an empty file", path));
+    return FailedPrecondition("{} is not removed: it is neither a directory nor an empty file", path);
   }
   if (::unlinkat(parent.get(), name.c_str(), empty_file ? 0 : AT_REMOVEDIR) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, "remove (only if it is empty)", path);
@@ -46,7 +46,7 @@ absl::StatusOr<UniqueFd> OpenMountNamespace(pid_t pid) {
   const std::string path = pid == 0 ? "/proc/self/ns/mnt" : fmt::format("/proc/{}/ns/mnt", pid);
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.ok()) return fd;
-  if (errno == ENOENT || errno == ESRCH) return NotFound(fmt::format("there is no process {}", pid));
+  if (errno == ENOENT || errno == ESRCH) return NotFound("there is no process {}", pid);
   return ErrnoStatus(errno, fmt::format("open the mount namespace of process {}", pid));
 }
 

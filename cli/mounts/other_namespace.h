@@ -3,8 +3,7 @@
 //
 // setns(2) moves the whole process, which must have only one thread. So these functions are for programs that end
 // afterwards, not for servers. Paths in another namespace are absolute, and no component is a symbolic link.
-#ifndef MOORING_CLI_MOUNTS_OTHER_NAMESPACE_H_
-#define MOORING_CLI_MOUNTS_OTHER_NAMESPACE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -30,5 +29,3 @@ absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, cons
 absl::Status UnmountIn(const UniqueFd& mount_namespace, const UnmountRequest& request);
 
 }  // namespace mooring
-
-#endif  // MOORING_CLI_MOUNTS_OTHER_NAMESPACE_H_

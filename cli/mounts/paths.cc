@@ -14,7 +14,7 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring::cli::mounts_area {
@@ -40,8 +40,8 @@ std::string RealPath(const std::string& path) {
 
 absl::Status ParentError(int error, const std::string& given, const std::string& parent) {
   if (error != ENOENT) return ErrnoStatus(error, "find the directory above", given);
-  return FailedPrecondition(fmt::format("the parent directory of {} does not exist: create it first (mkdir -p {})",
-                                        Quote(given), ShellQuote(parent)));
+  return FailedPrecondition("the parent directory of {} does not exist: create it first (mkdir -p {})", Quote(given),
+                            ShellQuote(parent));
 }
 
 bool IsLink(const std::string& path) {
@@ -52,7 +52,7 @@ bool IsLink(const std::string& path) {
 absl::StatusOr<std::string> Whole(const std::string& given, const std::string& path) {
   std::string real = RealPath(path);
   if (!real.empty()) return real;
-  if (errno == ENOENT) return FailedPrecondition(fmt::format("{} leads to a path that does not exist", Quote(given)));
+  if (errno == ENOENT) return FailedPrecondition("{} leads to a path that does not exist", Quote(given));
   return ErrnoStatus(errno, "find", given);
 }
 
@@ -70,17 +70,22 @@ absl::StatusOr<std::string> ResolvePath(const std::string& given) {
   return IsLink(full) ? Whole(given, full) : full;
 }
 
-absl::StatusOr<std::string> PathElsewhere(const std::string& given) {
+std::string PathFromHere(pid_t pid, const std::string& path) {
+  return pid == 0 ? path : fmt::format("/proc/{}/root{}", pid, path);
+}
+
+absl::StatusOr<std::string> ResolvePathIn(pid_t pid, const std::string& given) {
+  if (pid == 0) return ResolvePath(given);
   if (given == "/") return given;
   return NormalisePath("in another mount namespace, the path", given);
 }
 
 absl::Status CheckMayMount() {
   if (sys::HasCapability(CAP_SYS_ADMIN)) return absl::OkStatus();
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "this command needs the capability CAP_SYS_ADMIN, which user {} does not have here: try again as root (sudo "
       "mooring …)",
-      ::geteuid()));
+      ::geteuid());
 }
 
 }  // namespace mooring::cli::mounts_area

@@ -1,7 +1,8 @@
 // Paths of the command line. The mounter accepts only absolute paths and follows no symbolic link, but people expect
 // the behaviour of mount(8). So links are resolved here, once; the mounter refuses a link that appears afterwards.
-#ifndef MOORING_CLI_MOUNTS_PATHS_H_
-#define MOORING_CLI_MOUNTS_PATHS_H_
+#pragma once
+
+#include <sys/types.h>
 
 #include <string>
 
@@ -15,12 +16,14 @@ namespace mooring::cli::mounts_area {
 // exist, or a link leads to nothing.
 absl::StatusOr<std::string> ResolvePath(const std::string& given);
 
-// Checks a path in another mount namespace, which cannot be resolved from here. INVALID_ARGUMENT: it is not absolute.
-absl::StatusOr<std::string> PathElsewhere(const std::string& given);
+// The same in the mount namespace of the process `pid`; 0 is this one. A path in another namespace cannot be resolved
+// from here. INVALID_ARGUMENT: it is not absolute.
+absl::StatusOr<std::string> ResolvePathIn(pid_t pid, const std::string& given);
+
+// The path by which this process reaches `path` in that namespace.
+std::string PathFromHere(pid_t pid, const std::string& path);
 
 // FAILED_PRECONDITION: this process may not mount.
 absl::Status CheckMayMount();
 
 }  // namespace mooring::cli::mounts_area
-
-#endif  // MOORING_CLI_MOUNTS_PATHS_H_

@@ -4,10 +4,10 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/paths.h"
-#include "cli/output/text.h"
 #include "mounter/mount/change_propagation.h"
 
 namespace mooring::cli::mounts_area {
@@ -28,9 +28,9 @@ absl::Status Change(const std::string& path, const std::string& word) {
 absl::StatusOr<Answer> ShowOrSetPropagation(const Arguments& arguments, std::ostream&) {
   MOORING_ASSIGN_OR_RETURN(const std::string path, ResolvePath(arguments.target));
   if (!arguments.word.empty()) MOORING_RETURN_IF_ERROR(Change(path, arguments.word));
-  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(0));
   const TableMount* mount = MountAtPath(view, path);
-  if (mount == nullptr) return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
+  if (mount == nullptr) return NotFound("nothing is mounted at {}", Quote(path));
   return Answer{fmt::format("{}: {}\n", Visible(path), PropagationText(*mount)),
                 JsonObject().AddRaw("mount", MountJson(*mount).ToString()).ToString()};
 }

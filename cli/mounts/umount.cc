@@ -6,22 +6,17 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/flags/key_values.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/other_namespace.h"
 #include "cli/mounts/paths.h"
 #include "cli/output/json.h"
-#include "cli/output/text.h"
 #include "mounter/kernel/kernel_mounter.h"
 
 namespace mooring::cli::mounts_area {
 namespace {
-
-// The path by which this process reaches `target` in the namespace of another.
-std::string PathFromHere(pid_t pid, const std::string& target) {
-  return pid == 0 ? target : fmt::format("/proc/{}/root{}", pid, target);
-}
 
 // The advice for a mount that could not be unmounted.
 std::string Advice(const NamespaceView& view, pid_t pid, const std::string& target) {
@@ -54,9 +49,9 @@ absl::Status CheckGone(const NamespaceView& before, pid_t pid, const std::string
   const TableMount* is = MountAtPath(now, target);
   if (is == nullptr || is->id != was->id || CountAt(now, target) < CountAt(before, target)) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("the mount at {} in the namespace of process {} is locked: it belongs to a more privileged mount "
-                  "namespace, from which this one was copied, and ends with that process",
-                  Quote(target), pid));
+      "the mount at {} in the namespace of process {} is locked: it belongs to a more privileged mount namespace, from "
+      "which this one was copied, and ends with that process",
+      Quote(target), pid);
 }
 
 absl::Status UnmountElsewhere(const NamespaceView& view, pid_t pid, const UnmountRequest& request) {
@@ -70,7 +65,7 @@ absl::Status UnmountElsewhere(const NamespaceView& view, pid_t pid, const Unmoun
 
 // Whether a mount was there.
 absl::StatusOr<bool> UnmountAt(const Arguments& arguments, const UnmountRequest& request) {
-  const absl::StatusOr<NamespaceView> view = ViewOf(arguments.pid == 0 ? ::getpid() : arguments.pid);
+  const absl::StatusOr<NamespaceView> view = ViewOf(arguments.pid);
   if (!view.ok()) return view.status();
   if (arguments.pid == 0) {
     MOORING_RETURN_IF_ERROR(WithAdvice(KernelMounter().Unmount(request), *view, 0, request.target));
@@ -85,8 +80,7 @@ absl::StatusOr<bool> UnmountAt(const Arguments& arguments, const UnmountRequest&
 absl::StatusOr<Answer> Unmount(const Arguments& arguments, std::ostream&) {
   MOORING_RETURN_IF_ERROR(CheckMayMount());
   UnmountRequest request;
-  MOORING_ASSIGN_OR_RETURN(request.target,
-                           arguments.pid == 0 ? ResolvePath(arguments.target) : PathElsewhere(arguments.target));
+  MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
   request.remove_target = arguments.remove;
   MOORING_ASSIGN_OR_RETURN(const bool mounted, UnmountAt(arguments, request));
   const char* const format = mounted ? "unmounted {}\n" : "nothing was mounted at {}\n";

@@ -5,8 +5,8 @@
 #include "absl/strings/cord.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "cli/output/exit_status.h"
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
+#include "cli/output/report.h"
 
 namespace mooring::cli {
 namespace {

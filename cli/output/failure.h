@@ -2,8 +2,7 @@
 //
 // There are three kinds. If the server refused a call, the status carries the name of the call. INVALID_ARGUMENT
 // without a call means a wrong argument: nothing was sent. Any other status is an error of this program.
-#ifndef MOORING_CLI_OUTPUT_FAILURE_H_
-#define MOORING_CLI_OUTPUT_FAILURE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -31,5 +30,3 @@ std::string ToLine(const absl::Status& status);
 std::string ToJson(const absl::Status& status);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_OUTPUT_FAILURE_H_

@@ -1,6 +1,5 @@
 // JSON for answers that are not protobuf messages, on one line.
-#ifndef MOORING_CLI_OUTPUT_JSON_H_
-#define MOORING_CLI_OUTPUT_JSON_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ inline std::string JsonStrings(const std::vector<std::string>& texts) {
 }
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_OUTPUT_JSON_H_

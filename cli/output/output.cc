@@ -1,10 +1,9 @@
 #include "cli/output/output.h"
 
-#include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
 #include "base/status.h"
-#include "base/text/quote.h"
+#include "cli/output/json.h"
 
 namespace mooring::cli {
 
@@ -38,18 +37,13 @@ absl::Status Output::ShowLine(const std::string& json, std::string_view text) {
 }
 
 absl::Status Output::Show(std::initializer_list<Member> members, std::string_view text) {
-  if (!json_) {
-    out_ << text;
-    return absl::OkStatus();
-  }
-  std::string object;
+  JsonObject object;
   for (const auto& [name, message] : members) {
-    if (message == nullptr) continue;
+    if (!json_ || message == nullptr) continue;
     MOORING_ASSIGN_OR_RETURN(const std::string json, MessageJson(*message));
-    object += fmt::format("{}{}:{}", object.empty() ? "" : ",", JsonQuote(name), json);
+    object.AddRaw(name, json);
   }
-  out_ << '{' << object << "}\n";
-  return absl::OkStatus();
+  return ShowLine(object.ToString(), text);
 }
 
 }  // namespace mooring::cli

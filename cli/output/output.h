@@ -1,6 +1,5 @@
 // Prints answers: text for people, or one line of JSON for scripts.
-#ifndef MOORING_CLI_OUTPUT_OUTPUT_H_
-#define MOORING_CLI_OUTPUT_OUTPUT_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 
@@ -43,5 +42,3 @@ class Output {
 };
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_OUTPUT_OUTPUT_H_

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
 
 namespace mooring::cli {
 namespace {

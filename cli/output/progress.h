@@ -1,6 +1,5 @@
 // A line on a terminal that shows how long a call has been under way. It is cleared when the answer arrives.
-#ifndef MOORING_CLI_OUTPUT_PROGRESS_H_
-#define MOORING_CLI_OUTPUT_PROGRESS_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -36,5 +35,3 @@ class Progress {
 };
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_OUTPUT_PROGRESS_H_

@@ -1,6 +1,5 @@
 // Requests without their secrets, for --verbose.
-#ifndef MOORING_CLI_OUTPUT_REDACT_H_
-#define MOORING_CLI_OUTPUT_REDACT_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 
@@ -22,5 +21,3 @@ std::unique_ptr<google::protobuf::Message> Redacted(const google::protobuf::Mess
 Sensitivity ClassifyCsi(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_OUTPUT_REDACT_H_

@@ -1,10 +1,17 @@
 #include "cli/output/report.h"
 
-#include "cli/output/exit_status.h"
+#include <CLI/CLI.hpp>
+
 #include "cli/output/failure.h"
-#include "cli/output/usage.h"
 
 namespace mooring::cli {
+namespace {
+
+std::string PathOf(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : PathOf(*app.get_parent()) + " " + app.get_name();
+}
+
+}  // namespace
 
 int Report(const absl::Status& failure, bool json, const CLI::App& app, const Streams& streams) {
   streams.err << "mooring: " << ToLine(failure) << '\n';
@@ -16,5 +23,7 @@ int Report(const absl::Status& failure, bool json, const CLI::App& app, const St
   }
   return status;
 }
+
+std::string UsageHint(const CLI::App& app) { return "Try '" + PathOf(app) + " --help'.\n"; }
 
 }  // namespace mooring::cli

@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "cli/output/text.h"
+#include "base/text/terminal_text.h"
 
 namespace mooring::cli {
 namespace {
 
 constexpr std::size_t kGap = 2;
+
+// The number of characters of `text`, which is already Visible. Wide characters count as one.
+std::size_t Width(std::string_view text) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; };
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins));
+}
 
 std::string Cell(std::string_view text) { return text.empty() ? "-" : Visible(text); }
 

@@ -1,6 +1,5 @@
 // Answers for people. The cells are made Visible here; an empty cell is shown as "-".
-#ifndef MOORING_CLI_OUTPUT_TABLE_H_
-#define MOORING_CLI_OUTPUT_TABLE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -33,5 +32,3 @@ class Details {
 };
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_CLI_OUTPUT_TABLE_H_

@@ -1,39 +1,12 @@
 #include "manager/api/answers.h"
 
-#include <chrono>
 #include <utility>
 
+#include "manager/records/field_copier.h"
 #include "manager/records/record_codec.h"
 
 namespace mooring::manager {
 namespace {
-
-std::int64_t Milliseconds(Time time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-// With the names that CSI gives the capabilities.
-constexpr std::pair<bool PluginTraits::*, const char*> kCapabilities[] = {
-    {&PluginTraits::controller_service, "CONTROLLER_SERVICE"},
-    {&PluginTraits::group_controller_service, "GROUP_CONTROLLER_SERVICE"},
-    {&PluginTraits::topology, "VOLUME_ACCESSIBILITY_CONSTRAINTS"},
-    {&PluginTraits::expands_online, "VOLUME_EXPANSION_ONLINE"},
-    {&PluginTraits::expands_offline, "VOLUME_EXPANSION_OFFLINE"},
-    {&PluginTraits::stages, "STAGE_UNSTAGE_VOLUME"},
-    {&PluginTraits::node_expands, "NODE_EXPAND_VOLUME"},
-    {&PluginTraits::node_stats, "GET_VOLUME_STATS"},
-    {&PluginTraits::node_condition, "VOLUME_CONDITION"},
-    {&PluginTraits::node_single_writer, "NODE_SINGLE_NODE_MULTI_WRITER"},
-    {&PluginTraits::creates, "CREATE_DELETE_VOLUME"},
-    {&PluginTraits::publishes, "PUBLISH_UNPUBLISH_VOLUME"},
-    {&PluginTraits::publishes_read_only, "PUBLISH_READONLY"},
-    {&PluginTraits::lists, "LIST_VOLUMES"},
-    {&PluginTraits::snapshots, "CREATE_DELETE_SNAPSHOT"},
-    {&PluginTraits::lists_snapshots, "LIST_SNAPSHOTS"},
-    {&PluginTraits::clones, "CLONE_VOLUME"},
-    {&PluginTraits::controller_expands, "EXPAND_VOLUME"},
-    {&PluginTraits::controller_single_writer, "SINGLE_NODE_MULTI_WRITER"},
-};
 
 v1::InstanceStatus ShownInstance(const InstanceStatus& status) {
   v1::InstanceStatus shown;
@@ -45,10 +18,8 @@ v1::InstanceStatus ShownInstance(const InstanceStatus& status) {
   shown.set_driver_name(fingerprint.driver_name);
   shown.set_vendor_version(fingerprint.vendor_version);
   shown.set_node_id(fingerprint.node_id);
-  for (const auto& [trait, name] : kCapabilities) {
-    if (fingerprint.traits.*trait) shown.add_capabilities(name);
-  }
-  if (fingerprint.at != Time()) shown.set_checked_at_ms(Milliseconds(fingerprint.at));
+  for (std::string& name : CapabilityNames(fingerprint.traits)) shown.add_capabilities(std::move(name));
+  if (fingerprint.at != Time()) shown.set_checked_at_ms(ToMs(fingerprint.at));
   return shown;
 }
 
@@ -71,7 +42,7 @@ v1::Volume Shown(const Volume& volume) {
 v1::Attachment Shown(const AttachmentRecord& mount) {
   v1::Attachment shown = ToProto(mount);
   if (shown.has_options()) shown.mutable_options()->clear_flags();
-  if (shown.has_staged_options()) shown.mutable_staged_options()->clear_flags();
+  if (shown.has_staged_as()) shown.mutable_staged_as()->mutable_options()->clear_flags();
   return shown;
 }
 
@@ -82,7 +53,7 @@ v1::Snapshot Shown(const Snapshot& snapshot) {
   shown.set_source_volume_id(snapshot.source_volume_id);
   if (snapshot.source) *shown.mutable_source() = ToProto(*snapshot.source);
   shown.set_bytes(snapshot.bytes);
-  if (snapshot.made_at != Time()) shown.set_made_at_ms(Milliseconds(snapshot.made_at));
+  if (snapshot.made_at != Time()) shown.set_made_at_ms(ToMs(snapshot.made_at));
   shown.set_ready(snapshot.ready);
   return shown;
 }
@@ -90,7 +61,7 @@ v1::Snapshot Shown(const Snapshot& snapshot) {
 v1::Event Shown(const Event& event) {
   v1::Event shown;
   shown.set_number(event.number);
-  shown.set_time_ms(Milliseconds(event.time));
+  shown.set_time_ms(ToMs(event.time));
   shown.set_bad(event.bad);
   shown.set_kind(event.kind);
   shown.set_plugin(event.plugin);

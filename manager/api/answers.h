@@ -1,6 +1,5 @@
 // Records as callers of the API see them: without secrets and mount flags, which may be sensitive.
-#ifndef MOORING_MANAGER_API_ANSWERS_H_
-#define MOORING_MANAGER_API_ANSWERS_H_
+#pragma once
 
 #include "manager.pb.h"
 #include "manager/plugins/plugin_directory.h"
@@ -17,5 +16,3 @@ v1::Event Shown(const Event& event);
 v1::PluginStatus Shown(const PluginStatus& status);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_API_ANSWERS_H_

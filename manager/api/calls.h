@@ -1,7 +1,6 @@
 // The steps around each call of the manager's API: those of rpc/served_call.h, and a deadline for each length of call.
 // LoggedFields in calls.cc names the fields of requests that are logged.
-#ifndef MOORING_MANAGER_API_CALLS_H_
-#define MOORING_MANAGER_API_CALLS_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
@@ -66,5 +65,3 @@ class Calls {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_API_CALLS_H_

@@ -2,8 +2,7 @@
 //
 // A group of handlers names only the collaborators that it uses; all of them outlive it. Safe from several threads.
 // A streaming handler sends its answers through a function, which returns false once the client is gone.
-#ifndef MOORING_MANAGER_API_HANDLERS_H_
-#define MOORING_MANAGER_API_HANDLERS_H_
+#pragma once
 
 #include <functional>
 #include <future>
@@ -112,7 +111,7 @@ struct StreamHandlers {
   std::string host;
 
   absl::Status StreamEvents(const v1::StreamEventsRequest& request, const ApiCall& call, const Send<v1::Event>& send);
-  absl::Status WatchRecords(const v1::WatchRequest& request, const ApiCall& call, const Send<v1::WatchReply>& send);
+  absl::Status Watch(const v1::WatchRequest& request, const ApiCall& call, const Send<v1::WatchReply>& send);
 };
 
 struct InfoHandlers {
@@ -121,7 +120,7 @@ struct InfoHandlers {
   std::string root;
   Time started_at = std::chrono::system_clock::now();
 
-  absl::StatusOr<v1::GetManagerInfoResponse> GetManagerInfo() const;
+  absl::StatusOr<v1::GetManagerInfoResponse> GetManagerInfo(const v1::GetManagerInfoRequest& request) const;
 };
 
 struct ApiHandlers {
@@ -135,5 +134,3 @@ struct ApiHandlers {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_API_HANDLERS_H_

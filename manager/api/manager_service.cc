@@ -16,104 +16,46 @@ class ServiceTable final : public ManagerService {
 
   std::vector<std::string> Drain(Clock::time_point until) override { return calls_.Drain(until); }
 
-  grpc::Status RegisterPlugin(ServerContext* context, const v1::RegisterPluginRequest* request,
-                              v1::RegisterPluginResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.plugins, &PluginHandlers::RegisterPlugin);
+// Each row defines a method of the service: its name, which is also that of its handler, its Length and its handlers.
+#define MOORING_CALL(name, length, group)                                                                              \
+  grpc::Status name(ServerContext* context, const v1::name##Request* request, v1::name##Response* response) override { \
+    return Serve(context, *request, response, Length::length, handlers_.group, &decltype(handlers_.group)::name);      \
   }
-  grpc::Status StopPlugin(ServerContext* context, const v1::StopPluginRequest* request,
-                          v1::StopPluginResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.plugins, &PluginHandlers::StopPlugin);
-  }
-  grpc::Status ListPlugins(ServerContext* context, const v1::ListPluginsRequest* request,
-                           v1::ListPluginsResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.plugins, &PluginHandlers::ListPlugins);
-  }
-  grpc::Status CreateVolume(ServerContext* context, const v1::CreateVolumeRequest* request,
-                            v1::CreateVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kLong, handlers_.volumes, &VolumeHandlers::CreateVolume);
-  }
-  grpc::Status RegisterVolume(ServerContext* context, const v1::RegisterVolumeRequest* request,
-                              v1::RegisterVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.volumes, &VolumeHandlers::RegisterVolume);
-  }
-  grpc::Status UpdateVolume(ServerContext* context, const v1::UpdateVolumeRequest* request,
-                            v1::UpdateVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.volumes, &VolumeHandlers::UpdateVolume);
-  }
-  grpc::Status DeleteVolume(ServerContext* context, const v1::DeleteVolumeRequest* request,
-                            v1::DeleteVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kLong, handlers_.volumes, &VolumeHandlers::DeleteVolume);
-  }
-  grpc::Status ExpandVolume(ServerContext* context, const v1::ExpandVolumeRequest* request,
-                            v1::ExpandVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kLong, handlers_.volumes, &VolumeHandlers::ExpandVolume);
-  }
-  grpc::Status GetVolume(ServerContext* context, const v1::GetVolumeRequest* request,
-                         v1::GetVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.volumes, &VolumeHandlers::GetVolume);
-  }
-  grpc::Status ListVolumes(ServerContext* context, const v1::ListVolumesRequest* request,
-                           v1::ListVolumesResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.volumes, &VolumeHandlers::ListVolumes);
-  }
-  grpc::Status CreateSnapshot(ServerContext* context, const v1::CreateSnapshotRequest* request,
-                              v1::CreateSnapshotResponse* response) override {
-    return Serve(context, *request, response, Length::kLong, handlers_.snapshots, &SnapshotHandlers::CreateSnapshot);
-  }
-  grpc::Status DeleteSnapshot(ServerContext* context, const v1::DeleteSnapshotRequest* request,
-                              v1::DeleteSnapshotResponse* response) override {
-    return Serve(context, *request, response, Length::kLong, handlers_.snapshots, &SnapshotHandlers::DeleteSnapshot);
-  }
-  grpc::Status ListSnapshots(ServerContext* context, const v1::ListSnapshotsRequest* request,
-                             v1::ListSnapshotsResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.snapshots, &SnapshotHandlers::ListSnapshots);
-  }
-  grpc::Status ClaimVolume(ServerContext* context, const v1::ClaimVolumeRequest* request,
-                           v1::ClaimVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.claims, &ClaimHandlers::ClaimVolume);
-  }
-  grpc::Status ReleaseVolume(ServerContext* context, const v1::ReleaseVolumeRequest* request,
-                             v1::ReleaseVolumeResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.claims, &ClaimHandlers::ReleaseVolume);
-  }
-  grpc::Status ListClaims(ServerContext* context, const v1::ListClaimsRequest* request,
-                          v1::ListClaimsResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.claims, &ClaimHandlers::ListClaims);
-  }
-  grpc::Status AllocationGone(ServerContext* context, const v1::AllocationGoneRequest* request,
-                              v1::AllocationGoneResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.claims, &ClaimHandlers::AllocationGone);
-  }
-  grpc::Status ListAttachments(ServerContext* context, const v1::ListAttachmentsRequest* request,
-                               v1::ListAttachmentsResponse* response) override {
-    return Serve(context, *request, response, Length::kShort, handlers_.attachments, &AttachHandlers::ListAttachments);
-  }
-  grpc::Status GetManagerInfo(ServerContext* context, const v1::GetManagerInfoRequest* request,
-                              v1::GetManagerInfoResponse* response) override {
-    return calls_.Serve(context, *request, response, Length::kShort,
-                        [&](const ApiCall&) { return handlers_.info.GetManagerInfo(); });
-  }
+  MOORING_CALL(RegisterPlugin, kShort, plugins)
+  MOORING_CALL(StopPlugin, kShort, plugins)
+  MOORING_CALL(ListPlugins, kShort, plugins)
+  MOORING_CALL(CreateVolume, kLong, volumes)
+  MOORING_CALL(RegisterVolume, kShort, volumes)
+  MOORING_CALL(UpdateVolume, kShort, volumes)
+  MOORING_CALL(DeleteVolume, kLong, volumes)
+  MOORING_CALL(ExpandVolume, kLong, volumes)
+  MOORING_CALL(GetVolume, kShort, volumes)
+  MOORING_CALL(ListVolumes, kShort, volumes)
+  MOORING_CALL(CreateSnapshot, kLong, snapshots)
+  MOORING_CALL(DeleteSnapshot, kLong, snapshots)
+  MOORING_CALL(ListSnapshots, kShort, snapshots)
+  MOORING_CALL(ClaimVolume, kShort, claims)
+  MOORING_CALL(ReleaseVolume, kShort, claims)
+  MOORING_CALL(ListClaims, kShort, claims)
+  MOORING_CALL(AllocationGone, kShort, claims)
+  MOORING_CALL(ListAttachments, kShort, attachments)
+  MOORING_CALL(GetManagerInfo, kShort, info)
+#undef MOORING_CALL
 
-  grpc::Status RunPlugin(ServerContext* context, const v1::RunPluginRequest* request,
-                         grpc::ServerWriter<v1::RunPluginReply>* writer) override {
-    return Stream(context, *request, writer, Length::kLong, handlers_.plugins, &PluginHandlers::RunPlugin);
+// The same for a method that streams messages of the type `reply`.
+#define MOORING_STREAM(name, length, group, reply)                                                                   \
+  grpc::Status name(ServerContext* context, const v1::name##Request* request, grpc::ServerWriter<v1::reply>* writer) \
+      override {                                                                                                     \
+    const auto send = [writer](const v1::reply& message) { return writer->Write(message); };                         \
+    const auto handle = [&](const ApiCall& call) { return handlers_.group.name(*request, call, send); };             \
+    return calls_.ServeStream(context, *request, Length::length, handle);                                            \
   }
-  grpc::Status Attach(ServerContext* context, const v1::AttachRequest* request,
-                      grpc::ServerWriter<v1::AttachReply>* writer) override {
-    return Stream(context, *request, writer, Length::kShort, handlers_.attachments, &AttachHandlers::Attach);
-  }
-  grpc::Status Detach(ServerContext* context, const v1::DetachRequest* request,
-                      grpc::ServerWriter<v1::DetachReply>* writer) override {
-    return Stream(context, *request, writer, Length::kShort, handlers_.attachments, &AttachHandlers::Detach);
-  }
-  grpc::Status StreamEvents(ServerContext* context, const v1::StreamEventsRequest* request,
-                            grpc::ServerWriter<v1::Event>* writer) override {
-    return Stream(context, *request, writer, Length::kEndless, handlers_.streams, &StreamHandlers::StreamEvents);
-  }
-  grpc::Status Watch(ServerContext* context, const v1::WatchRequest* request,
-                     grpc::ServerWriter<v1::WatchReply>* writer) override {
-    return Stream(context, *request, writer, Length::kEndless, handlers_.streams, &StreamHandlers::WatchRecords);
-  }
+  MOORING_STREAM(RunPlugin, kLong, plugins, RunPluginReply)
+  MOORING_STREAM(Attach, kShort, attachments, AttachReply)
+  MOORING_STREAM(Detach, kShort, attachments, DetachReply)
+  MOORING_STREAM(StreamEvents, kEndless, streams, Event)
+  MOORING_STREAM(Watch, kEndless, streams, WatchReply)
+#undef MOORING_STREAM
 
  private:
   // `method` is a member of `group` with the parameters (request) or (request, call).
@@ -126,14 +68,6 @@ class ServiceTable final : public ManagerService {
       } else {
         return (group.*method)(request);
       }
-    });
-  }
-
-  template <typename Request, typename Reply, typename Group, typename Method>
-  grpc::Status Stream(ServerContext* context, const Request& request, grpc::ServerWriter<Reply>* writer, Length length,
-                      Group& group, Method method) {
-    return calls_.ServeStream(context, request, length, [&](const ApiCall& call) {
-      return (group.*method)(request, call, [writer](const Reply& reply) { return writer->Write(reply); });
     });
   }
 

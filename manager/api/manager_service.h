@@ -1,6 +1,5 @@
 // The manager's gRPC service. Each method names its handler (handlers.h) and its Length (calls.h).
-#ifndef MOORING_MANAGER_API_MANAGER_SERVICE_H_
-#define MOORING_MANAGER_API_MANAGER_SERVICE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -24,5 +23,3 @@ class ManagerService : public v1::Manager::Service {
 std::unique_ptr<ManagerService> MakeManagerService(ApiHandlers handlers, CallRecorder* recorder);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_API_MANAGER_SERVICE_H_

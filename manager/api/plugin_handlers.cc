@@ -91,8 +91,8 @@ absl::StatusOr<v1::RegisterPluginResponse> PluginHandlers::RegisterPlugin(const 
   if (!request.name().empty()) MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.name()));
   MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(request.endpoint()));
   if (!socket.starts_with('/')) {
-    return InvalidArgument(
-        fmt::format("the endpoint {}: give the whole path, as unix:///run/plugin/csi.sock", Quote(request.endpoint())));
+    return InvalidArgument("the endpoint {}: give the whole path, as unix:///run/plugin/csi.sock",
+                           Quote(request.endpoint()));
   }
   MOORING_ASSIGN_OR_RETURN(
       const std::string name,
@@ -123,7 +123,7 @@ absl::StatusOr<v1::ListPluginsResponse> PluginHandlers::ListPlugins(const v1::Li
     if (wanted(plugin.name)) *response.add_plugins() = StatusOf(plugin.name);
   }
   if (!request.name().empty() && response.plugins().empty()) {
-    return NotFound(fmt::format("there is no plugin {} on this host: run or register it first", Quote(request.name())));
+    return NotFound("there is no plugin {} on this host: run or register it first", Quote(request.name()));
   }
   return response;
 }

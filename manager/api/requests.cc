@@ -1,7 +1,5 @@
 #include "manager/api/requests.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
@@ -14,8 +12,6 @@
 
 namespace mooring::manager {
 namespace {
-
-constexpr char kDefaultNamespace[] = "default";
 
 bool Allows(const Capability& capability, ClaimMode mode) {
   return mode == ClaimMode::kRead || !IsReader(capability.access);
@@ -34,7 +30,7 @@ TaskRequest TaskOf(const v1::Job& job, ClaimMode mode, const Capability& capabil
 }  // namespace
 
 absl::StatusOr<VolumeKey> KeyOf(const v1::VolumeKey& key) {
-  VolumeKey result{key.namespace_().empty() ? kDefaultNamespace : key.namespace_(), key.id()};
+  MOORING_ASSIGN_OR_RETURN(VolumeKey result, FromProto(key));
   MOORING_RETURN_IF_ERROR(CheckName("the namespace", result.ns));
   MOORING_RETURN_IF_ERROR(CheckName("the volume's id", result.id));
   return result;
@@ -42,8 +38,8 @@ absl::StatusOr<VolumeKey> KeyOf(const v1::VolumeKey& key) {
 
 absl::StatusOr<Volume> AskedVolume(const v1::Volume& message, const StringMap& secrets) {
   MOORING_ASSIGN_OR_RETURN(Volume volume, FromProto(message));
-  if (volume.key.ns.empty()) volume.key.ns = kDefaultNamespace;
   volume.secrets = Secrets(secrets);
+  volume.has_secrets = false;
   volume.state = Volume::State::kReady;
   volume.created_here = false;
   volume.in_use.reset();
@@ -55,23 +51,20 @@ absl::StatusOr<Volume> AskedVolume(const v1::Volume& message, const StringMap& s
 }
 
 absl::StatusOr<Capability> ChooseCapability(const Volume& volume, const v1::Capability* asked, ClaimMode mode) {
-  const bool any_access = asked == nullptr || asked->access() == v1::ACCESS_MODE_UNSPECIFIED;
-  Capability wanted;
-  if (!any_access) {
-    MOORING_ASSIGN_OR_RETURN(wanted.access, FromProto(asked->access()));
-  }
+  // The claim checks whether the volume has it.
+  if (asked != nullptr && asked->access() != v1::ACCESS_MODE_UNSPECIFIED) return FromProto(*asked);
+  AttachmentMode attachment = AttachmentMode::kFileSystem;
   if (asked != nullptr && asked->attachment() != v1::ATTACHMENT_MODE_UNSPECIFIED) {
-    MOORING_ASSIGN_OR_RETURN(wanted.attachment, FromProto(asked->attachment()));
+    MOORING_ASSIGN_OR_RETURN(attachment, FromProto(asked->attachment()));
   }
-  if (!any_access) return wanted;  // the claim checks whether the volume has it
   const auto fits = [&](const Capability& one) {
-    return Allows(one, mode) && (asked == nullptr || one.attachment == wanted.attachment);
+    return Allows(one, mode) && (asked == nullptr || one.attachment == attachment);
   };
   const auto found = std::find_if(volume.capabilities.begin(), volume.capabilities.end(), fits);
   if (found != volume.capabilities.end()) return *found;
-  return InvalidArgument(fmt::format(
+  return InvalidArgument(
       "the volume {} has no capability for a claim to {}: name a capability that it has, or register it with one",
-      ToString(volume.key), ToString(mode)));
+      ToString(volume.key), ToString(mode));
 }
 
 absl::StatusOr<ClaimRequest> ParseClaim(const v1::ClaimVolumeRequest& message, const Volume& volume,
@@ -106,7 +99,7 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
   request.read_only = message.read_only() || request.mode == ClaimMode::kRead;
   const v1::Capability* const asked = message.has_capability() ? &message.capability() : nullptr;
   MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, asked, request.mode));
-  request.options = FromProto(message.options());
+  MOORING_ASSIGN_OR_RETURN(request.options, FromProto(message.options()));
   MOORING_ASSIGN_OR_RETURN(request.propagation, FromProto(message.propagation()));
   MOORING_RETURN_IF_ERROR(CheckPropagation(request.propagation, request.read_only));
   if (!message.attach_path().empty()) {
@@ -121,12 +114,6 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
 
 absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message) {
   MOORING_ASSIGN_OR_RETURN(PluginRecord::Run run, FromProto(message));
-  const bool is_exec = run.kind == PluginRecord::Run::Kind::kExec;
-  if (is_exec && run.command.empty()) {
-    return InvalidArgument("a plugin to run needs a command (--exec) or an image (--image)");
-  }
-  if (!is_exec && run.image.empty())
-    return InvalidArgument("a plugin that runs as a container needs an image (--image)");
   if (run.engine.empty()) return run;
   MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(run.engine));
   MOORING_ASSIGN_OR_RETURN(run.engine, NormalisePath("the engine's socket", socket));

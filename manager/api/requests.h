@@ -1,7 +1,6 @@
 // Parses requests of the API. Checks names, and fields of one request that contradict each other. Checks against stored
 // records belong to the collaborators.
-#ifndef MOORING_MANAGER_API_REQUESTS_H_
-#define MOORING_MANAGER_API_REQUESTS_H_
+#pragma once
 
 #include <string>
 
@@ -31,5 +30,3 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
 absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_API_REQUESTS_H_

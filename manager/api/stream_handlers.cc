@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -91,14 +89,13 @@ absl::Status EndOf(const ApiCall& call) {
 // Event numbers start at 1 each time the manager starts.
 absl::Status CheckFrom(std::uint64_t from, std::uint64_t last) {
   if (from <= last + 1) return absl::OkStatus();
-  return OutOfRange(
-      fmt::format("there is no event {} yet, the newest is {}: the manager was restarted; follow from 1", from, last));
+  return OutOfRange("there is no event {} yet, the newest is {}: the manager was restarted; follow from 1", from, last);
 }
 
 // From 1 means "all events that are kept".
 absl::Status CheckKept(std::uint64_t from, std::uint64_t first) {
   if (from <= 1 || first <= from) return absl::OkStatus();
-  return OutOfRange(fmt::format("event {} is no longer kept, the oldest is {}: follow from there", from, first));
+  return OutOfRange("event {} is no longer kept, the oldest is {}: follow from there", from, first);
 }
 
 }  // namespace
@@ -119,14 +116,14 @@ absl::Status StreamHandlers::StreamEvents(const v1::StreamEventsRequest& request
   return EndOf(call);
 }
 
-absl::Status StreamHandlers::WatchRecords(const v1::WatchRequest& request, const ApiCall& call,
-                                          const Send<v1::WatchReply>& send) {
+absl::Status StreamHandlers::Watch(const v1::WatchRequest& request, const ApiCall& call,
+                                   const Send<v1::WatchReply>& send) {
   std::int64_t from = request.from_revision();
   if (from == 0) {
     MOORING_ASSIGN_OR_RETURN(const Listing now, state.List(RegistryStateKey(host)));
     from = now.revision + 1;
   }
-  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<Watch> watch, state.StartWatch(SharedPrefix(), from));
+  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<manager::Watch> watch, state.StartWatch(SharedPrefix(), from));
   v1::WatchReply standing;
   standing.set_revision(from - 1);
   if (!send(standing)) return absl::OkStatus();

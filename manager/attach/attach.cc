@@ -43,8 +43,8 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
     return AttachAnew(record, on_step, until);
   }
   if (const std::string difference = Difference(record, *existing); !difference.empty()) {
-    return AlreadyExists(fmt::format("{} has {} attached in another way: {}; detach it first", Quote(record.allocation),
-                                     Quote(record.request), difference));
+    return AlreadyExists("{} has {} attached in another way: {}; detach it first", Quote(record.allocation),
+                         Quote(record.request), difference);
   }
   MOORING_RETURN_IF_ERROR(Annotate(Revive(*existing, on_step, until, until), "attach " + NameOf(record)));
   return *existing;
@@ -93,8 +93,8 @@ absl::Status Attachments::WriteIntent(AttachmentRecord& record, Clock::time_poin
   if (record.attach_path.empty()) return journal_.Put(record, Durability::kOrdered);
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold path, locks_.AttachPath(record.attach_path, until));
   if (const auto other = journal_.FindAttached(record.attach_path)) {
-    return AlreadyExists(fmt::format("volume {} is attached at {} for {}: detach it first, or choose another path",
-                                     ToString(other->volume), Quote(record.attach_path), Quote(other->allocation)));
+    return AlreadyExists("volume {} is attached at {} for {}: detach it first, or choose another path",
+                         ToString(other->volume), Quote(record.attach_path), Quote(other->allocation));
   }
   MOORING_RETURN_IF_ERROR(volumes_.CheckAttachPath(record));
   return journal_.Put(record, Durability::kOrdered);

@@ -1,6 +1,5 @@
 // The locks of Attachments, in the order in which they are taken: request, claim, attach path.
-#ifndef MOORING_MANAGER_ATTACH_ATTACHMENT_LOCKS_H_
-#define MOORING_MANAGER_ATTACH_ATTACHMENT_LOCKS_H_
+#pragma once
 
 #include <fmt/format.h>
 
@@ -35,5 +34,3 @@ class AttachmentLocks {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_ATTACH_ATTACHMENT_LOCKS_H_

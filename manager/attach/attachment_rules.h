@@ -1,6 +1,5 @@
 // How a request becomes the record of an attachment. Pure.
-#ifndef MOORING_MANAGER_ATTACH_ATTACHMENT_RULES_H_
-#define MOORING_MANAGER_ATTACH_ATTACHMENT_RULES_H_
+#pragma once
 
 #include <string>
 
@@ -34,5 +33,3 @@ std::string Difference(const AttachmentRecord& requested, const AttachmentRecord
 void FillIn(AttachmentRecord& record, const ClaimAnswer& answer);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_ATTACH_ATTACHMENT_RULES_H_

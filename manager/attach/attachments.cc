@@ -70,10 +70,10 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, locks_.Claim(volume, mode, allocation, until));
   for (const AttachmentRecord& mount : journal_.Of(volume)) {
     if (mount.allocation != allocation || mount.mode != mode) continue;
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "the volume {} is attached for {} at {}: detach it first (the detach also releases a claim that was not taken "
         "separately)",
-        ToString(volume), Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path)));
+        ToString(volume), Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path));
   }
   return claims_.ReleaseKept(volume, mode, allocation, until);
 }

@@ -14,8 +14,7 @@
 //
 // Requests of one allocation for the same volume and mode share a claim. The last detach releases it, unless a user
 // claimed the volume separately.
-#ifndef MOORING_MANAGER_ATTACH_ATTACHMENTS_H_
-#define MOORING_MANAGER_ATTACH_ATTACHMENTS_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -114,5 +113,3 @@ class Attachments {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_ATTACH_ATTACHMENTS_H_

@@ -1,6 +1,5 @@
 // Takes one attachment down: unmount, release the claim, delete the record. Each step may be repeated.
-#ifndef MOORING_MANAGER_ATTACH_DETACHER_H_
-#define MOORING_MANAGER_ATTACH_DETACHER_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -39,5 +38,3 @@ class Detacher {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_ATTACH_DETACHER_H_

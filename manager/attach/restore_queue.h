@@ -2,8 +2,7 @@
 //
 // Each plugin has its own few threads, so a plugin that hangs delays only its own attachments. An attempt that fails is
 // repeated after Settings::first_retry, then after twice that time, up to longest_retry.
-#ifndef MOORING_MANAGER_ATTACH_RESTORE_QUEUE_H_
-#define MOORING_MANAGER_ATTACH_RESTORE_QUEUE_H_
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -76,5 +75,3 @@ class RestoreQueue {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_ATTACH_RESTORE_QUEUE_H_

@@ -1,7 +1,6 @@
 // Background work in lanes. Each lane has a few threads of its own, so work that hangs delays only its own lane. A
 // lane has threads only while it has work.
-#ifndef MOORING_MANAGER_ATTACH_WORK_LANES_H_
-#define MOORING_MANAGER_ATTACH_WORK_LANES_H_
+#pragma once
 
 #include <condition_variable>
 #include <deque>
@@ -55,5 +54,3 @@ class WorkLanes {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_ATTACH_WORK_LANES_H_

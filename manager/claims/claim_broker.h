@@ -1,6 +1,5 @@
 // The part of Claims (claims.h) that Attachments uses. Tests put a fake in its place that counts the calls.
-#ifndef MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_
-#define MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -52,5 +51,3 @@ class ClaimBroker {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_

@@ -25,17 +25,8 @@ absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Change(const ClaimRecor
     const auto revision = store_.Commit(Changes().Put(*current).With(durability));
     if (absl::IsAborted(revision.status())) continue;
     MOORING_RETURN_IF_ERROR(revision.status());
-    current->revisions.modify = *revision;
+    current->revisions.SetStored(*revision);
     return current;
-  }
-}
-
-absl::Status ClaimRecords::ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change) {
-  for (;;) {
-    MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
-    if (!change(volume)) return absl::OkStatus();
-    const absl::Status status = store_.Commit(Changes().Put(volume)).status();
-    if (!absl::IsAborted(status)) return status;
   }
 }
 

@@ -1,6 +1,5 @@
 // Reads and changes stored claims. A change that loses a race against another writer is repeated on the new record.
-#ifndef MOORING_MANAGER_CLAIMS_CLAIM_RECORDS_H_
-#define MOORING_MANAGER_CLAIMS_CLAIM_RECORDS_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -31,7 +30,6 @@ class ClaimRecords {
   absl::StatusOr<std::optional<ClaimRecord>> Change(const ClaimRecord& claim,
                                                     const std::function<bool(ClaimRecord&)>& change,
                                                     Durability durability = Durability::kSynced);
-  absl::Status ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change);
 
   void Report(const ClaimRecord& claim, bool bad, const std::string& text);  // as an event
 
@@ -41,5 +39,3 @@ class ClaimRecords {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CLAIM_RECORDS_H_

@@ -241,9 +241,9 @@ absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_m
   for (const ClaimRecord& claim : claims) {
     const bool alive = !claim.past && claim.state == ClaimRecord::State::kTaken;
     if (!alive && !is_mounted(claim)) continue;
-    return FailedPrecondition(fmt::format("volume {} cannot be released by force: allocation {} on {} {}",
-                                          ToString(volume), Quote(claim.allocation), Quote(claim.node),
-                                          alive ? "is alive" : "is gone, but the volume is still mounted there"));
+    return FailedPrecondition("volume {} cannot be released by force: allocation {} on {} {}", ToString(volume),
+                              Quote(claim.allocation), Quote(claim.node),
+                              alive ? "is alive" : "is gone, but the volume is still mounted there");
   }
   absl::Status first;
   for (const ClaimRecord& claim : claims) {

@@ -3,8 +3,7 @@
 //   taken ─▶ unpublishing (at the node) ─▶ node-detached ─▶ controller-detached ─▶ freed (the record is deleted)
 //
 // A step that fails stays in ClaimRecord::problem and is repeated by Resume.
-#ifndef MOORING_MANAGER_CLAIMS_CLAIM_RELEASER_H_
-#define MOORING_MANAGER_CLAIMS_CLAIM_RELEASER_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -65,5 +64,3 @@ class ClaimReleaser {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CLAIM_RELEASER_H_

@@ -1,7 +1,6 @@
 // Undoes claims whose publish at the controller failed. A rollback that the store refuses is kept in memory and
 // repeated by Resume.
-#ifndef MOORING_MANAGER_CLAIMS_CLAIM_ROLLBACKS_H_
-#define MOORING_MANAGER_CLAIMS_CLAIM_ROLLBACKS_H_
+#pragma once
 
 #include <mutex>
 #include <optional>
@@ -39,5 +38,3 @@ class ClaimRollbacks {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CLAIM_ROLLBACKS_H_

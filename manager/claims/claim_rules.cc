@@ -85,38 +85,35 @@ absl::Status CheckRequest(const ClaimRequest& request, const Volume& volume) {
   MOORING_RETURN_IF_ERROR(CheckName("node", request.node));
   if (request.mode == ClaimMode::kWrite && IsReader(request.capability.access)) {
     return InvalidArgument(
-        fmt::format("access mode {} cannot be claimed for writing: claim it for reading, or with a "
-                    "writer's mode",
-                    ToString(request.capability.access)));
+        "access mode {} cannot be claimed for writing: claim it for reading, or with a writer's mode",
+        ToString(request.capability.access));
   }
   if (!Has(volume.capabilities, request.capability)) {
-    return InvalidArgument(fmt::format("volume {} cannot be used as {}: it has {}", ToString(volume.key),
-                                       Describe(request.capability), Describe(volume.capabilities)));
+    return InvalidArgument("volume {} cannot be used as {}: it has {}", ToString(volume.key),
+                           Describe(request.capability), Describe(volume.capabilities));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckAttachment(const ClaimRequest& request, const Volume& volume) {
   if (!volume.in_use || volume.in_use->attachment == request.capability.attachment) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("volume {} is in use as {}, so it cannot be claimed as {}",
-                                        ToString(volume.key), ToString(volume.in_use->attachment),
-                                        ToString(request.capability.attachment)));
+  return FailedPrecondition("volume {} is in use as {}, so it cannot be claimed as {}", ToString(volume.key),
+                            ToString(volume.in_use->attachment), ToString(request.capability.attachment));
 }
 
 // Compares the request with the claim that its allocation holds.
 absl::StatusOr<ClaimDecision> CompareWithHeld(const ClaimRequest& request, const Claim& held) {
   const std::string what = fmt::format("volume {} for {}", ToString(held.volume), Quote(held.allocation));
   if (held.state != Claim::State::kTaken) {
-    return Aborted(fmt::format("{} is still being released ({}{}{}): try again", what, ToString(held.state),
-                               held.problem.empty() ? "" : ": ", held.problem));
+    return Aborted("{} is still being released ({}{}{}): try again", what, ToString(held.state),
+                   held.problem.empty() ? "" : ": ", held.problem);
   }
   if (held.node != request.node) {
-    return FailedPrecondition(
-        fmt::format("{} is claimed on node {}, not on {}", what, Quote(held.node), Quote(request.node)));
+    return FailedPrecondition("{} is claimed on node {}, not on {}", what, Quote(held.node), Quote(request.node));
   }
   if (held.capability != request.capability) {
-    return FailedPrecondition(fmt::format("{} is claimed as {} already, so not as {}: release it first", what,
-                                          Describe(held.capability), Describe(request.capability)));
+    return FailedPrecondition("{} is claimed as {} already, so not as {}: release it first", what,
+                              Describe(held.capability), Describe(request.capability));
   }
   return ClaimDecision::kHeldAlready;
 }
@@ -126,30 +123,30 @@ absl::Status CheckReady(const Volume& volume) {
     case Volume::State::kReady:
       return absl::OkStatus();
     case Volume::State::kCreating:
-      return Unavailable(fmt::format("volume {} is still being created", ToString(volume.key)));
+      return Unavailable("volume {} is still being created", ToString(volume.key));
     case Volume::State::kDeleting:
-      return FailedPrecondition(fmt::format("volume {} is being deleted", ToString(volume.key)));
+      return FailedPrecondition("volume {} is being deleted", ToString(volume.key));
   }
-  return Internal(fmt::format("volume {} has an unknown state", ToString(volume.key)));
+  return Internal("volume {} has an unknown state", ToString(volume.key));
 }
 
 absl::Status CheckSchedulable(const ClaimState& state) {
   const Volume& volume = state.volume;
   if (!state.schedulable) {
-    return Unavailable(fmt::format("volume {} cannot be used now: {}", ToString(volume.key), state.unschedulable));
+    return Unavailable("volume {} cannot be used now: {}", ToString(volume.key), state.unschedulable);
   }
   if (state.exhausted) {
-    return ResourceExhausted(fmt::format("volume {} cannot be used for now: plugin {} said {}", ToString(volume.key),
-                                         Quote(volume.plugin), Quote(volume.exhausted_words)));
+    return ResourceExhausted("volume {} cannot be used for now: plugin {} said {}", ToString(volume.key),
+                             Quote(volume.plugin), Quote(volume.exhausted_words));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
   const auto refuse = [&](AccessMode access, std::string_view whose) {
-    return FailedPrecondition(fmt::format("volume {} has no free {} claim: {} is {}, and it is claimed by {}",
-                                          ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
-                                          state.claims.empty() ? "no other allocation" : Holders(state.claims)));
+    return FailedPrecondition("volume {} has no free {} claim: {} is {}, and it is claimed by {}",
+                              ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
+                              state.claims.empty() ? "no other allocation" : Holders(state.claims));
   };
   if (state.volume.in_use && !AllowsClaim(state.volume.in_use->access, request, state.claims)) {
     return refuse(state.volume.in_use->access, "the mode in use");
@@ -244,7 +241,7 @@ absl::Status CheckSizes(std::uint64_t min_bytes, std::uint64_t max_bytes) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (min_bytes > kMost || max_bytes > kMost) return InvalidArgument("a size of 2^63 bytes or more is too large");
   if (max_bytes == 0 || min_bytes <= max_bytes) return absl::OkStatus();
-  return InvalidArgument(fmt::format("at least {} bytes and at most {} contradict each other", min_bytes, max_bytes));
+  return InvalidArgument("at least {} bytes and at most {} contradict each other", min_bytes, max_bytes);
 }
 
 absl::Status CheckTaskRequest(const TaskRequest& request) {

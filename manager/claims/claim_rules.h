@@ -1,6 +1,5 @@
 // The rules for claims, volumes and their updates, as pure functions of records (docs/manager.md, "What holds").
-#ifndef MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
-#define MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -75,5 +74,3 @@ absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vecto
 bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age = std::chrono::hours(1));
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_

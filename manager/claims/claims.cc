@@ -47,8 +47,7 @@ bool IsWorthStartingOver(const absl::Status& status, Clock::time_point until) {
 }
 
 absl::Status ReleasedMeanwhile(const ClaimRecord& claim) {
-  return Aborted(
-      fmt::format("the claim on volume {} was released while it was taken: try again", ToString(claim.volume)));
+  return Aborted("the claim on volume {} was released while it was taken: try again", ToString(claim.volume));
 }
 
 }  // namespace
@@ -69,7 +68,7 @@ absl::Status Claims::CheckSchedulable(const Volume& volume) {
   if (!plugin.ok()) return WithCode(absl::StatusCode::kUnavailable, plugin.status());
   if (!plugin->schedulable()) return Unavailable(WhyUnschedulable(*plugin));
   if (exhausted_.IsSet(volume)) {
-    return ResourceExhausted(fmt::format("plugin {} said: {}", Quote(volume.plugin), volume.exhausted_words));
+    return ResourceExhausted("plugin {} said: {}", Quote(volume.plugin), volume.exhausted_words);
   }
   return absl::OkStatus();
 }
@@ -116,8 +115,8 @@ absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Cl
     const Durability durability = at_once ? Durability::kSynced : Durability::kOrdered;
     const auto revision = store_.Commit(Changes().Put(volume).Put(claim).With(durability));
     if (revision.ok()) {
-      volume.revisions.modify = claim.revisions.modify = *revision;
-      if (claim.revisions.create == 0) claim.revisions.create = *revision;
+      volume.revisions.SetStored(*revision);
+      claim.revisions.SetStored(*revision);
       records_.Report(claim, false,
                       fmt::format("claimed to {} as {} {}", ToString(claim.mode), ToString(claim.capability.attachment),
                                   ToString(claim.capability.access)));
@@ -178,8 +177,8 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
   }
   if (request.node != settings_.host) {
     return InvalidArgument(
-        fmt::format("the id that plugin {} gives node {} is not known on {}: name it in the request (external_node_id)",
-                    Quote(state.volume.plugin), Quote(request.node), Quote(settings_.host)));
+        "the id that plugin {} gives node {} is not known on {}: name it in the request (external_node_id)",
+        Quote(state.volume.plugin), Quote(request.node), Quote(settings_.host));
   }
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(state.volume.plugin, until));
   return node.fingerprint.node_id;
@@ -252,14 +251,12 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Cl
 
 // A failure to store is ignored: the next mount expands again, which changes nothing.
 void Claims::NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) {
-  records_
-      .ChangeVolume(volume,
-                    [&](Volume& record) {
-                      if (!record.node_expansion_owed || record.capacity_bytes != bytes) return false;
-                      record.node_expansion_owed = false;
-                      return true;
-                    })
-      .IgnoreError();
+  const auto mark = [&](Volume& record) {
+    if (!record.node_expansion_owed || record.capacity_bytes != bytes) return false;
+    record.node_expansion_owed = false;
+    return true;
+  };
+  store_.ChangeVolume(volume, mark).IgnoreError();
 }
 
 void Claims::Resume(const std::string& plugin, Clock::time_point until) {

@@ -3,8 +3,7 @@
 // Only this class writes claims and Volume::in_use and exhausted_at; like Volumes it also clears node_expansion_owed.
 // claim_rules.h decides over one read of the state. The decision is committed with a compare of the volume's revision,
 // and every commit that takes or frees a claim also puts the volume. So of two concurrent claims one starts over.
-#ifndef MOORING_MANAGER_CLAIMS_CLAIMS_H_
-#define MOORING_MANAGER_CLAIMS_CLAIMS_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -105,5 +104,3 @@ class Claims final : public ClaimBroker {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CLAIMS_H_

@@ -1,7 +1,5 @@
 #include "manager/claims/controller_publisher.h"
 
-#include <fmt/format.h>
-
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/csi/csi_volume.h"
@@ -39,9 +37,9 @@ absl::StatusOr<StringMap> ControllerPublisher::Publish(const ClaimAnswer& answer
 
 absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until) {
   if (!HasController(volume.plugin)) {
-    return Unavailable(fmt::format(
+    return Unavailable(
         "ControllerUnpublishVolume is owed to plugin {}: it is sent once the plugin has a healthy controller",
-        Quote(volume.plugin)));
+        Quote(volume.plugin));
   }
   csi::v1::ControllerUnpublishVolumeRequest request;
   request.set_volume_id(IdForPlugin(volume));

@@ -1,6 +1,5 @@
 // ControllerPublishVolume and ControllerUnpublishVolume (CSI 1.12) for claims. A volume has one call at a time.
-#ifndef MOORING_MANAGER_CLAIMS_CONTROLLER_PUBLISHER_H_
-#define MOORING_MANAGER_CLAIMS_CONTROLLER_PUBLISHER_H_
+#pragma once
 
 #include <string>
 
@@ -38,5 +37,3 @@ class ControllerPublisher {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_CONTROLLER_PUBLISHER_H_

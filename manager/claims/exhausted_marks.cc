@@ -12,12 +12,13 @@ bool ExhaustedMarks::IsSet(const Volume& volume) const { return IsExhausted(volu
 
 void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& words) {
   bool is_new = false;
-  const absl::Status status = records_.ChangeVolume(volume, [&](Volume& record) {
+  const auto mark = [&](Volume& record) {
     is_new = !IsSet(record) || WithoutTries(record.exhausted_words) != WithoutTries(words);
     record.exhausted_at = now_();
     record.exhausted_words = words;
     return true;
-  });
+  };
+  const absl::Status status = records_.store().ChangeVolume(volume, mark).status();
   if (status.ok() && !is_new) return;
   Report(volume, true,
          status.ok() ? fmt::format("exhausted: {}", words)
@@ -27,13 +28,14 @@ void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& words) {
 void ExhaustedMarks::Clear(const std::string& plugin) {
   const auto volumes = records_.store().ListVolumes();
   if (!volumes.ok()) return;  // the marks expire anyway
+  const auto clear = [](Volume& record) {
+    record.exhausted_at.reset();
+    record.exhausted_words.clear();
+    return true;
+  };
   for (const Volume& volume : *volumes) {
     if (volume.plugin != plugin || !volume.exhausted_at) continue;
-    const absl::Status status = records_.ChangeVolume(volume.key, [](Volume& record) {
-      record.exhausted_at.reset();
-      record.exhausted_words.clear();
-      return true;
-    });
+    const absl::Status status = records_.store().ChangeVolume(volume.key, clear).status();
     Report(volume.key, !status.ok(),
            status.ok() ? "no longer exhausted: its plugin's health changed"
                        : fmt::format("still marked as exhausted: {}", Message(status)));

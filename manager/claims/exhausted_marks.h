@@ -1,7 +1,6 @@
 // Marks volumes whose plugin answered RESOURCE_EXHAUSTED to a publish. A marked volume is not claimed by others for an
 // hour, or until the health of its plugin changes (docs/manager.md, "What holds").
-#ifndef MOORING_MANAGER_CLAIMS_EXHAUSTED_MARKS_H_
-#define MOORING_MANAGER_CLAIMS_EXHAUSTED_MARKS_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -35,5 +34,3 @@ class ExhaustedMarks {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CLAIMS_EXHAUSTED_MARKS_H_

@@ -1,8 +1,7 @@
 // Interface for calls with deadlines to one CSI plugin. grpc_channel.h implements it with gRPC.
 //
 //   MOORING_ASSIGN_OR_RETURN(const auto info, Call(channel, csi::v1::NodeGetInfoRequest(), until));
-#ifndef MOORING_MANAGER_CSI_CSI_CHANNEL_H_
-#define MOORING_MANAGER_CSI_CSI_CHANNEL_H_
+#pragma once
 
 #include <google/protobuf/message.h>
 
@@ -40,13 +39,14 @@ class CsiChannel {
 using CsiConnector =
     std::function<std::shared_ptr<CsiChannel>(const std::string& socket_path, const std::string& plugin)>;
 
-// The service and the response of a request, with a line for each call that the manager makes.
+// The name, the service and the response of a request, with a line for each call that the manager makes.
 template <typename Request>
 struct CsiCall;
 #define MOORING_CSI_CALL(service, call)                              \
   template <>                                                        \
   struct CsiCall<csi::v1::call##Request> {                           \
     using Response = csi::v1::call##Response;                        \
+    static constexpr char kName[] = #call;                           \
     static constexpr char kMethod[] = "/csi.v1." #service "/" #call; \
   }
 MOORING_CSI_CALL(Identity, GetPluginInfo);
@@ -73,11 +73,13 @@ MOORING_CSI_CALL(Controller, DeleteSnapshot);
 MOORING_CSI_CALL(Controller, ListSnapshots);
 #undef MOORING_CSI_CALL
 
+// An error begins with the name of the call: "NodeGetInfo: …".
 template <typename Request>
 absl::StatusOr<typename CsiCall<Request>::Response> Call(CsiChannel& channel, const Request& request,
                                                          Clock::time_point until) {
   typename CsiCall<Request>::Response response;
-  MOORING_RETURN_IF_ERROR(channel.Call(CsiCall<Request>::kMethod, request, response, until));
+  const absl::Status status = channel.Call(CsiCall<Request>::kMethod, request, response, until);
+  if (!status.ok()) return Annotate(status, CsiCall<Request>::kName);
   return response;
 }
 
@@ -109,5 +111,3 @@ absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
 std::string_view WithoutTries(std::string_view message);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CSI_CSI_CHANNEL_H_

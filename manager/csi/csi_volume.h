@@ -1,6 +1,5 @@
 // Converts records to the messages of CSI.
-#ifndef MOORING_MANAGER_CSI_CSI_VOLUME_H_
-#define MOORING_MANAGER_CSI_CSI_VOLUME_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ const std::string& IdForPlugin(const Volume& volume);
 const std::string& IdForPlugin(const AttachmentRecord& record);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CSI_CSI_VOLUME_H_

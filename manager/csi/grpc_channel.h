@@ -1,6 +1,5 @@
 // A CsiChannel that uses gRPC on the unix socket of a plugin.
-#ifndef MOORING_MANAGER_CSI_GRPC_CHANNEL_H_
-#define MOORING_MANAGER_CSI_GRPC_CHANNEL_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -13,5 +12,3 @@ namespace mooring::manager {
 std::shared_ptr<CsiChannel> ConnectCsi(const std::string& socket_path);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CSI_GRPC_CHANNEL_H_

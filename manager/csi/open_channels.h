@@ -1,7 +1,6 @@
 // Keeps all open channels to plugins, so that a stop can end calls that hang. That includes channels to instances that
 // were replaced.
-#ifndef MOORING_MANAGER_CSI_OPEN_CHANNELS_H_
-#define MOORING_MANAGER_CSI_OPEN_CHANNELS_H_
+#pragma once
 
 #include <memory>
 #include <mutex>
@@ -31,5 +30,3 @@ class OpenChannels {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CSI_OPEN_CHANNELS_H_

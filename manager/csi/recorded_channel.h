@@ -1,6 +1,5 @@
 // Channels whose calls are recorded for the metrics.
-#ifndef MOORING_MANAGER_CSI_RECORDED_CHANNEL_H_
-#define MOORING_MANAGER_CSI_RECORDED_CHANNEL_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -14,5 +13,3 @@ namespace mooring::manager {
 CsiConnector Recorded(CsiConnector connect, std::function<CallRecorder&(const std::string& plugin)> recorder_of);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_CSI_RECORDED_CHANNEL_H_

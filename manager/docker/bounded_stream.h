@@ -1,6 +1,5 @@
 // A connection for httplib with limits on size and time. httplib itself reads header fields and lines without a limit.
-#ifndef MOORING_MANAGER_DOCKER_BOUNDED_STREAM_H_
-#define MOORING_MANAGER_DOCKER_BOUNDED_STREAM_H_
+#pragma once
 
 #include <httplib.h>
 
@@ -51,5 +50,3 @@ class BoundedStream final : public httplib::Stream {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_DOCKER_BOUNDED_STREAM_H_

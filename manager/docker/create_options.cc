@@ -60,7 +60,7 @@ absl::Status TakeAccess(const std::string& value, Reading& into) {
 
 absl::Status TakeReadOnly(const std::string& value, Reading& into) {
   if (!value.empty() && value != "true" && value != "false") {
-    return InvalidArgument(fmt::format("{} is neither true nor false", Quote(value)));
+    return InvalidArgument("{} is neither true nor false", Quote(value));
   }
   into.options.read_only = value != "false";
   return absl::OkStatus();
@@ -75,10 +75,10 @@ absl::Status TakeSecretLines(std::istream& lines, StringMap& into) {
     if (line.empty() || line[0] == '#') continue;
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return InvalidArgument(fmt::format("line {} of the file is not KEY=VALUE", number));
+      return InvalidArgument("line {} of the file is not KEY=VALUE", number);
     }
     if (!into.emplace(line.substr(0, equals), line.substr(equals + 1)).second) {
-      return InvalidArgument(fmt::format("line {} of the file repeats a secret", number));
+      return InvalidArgument("line {} of the file repeats a secret", number);
     }
   }
   return absl::OkStatus();
@@ -121,7 +121,7 @@ std::string Plain(std::string_view key) {
 absl::Status UnknownOption() {
   std::string known;
   for (const auto& [key, take] : kOptions) known += fmt::format("{}, ", key);
-  return InvalidArgument(fmt::format("unknown option: use one of {}param.KEY and secret.KEY", known));
+  return InvalidArgument("unknown option: use one of {}param.KEY and secret.KEY", known);
 }
 
 absl::Status TakePair(std::string_view key, const std::string& value, StringMap& into) {
@@ -168,7 +168,7 @@ absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options)
   }
   if (const absl::Status status = Finish(reading, wrong); !status.ok()) wrong.push_back(Message(status));
   if (wrong.empty()) return std::move(reading.options);
-  return InvalidArgument(fmt::format("{}", fmt::join(wrong, "\n")));
+  return InvalidArgument("{}", fmt::join(wrong, "\n"));
 }
 
 }  // namespace mooring::manager

@@ -12,8 +12,7 @@
 //   secrets-file          a file of KEY=VALUE lines; Docker sees only its name
 //
 // Case, hyphens and underscores of keys are ignored: fsType, fs_type and fs-type are the same.
-#ifndef MOORING_MANAGER_DOCKER_CREATE_OPTIONS_H_
-#define MOORING_MANAGER_DOCKER_CREATE_OPTIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -40,5 +39,3 @@ struct DockerCreateOptions {
 absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_DOCKER_CREATE_OPTIONS_H_

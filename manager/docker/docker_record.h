@@ -1,8 +1,8 @@
 // The options of a Docker volume that CSI has no field for. Stored under hosts/<host>/docker/<volume>; only the volume
 // driver writes them.
-#ifndef MOORING_MANAGER_DOCKER_DOCKER_RECORD_H_
-#define MOORING_MANAGER_DOCKER_DOCKER_RECORD_H_
+#pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,13 +15,12 @@ namespace mooring::manager {
 struct DockerRecord {
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
+  std::int64_t volume_create_revision = 0;  // StoreDockerRecord sets it
 };
 
 // The defaults if nothing is stored for this volume. A record of an earlier volume with the same name is ignored.
 absl::StatusOr<DockerRecord> LoadDockerRecord(State& state, const std::string& host, const Volume& volume);
-absl::Status StoreDockerRecord(State& state, const std::string& host, const Volume& volume, const DockerRecord& record);
+absl::Status StoreDockerRecord(State& state, const std::string& host, const Volume& volume, DockerRecord record);
 absl::Status RemoveDockerRecord(State& state, const std::string& host, const Volume& volume);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_DOCKER_DOCKER_RECORD_H_

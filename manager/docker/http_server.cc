@@ -190,7 +190,7 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
                 });
   }
   RefuseOthers(server);
-  if (!server.BindTo(path)) return Internal(fmt::format("cannot listen on {}", Quote(path)));
+  if (!server.BindTo(path)) return Internal("cannot listen on {}", Quote(path));
   serving->thread = std::thread([&server, &ended = serving->ended] {
     server.listen_after_bind();
     ended = true;

@@ -1,6 +1,5 @@
 // Serves the volume driver to Docker: HTTP on a unix socket of root, /run/docker/plugins/mooring.sock.
-#ifndef MOORING_MANAGER_DOCKER_HTTP_SERVER_H_
-#define MOORING_MANAGER_DOCKER_HTTP_SERVER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -33,5 +32,3 @@ class DockerHttpServer {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_DOCKER_HTTP_SERVER_H_

@@ -32,9 +32,7 @@ constexpr char kNamespace[] = "docker";
 
 absl::StatusOr<std::string> StringOf(const Json& request, const char* field) {
   const auto found = request.find(field);
-  if (found == request.end() || !found->is_string()) {
-    return InvalidArgument(fmt::format("the request has no field {}", field));
-  }
+  if (found == request.end() || !found->is_string()) return InvalidArgument("the request has no field {}", field);
   return found->get<std::string>();
 }
 
@@ -59,7 +57,7 @@ absl::StatusOr<StringMap> OptionsOf(const Json& request) {
   if (found == request.end() || found->is_null()) return options;
   if (!found->is_object()) return InvalidArgument("Opts is not a JSON object");
   for (const auto& [key, value] : found->items()) {
-    if (!value.is_string()) return InvalidArgument(fmt::format("the value of option {} is not a string", Quote(key)));
+    if (!value.is_string()) return InvalidArgument("the value of option {} is not a string", Quote(key));
     options[key] = value.get<std::string>();
   }
   return options;
@@ -86,9 +84,9 @@ absl::StatusOr<Capability> ChooseCapability(const Volume& volume, bool read_only
   }
   if (reader) return *reader;
   return FailedPrecondition(
-      fmt::format("volume {} is a block device, and the volume of a container is a directory: "
-                  "attach it with 'mooring attach', and give the device to the container with --device",
-                  ToString(volume.key)));
+      "volume {} is a block device, and the volume of a container is a directory: attach it with 'mooring attach', and "
+      "give the device to the container with --device",
+      ToString(volume.key));
 }
 
 // A request of Docker or Podman.
@@ -129,8 +127,7 @@ absl::StatusOr<std::string> DockerRequest::OnlyPlugin() {
   }
   std::vector<std::string> names;
   for (const PluginStatus& plugin : plugins) names.push_back(plugin.name);
-  return InvalidArgument(
-      fmt::format("there are several CSI plugins: choose one with -o plugin=NAME: {}", fmt::join(names, ", ")));
+  return InvalidArgument("there are several CSI plugins: choose one with -o plugin=NAME: {}", fmt::join(names, ", "));
 }
 
 // Docker users share a volume between containers, so the mode that allows sharing is used if the plugin has it.
@@ -286,7 +283,7 @@ absl::StatusOr<Json> AnswerTo(const std::string& method, DockerRequest& request)
   for (const auto& [name, answer] : kMethods) {
     if (name == method) return (request.*answer)();
   }
-  return Unimplemented(fmt::format("there is no method {}", Quote(method)));
+  return Unimplemented("there is no method {}", Quote(method));
 }
 
 // The options are not logged: they may be secret.

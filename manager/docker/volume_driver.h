@@ -8,8 +8,7 @@
 // Docker repeats a mount with the same id after its daemon restarts, and Podman uses one id for all mounts. A repeated
 // mount changes nothing. A container's volume receives mounts below the path that it was bound from. So the path is
 // private, unless the volume has another propagation.
-#ifndef MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_
-#define MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_
+#pragma once
 
 #include <string>
 
@@ -55,5 +54,3 @@ class DockerVolumeDriver {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_

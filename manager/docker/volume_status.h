@@ -1,6 +1,5 @@
 // The "Status" of a volume in `docker volume inspect`.
-#ifndef MOORING_MANAGER_DOCKER_VOLUME_STATUS_H_
-#define MOORING_MANAGER_DOCKER_VOLUME_STATUS_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,5 +23,3 @@ struct DockerVolumeFacts {
 nlohmann::json DockerStatusOf(const DockerVolumeFacts& facts);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_DOCKER_VOLUME_STATUS_H_

@@ -115,7 +115,7 @@ absl::Status PullError(const std::string& image, const std::string& progress) {
   for (std::string line; std::getline(lines, line);) {
     const json step = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (step.is_object() && step.contains("error")) {
-      return Unavailable(fmt::format("pull image {}: {}", Quote(image), Quote(step["error"].dump(), 512)));
+      return Unavailable("pull image {}: {}", Quote(image), Quote(step["error"].dump(), 512));
     }
   }
   return absl::OkStatus();

@@ -11,8 +11,7 @@
 // Binds, each at its own path: /dev, the socket directory, and the root of staging and target paths. The root has
 // rshared propagation, so that host and plugin see each other's mounts. The binds of the run follow. The container uses
 // the host's network, because plugins connect to storage.
-#ifndef MOORING_MANAGER_LAUNCH_CONTAINER_LAUNCHER_H_
-#define MOORING_MANAGER_LAUNCH_CONTAINER_LAUNCHER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -45,5 +44,3 @@ class ContainerLauncher final : public Launcher {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_CONTAINER_LAUNCHER_H_

@@ -44,9 +44,8 @@ void Prepare(httplib::Client& client, Clock::time_point until) {
 absl::StatusOr<std::string> ToBody(const std::string& what, const std::string& socket, const httplib::Result& result) {
   constexpr int kFirstError = 400;
   if (!result) {
-    return Unavailable(
-        fmt::format("{}: the container engine at {} does not answer ({}); start Docker or Podman's API service", what,
-                    Quote(socket), httplib::to_string(result.error())));
+    return Unavailable("{}: the container engine at {} does not answer ({}); start Docker or Podman's API service",
+                       what, Quote(socket), httplib::to_string(result.error()));
   }
   if (result->status < kFirstError) return result->body;
   return absl::Status(CodeOf(result->status), fmt::format("{}: the container engine at {} said {}: {}", what,
@@ -106,7 +105,7 @@ absl::Status EngineClient::Delete(const std::string& what, const std::string& pa
 
 absl::StatusOr<nlohmann::json> ParseEngineJson(const std::string& what, const std::string& text) {
   nlohmann::json parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return Internal(fmt::format("{}: the container engine's answer is not a JSON object", what));
+  if (!parsed.is_object()) return Internal("{}: the container engine's answer is not a JSON object", what);
   return parsed;
 }
 
@@ -114,7 +113,7 @@ absl::StatusOr<nlohmann::json> ParseEngineList(const std::string& what, const st
   nlohmann::json parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is_object = [](const nlohmann::json& each) { return each.is_object(); };
   if (parsed.is_array() && std::all_of(parsed.begin(), parsed.end(), is_object)) return parsed;
-  return Internal(fmt::format("{}: the container engine's answer is not a list of JSON objects", what));
+  return Internal("{}: the container engine's answer is not a list of JSON objects", what);
 }
 
 std::string PercentEncode(std::string_view text) {

@@ -1,6 +1,5 @@
 // Client for the API of Docker or Podman: JSON over HTTP on a unix socket.
-#ifndef MOORING_MANAGER_LAUNCH_ENGINE_CLIENT_H_
-#define MOORING_MANAGER_LAUNCH_ENGINE_CLIENT_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <stop_token>
@@ -43,5 +42,3 @@ absl::StatusOr<nlohmann::json> ParseEngineList(const std::string& what, const st
 std::string PercentEncode(std::string_view text);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_ENGINE_CLIENT_H_

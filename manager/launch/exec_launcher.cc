@@ -36,15 +36,14 @@ std::string Path() {
 absl::StatusOr<std::string> FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (name.front() == '/' && ::access(name.c_str(), X_OK) == 0) return name;
-    return InvalidArgument(
-        fmt::format("{} is not an executable file: give a name in PATH, or a full path", Quote(name)));
+    return InvalidArgument("{} is not an executable file: give a name in PATH, or a full path", Quote(name));
   }
   std::istringstream directories(Path());
   for (std::string directory; std::getline(directories, directory, ':');) {
     std::string path = fmt::format("{}/{}", directory, name);
     if (directory.starts_with('/') && ::access(path.c_str(), X_OK) == 0) return path;
   }
-  return InvalidArgument(fmt::format("program {} is not in PATH ({})", Quote(name), Path()));
+  return InvalidArgument("program {} is not in PATH ({})", Quote(name), Path());
 }
 
 // The manager's own settings, its sockets and NOTIFY_SOCKET are left out.
@@ -74,7 +73,7 @@ absl::StatusOr<ProcessIdentity> Recall(const LaunchSpec& spec) {
   ProcessIdentity identity;
   std::istringstream file(text.value_or(""));
   file >> identity.pid >> identity.start_time >> identity.boot;
-  if (!file) return NotFound(fmt::format("no process was started for instance {}", Quote(spec.instance_id)));
+  if (!file) return NotFound("no process was started for instance {}", Quote(spec.instance_id));
   return identity;
 }
 
@@ -99,7 +98,7 @@ absl::StatusOr<std::unique_ptr<Launched>> ExecLauncher::Adopt(const LaunchSpec& 
   absl::StatusOr<std::unique_ptr<PluginProcess>> process = PluginProcess::Open(identity, spec.socket_directory);
   if (absl::IsNotFound(process.status())) KillServerLeft(spec.socket_directory + "/csi.sock");
   MOORING_RETURN_IF_ERROR(process.status());
-  if (!(*process)->IsAlive()) return NotFound(fmt::format("{} has ended", (*process)->Handle()));
+  if (!(*process)->IsAlive()) return NotFound("{} has ended", (*process)->Handle());
   return *std::move(process);
 }
 

@@ -2,8 +2,7 @@
 //
 // The child waits until <socket directory>/process identifies it (pid, start time, boot id), and exits if the manager
 // ends before that. So no plugin ever runs without a record.
-#ifndef MOORING_MANAGER_LAUNCH_EXEC_LAUNCHER_H_
-#define MOORING_MANAGER_LAUNCH_EXEC_LAUNCHER_H_
+#pragma once
 
 #include <memory>
 
@@ -22,5 +21,3 @@ class ExecLauncher final : public Launcher {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_EXEC_LAUNCHER_H_

@@ -1,6 +1,5 @@
 // A forked child that waits until it is released, so that its record is written before its program starts.
-#ifndef MOORING_MANAGER_LAUNCH_HELD_CHILD_H_
-#define MOORING_MANAGER_LAUNCH_HELD_CHILD_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -42,5 +41,3 @@ class HeldChild {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_HELD_CHILD_H_

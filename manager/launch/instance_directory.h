@@ -4,8 +4,7 @@
 //   <socket root>/<plugin>-<8 hex>/   instance   csi.sock   log, process (of the exec launcher)
 //
 // The directory is removed with its instance. It lies below /run, so it ends with the boot, as its process does.
-#ifndef MOORING_MANAGER_LAUNCH_INSTANCE_DIRECTORY_H_
-#define MOORING_MANAGER_LAUNCH_INSTANCE_DIRECTORY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -44,5 +43,3 @@ bool IsInstanceOnRecord(const std::string& socket_root, const std::string& id);
 void RemoveInstanceDirectory(const std::string& path);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_INSTANCE_DIRECTORY_H_

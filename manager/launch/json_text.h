@@ -1,6 +1,5 @@
 // Reads members of JSON that others wrote.
-#ifndef MOORING_MANAGER_LAUNCH_JSON_TEXT_H_
-#define MOORING_MANAGER_LAUNCH_JSON_TEXT_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,5 +14,3 @@ inline std::string Text(const nlohmann::json& object, const char* name) {
 }
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_JSON_TEXT_H_

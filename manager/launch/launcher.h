@@ -1,6 +1,5 @@
 // Interface to start and end the process of a plugin: as a child process, or as a container.
-#ifndef MOORING_MANAGER_LAUNCH_LAUNCHER_H_
-#define MOORING_MANAGER_LAUNCH_LAUNCHER_H_
+#pragma once
 
 #include <memory>
 #include <stop_token>
@@ -66,5 +65,3 @@ class Launcher {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_LAUNCHER_H_

@@ -6,8 +6,7 @@
 //
 // Other text in braces stays as it is, so that an argument may be JSON. Double braces are an escape: "{{node}}" becomes
 // "{node}".
-#ifndef MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_
-#define MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ std::string EndpointOf(const std::string& socket);  // "unix://" and the path
 PluginRecord::Run FillPlaceholders(PluginRecord::Run run, const PlaceholderValues& values);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_

@@ -1,6 +1,5 @@
 // The container in which a plugin runs.
-#ifndef MOORING_MANAGER_LAUNCH_PLUGIN_CONTAINER_H_
-#define MOORING_MANAGER_LAUNCH_PLUGIN_CONTAINER_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -36,5 +35,3 @@ class PluginContainer final : public Launched {
 std::string TextOfFrames(std::string_view frames);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_PLUGIN_CONTAINER_H_

@@ -24,7 +24,7 @@ absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
   constexpr int kFieldsToStartTime = 20;  // after the name in parentheses, see proc(5)
   MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(fmt::format("/proc/{}/stat", pid)));
   const std::size_t end_of_name = text.rfind(')');
-  if (end_of_name == std::string::npos) return NotFound(fmt::format("there is no process {}", pid));
+  if (end_of_name == std::string::npos) return NotFound("there is no process {}", pid);
   std::istringstream fields(text.substr(end_of_name + 1));
   std::string field;
   for (int i = 0; i < kFieldsToStartTime; ++i) fields >> field;
@@ -44,14 +44,14 @@ absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const Process
                                                                    const std::string& directory) {
   UniqueFd pidfd = OpenPidFd(identity.pid);
   if (!pidfd.ok()) {
-    return errno == ESRCH ? NotFound(fmt::format("there is no process {}", identity.pid))
+    return errno == ESRCH ? NotFound("there is no process {}", identity.pid)
                           : ErrnoStatus(errno, fmt::format("open process {}", identity.pid));
   }
   // Compared after the pidfd is open, so that the pid cannot be reused in between.
   const absl::StatusOr<ProcessIdentity> now = IdentityOf(identity.pid);
   if (!now.ok() && !HasInput(pidfd)) return now.status();
   if (!now.ok() || *now != identity)
-    return NotFound(fmt::format("process {} has ended; another process may have its pid", identity.pid));
+    return NotFound("process {} has ended; another process may have its pid", identity.pid);
   return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), directory));
 }
 

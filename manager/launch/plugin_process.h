@@ -3,8 +3,7 @@
 // End ends that process. If that is a script that started the plugin, End also ends the process that serves the socket.
 // Other processes that they started run on: one may serve a mount, as a FUSE daemon does, and mounts outlive their
 // plugin.
-#ifndef MOORING_MANAGER_LAUNCH_PLUGIN_PROCESS_H_
-#define MOORING_MANAGER_LAUNCH_PLUGIN_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -62,5 +61,3 @@ class PluginProcess final : public Launched {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_PLUGIN_PROCESS_H_

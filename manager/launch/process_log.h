@@ -1,7 +1,6 @@
 // The log of a plugin's process: its stdout and stderr, in a file in its socket directory. It is a file, not a pipe,
 // because the process outlives the manager.
-#ifndef MOORING_MANAGER_LAUNCH_PROCESS_LOG_H_
-#define MOORING_MANAGER_LAUNCH_PROCESS_LOG_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -25,5 +24,3 @@ std::string LastLines(const std::string& path);
 std::string LastLinesOf(std::string_view text);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_PROCESS_LOG_H_

@@ -1,6 +1,5 @@
 // Finds the process that serves a unix socket.
-#ifndef MOORING_MANAGER_LAUNCH_SOCKET_SERVER_H_
-#define MOORING_MANAGER_LAUNCH_SOCKET_SERVER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -21,5 +20,3 @@ struct SocketServer {
 SocketServer ServerOf(const std::string& socket_path, pid_t except = 0);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_SOCKET_SERVER_H_

@@ -1,6 +1,5 @@
 // An event for a thread that waits for a time, for other threads, and for descriptors to become readable.
-#ifndef MOORING_MANAGER_LAUNCH_WAKE_EVENT_H_
-#define MOORING_MANAGER_LAUNCH_WAKE_EVENT_H_
+#pragma once
 
 #include <vector>
 
@@ -21,5 +20,3 @@ class WakeEvent {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_LAUNCH_WAKE_EVENT_H_

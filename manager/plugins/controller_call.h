@@ -1,7 +1,7 @@
 // Calls to the controller service of a plugin, about a volume.
-#ifndef MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
-#define MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
+#pragma once
 
+#include <fmt/format.h>
 #include <google/protobuf/message.h>
 
 #include <concepts>
@@ -30,10 +30,10 @@ inline absl::StatusOr<KeyedLocks::Hold> LockController(KeyedLocks& locks, const 
 
 // Names the call and the plugin in an error: "CreateVolume of plugin 'p': no". CANCELLED, with which the calls of a
 // replaced instance end, becomes UNAVAILABLE, so that its successor is called.
-inline absl::Status AnnotateCall(const std::string& plugin, std::string_view method, const absl::Status& status) {
+inline absl::Status AnnotateCall(const std::string& plugin, std::string_view call, const absl::Status& status) {
   if (status.ok()) return status;
   return Annotate(absl::IsCancelled(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status,
-                  std::string(method.substr(method.rfind('/') + 1)) + " of plugin " + Quote(plugin));
+                  fmt::format("{} of plugin {}", call, Quote(plugin)));
 }
 
 // Calls the controller, with the tries of Retry. Each try takes the instance whose turn it is, so a try after a
@@ -51,8 +51,8 @@ auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeReq
   const absl::Status called = Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(plugin, try_until));
     const auto& request = make_request(controller.fingerprint.traits);
-    const std::string method = Call::kMethod;
-    absl::Status status = AnnotateCall(plugin, method, controller.channel->Call(method, request, response, try_until));
+    const absl::Status answer = controller.channel->Call(Call::kMethod, request, response, try_until);
+    absl::Status status = AnnotateCall(plugin, Call::kName, answer);
     if (absl::IsResourceExhausted(status)) no_room = std::exchange(status, absl::OkStatus());
     return status;
   });
@@ -70,5 +70,3 @@ auto CallController(PluginDirectory& plugins, const std::string& plugin, const R
 }
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_

@@ -8,65 +8,64 @@ namespace mooring::manager {
 namespace {
 
 absl::Status AskInfo(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
-  const auto info = Call(channel, csi::v1::GetPluginInfoRequest(), until);
-  if (!info.ok()) return Annotate(info.status(), "GetPluginInfo");
-  found.driver_name = info->name();
-  found.vendor_version = info->vendor_version();
+  MOORING_ASSIGN_OR_RETURN(const auto info, Call(channel, csi::v1::GetPluginInfoRequest(), until));
+  found.driver_name = info.name();
+  found.vendor_version = info.vendor_version();
   return absl::OkStatus();
 }
 
-// A capability of CSI and the trait that it sets.
-template <typename Type>
-struct TraitRow {
-  Type type;
-  bool PluginTraits::*trait;
-};
+// The messages that report capabilities.
+enum class Source { kService, kExpansion, kNode, kController };
+
 using Service = csi::v1::PluginCapability::Service;
 using Expansion = csi::v1::PluginCapability::VolumeExpansion;
 using NodeRpc = csi::v1::NodeServiceCapability::RPC;
 using ControllerRpc = csi::v1::ControllerServiceCapability::RPC;
 
-constexpr TraitRow<Service::Type> kServices[] = {
-    {Service::CONTROLLER_SERVICE, &PluginTraits::controller_service},
-    {Service::GROUP_CONTROLLER_SERVICE, &PluginTraits::group_controller_service},
-    {Service::VOLUME_ACCESSIBILITY_CONSTRAINTS, &PluginTraits::topology},
+struct CapabilityRow {
+  Source source;
+  int type;
+  bool PluginTraits::*trait;
+  const char* name;  // as CSI names it; NODE_ or VOLUME_ is added where the name alone is not clear
 };
-constexpr TraitRow<Expansion::Type> kExpansions[] = {
-    {Expansion::ONLINE, &PluginTraits::expands_online},
-    {Expansion::OFFLINE, &PluginTraits::expands_offline},
-};
-constexpr TraitRow<NodeRpc::Type> kNodeRpcs[] = {
-    {NodeRpc::STAGE_UNSTAGE_VOLUME, &PluginTraits::stages},
-    {NodeRpc::EXPAND_VOLUME, &PluginTraits::node_expands},
-    {NodeRpc::GET_VOLUME_STATS, &PluginTraits::node_stats},
-    {NodeRpc::VOLUME_CONDITION, &PluginTraits::node_condition},
-    {NodeRpc::SINGLE_NODE_MULTI_WRITER, &PluginTraits::node_single_writer},
-};
-constexpr TraitRow<ControllerRpc::Type> kControllerRpcs[] = {
-    {ControllerRpc::CREATE_DELETE_VOLUME, &PluginTraits::creates},
-    {ControllerRpc::PUBLISH_UNPUBLISH_VOLUME, &PluginTraits::publishes},
-    {ControllerRpc::PUBLISH_READONLY, &PluginTraits::publishes_read_only},
-    {ControllerRpc::LIST_VOLUMES, &PluginTraits::lists},
-    {ControllerRpc::CREATE_DELETE_SNAPSHOT, &PluginTraits::snapshots},
-    {ControllerRpc::LIST_SNAPSHOTS, &PluginTraits::lists_snapshots},
-    {ControllerRpc::CLONE_VOLUME, &PluginTraits::clones},
-    {ControllerRpc::EXPAND_VOLUME, &PluginTraits::controller_expands},
-    {ControllerRpc::SINGLE_NODE_MULTI_WRITER, &PluginTraits::controller_single_writer},
+constexpr CapabilityRow kCapabilities[] = {
+    {Source::kService, Service::CONTROLLER_SERVICE, &PluginTraits::controller_service, "CONTROLLER_SERVICE"},
+    {Source::kService, Service::GROUP_CONTROLLER_SERVICE, &PluginTraits::group_controller_service,
+     "GROUP_CONTROLLER_SERVICE"},
+    {Source::kService, Service::VOLUME_ACCESSIBILITY_CONSTRAINTS, &PluginTraits::topology,
+     "VOLUME_ACCESSIBILITY_CONSTRAINTS"},
+    {Source::kExpansion, Expansion::ONLINE, &PluginTraits::expands_online, "VOLUME_EXPANSION_ONLINE"},
+    {Source::kExpansion, Expansion::OFFLINE, &PluginTraits::expands_offline, "VOLUME_EXPANSION_OFFLINE"},
+    {Source::kNode, NodeRpc::STAGE_UNSTAGE_VOLUME, &PluginTraits::stages, "STAGE_UNSTAGE_VOLUME"},
+    {Source::kNode, NodeRpc::EXPAND_VOLUME, &PluginTraits::node_expands, "NODE_EXPAND_VOLUME"},
+    {Source::kNode, NodeRpc::GET_VOLUME_STATS, &PluginTraits::node_stats, "GET_VOLUME_STATS"},
+    {Source::kNode, NodeRpc::VOLUME_CONDITION, &PluginTraits::node_condition, "VOLUME_CONDITION"},
+    {Source::kNode, NodeRpc::SINGLE_NODE_MULTI_WRITER, &PluginTraits::node_single_writer,
+     "NODE_SINGLE_NODE_MULTI_WRITER"},
+    {Source::kController, ControllerRpc::CREATE_DELETE_VOLUME, &PluginTraits::creates, "CREATE_DELETE_VOLUME"},
+    {Source::kController, ControllerRpc::PUBLISH_UNPUBLISH_VOLUME, &PluginTraits::publishes,
+     "PUBLISH_UNPUBLISH_VOLUME"},
+    {Source::kController, ControllerRpc::PUBLISH_READONLY, &PluginTraits::publishes_read_only, "PUBLISH_READONLY"},
+    {Source::kController, ControllerRpc::LIST_VOLUMES, &PluginTraits::lists, "LIST_VOLUMES"},
+    {Source::kController, ControllerRpc::CREATE_DELETE_SNAPSHOT, &PluginTraits::snapshots, "CREATE_DELETE_SNAPSHOT"},
+    {Source::kController, ControllerRpc::LIST_SNAPSHOTS, &PluginTraits::lists_snapshots, "LIST_SNAPSHOTS"},
+    {Source::kController, ControllerRpc::CLONE_VOLUME, &PluginTraits::clones, "CLONE_VOLUME"},
+    {Source::kController, ControllerRpc::EXPAND_VOLUME, &PluginTraits::controller_expands, "EXPAND_VOLUME"},
+    {Source::kController, ControllerRpc::SINGLE_NODE_MULTI_WRITER, &PluginTraits::controller_single_writer,
+     "SINGLE_NODE_MULTI_WRITER"},
 };
 
-template <typename Rows, typename Type>
-void Note(const Rows& rows, Type type, PluginTraits& traits) {
-  for (const auto& row : rows) {
-    if (row.type == type) traits.*row.trait = true;
+void Note(Source source, int type, PluginTraits& traits) {
+  for (const CapabilityRow& row : kCapabilities) {
+    if (row.source == source && row.type == type) traits.*row.trait = true;
   }
 }
 
 absl::Status AskPluginCapabilities(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
-  const auto answer = Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until);
-  if (!answer.ok()) return Annotate(answer.status(), "GetPluginCapabilities");
-  for (const csi::v1::PluginCapability& capability : answer->capabilities()) {
-    if (capability.has_service()) Note(kServices, capability.service().type(), found.traits);
-    if (capability.has_volume_expansion()) Note(kExpansions, capability.volume_expansion().type(), found.traits);
+  MOORING_ASSIGN_OR_RETURN(const auto answer, Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until));
+  for (const csi::v1::PluginCapability& capability : answer.capabilities()) {
+    if (capability.has_service()) Note(Source::kService, capability.service().type(), found.traits);
+    if (capability.has_volume_expansion()) Note(Source::kExpansion, capability.volume_expansion().type(), found.traits);
   }
   return absl::OkStatus();
 }
@@ -75,7 +74,7 @@ absl::Status AskPluginCapabilities(CsiChannel& channel, Fingerprint& found, Cloc
 absl::Status AskNodeInfo(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
   const auto answer = Call(channel, csi::v1::NodeGetInfoRequest(), until);
   if (absl::IsUnimplemented(answer.status()) && !found.traits.controller_service) return absl::OkStatus();
-  if (!answer.ok()) return Annotate(answer.status(), "NodeGetInfo");
+  MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->node_id().empty()) return Internal("NodeGetInfo: the plugin gave no node id");
   found.node_id = answer->node_id();
   found.max_volumes = answer->max_volumes_per_node();
@@ -92,29 +91,35 @@ absl::Status AskOnce(CsiChannel& channel, PluginType type, Fingerprint& found, C
   return type == PluginType::kNode ? AskNodeInfo(channel, found, until) : absl::OkStatus();
 }
 
-template <typename Request, typename Rows>
-absl::Status AskRpcsOf(CsiChannel& channel, const char* name, const Rows& rows, PluginTraits& traits,
-                       Clock::time_point until) {
-  const auto answer = Call(channel, Request(), until);
-  if (!answer.ok()) return Annotate(answer.status(), name);
-  for (const auto& row : rows) traits.*row.trait = false;
-  for (const auto& capability : answer->capabilities()) Note(rows, capability.rpc().type(), traits);
+template <typename Request>
+absl::Status AskRpcsOf(CsiChannel& channel, Source source, PluginTraits& traits, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto answer, Call(channel, Request(), until));
+  for (const CapabilityRow& row : kCapabilities) {
+    if (row.source == source) traits.*row.trait = false;
+  }
+  for (const auto& capability : answer.capabilities()) Note(source, capability.rpc().type(), traits);
   return absl::OkStatus();
 }
 
-absl::Status AskRpcs(CsiChannel& channel, PluginType type, Fingerprint& found, Clock::time_point until) {
-  return type == PluginType::kNode ? AskRpcsOf<csi::v1::NodeGetCapabilitiesRequest>(channel, "NodeGetCapabilities",
-                                                                                    kNodeRpcs, found.traits, until)
-                                   : AskRpcsOf<csi::v1::ControllerGetCapabilitiesRequest>(
-                                         channel, "ControllerGetCapabilities", kControllerRpcs, found.traits, until);
+absl::Status AskRpcs(CsiChannel& channel, PluginType type, PluginTraits& traits, Clock::time_point until) {
+  return type == PluginType::kNode
+             ? AskRpcsOf<csi::v1::NodeGetCapabilitiesRequest>(channel, Source::kNode, traits, until)
+             : AskRpcsOf<csi::v1::ControllerGetCapabilitiesRequest>(channel, Source::kController, traits, until);
 }
 
 }  // namespace
 
+std::vector<std::string> CapabilityNames(const PluginTraits& traits) {
+  std::vector<std::string> names;
+  for (const CapabilityRow& row : kCapabilities) {
+    if (traits.*row.trait) names.push_back(row.name);
+  }
+  return names;
+}
+
 absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_point until) {
-  const auto answer = Call(channel, csi::v1::ProbeRequest(), until);
-  if (!answer.ok()) return Annotate(answer.status(), "Probe");
-  if (answer->has_ready() && !answer->ready().value()) return Unavailable("Probe: not ready yet");
+  MOORING_ASSIGN_OR_RETURN(const auto answer, Call(channel, csi::v1::ProbeRequest(), until));
+  if (answer.has_ready() && !answer.ready().value()) return Unavailable("Probe: not ready yet");
   return absl::OkStatus();
 }
 
@@ -123,7 +128,7 @@ Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerpri
   Fingerprint found = known;
   absl::Status status = probed;
   if (status.ok() && !known.healthy) status = AskOnce(channel, type, found, until);
-  if (status.ok()) status = AskRpcs(channel, type, found, until);
+  if (status.ok()) status = AskRpcs(channel, type, found.traits, until);
   if (!status.ok()) {
     found = known;
     found.problem = Message(status);

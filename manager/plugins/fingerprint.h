@@ -1,9 +1,9 @@
 // The outcome of one inspection of a plugin: its health, its capabilities, and the id it gives to this host.
-#ifndef MOORING_MANAGER_PLUGINS_FINGERPRINT_H_
-#define MOORING_MANAGER_PLUGINS_FINGERPRINT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "csi.pb.h"
@@ -23,6 +23,9 @@ struct PluginTraits {
 
   bool operator==(const PluginTraits&) const = default;
 };
+
+// As CSI names them; for people.
+std::vector<std::string> CapabilityNames(const PluginTraits& traits);
 
 struct Fingerprint {
   bool healthy = false;
@@ -58,5 +61,3 @@ Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprin
                           std::chrono::steady_clock::time_point until);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_FINGERPRINT_H_

@@ -1,7 +1,6 @@
 // The health of one plugin instance in one role, and its channel for calls. It has no thread: PluginWatch inspects the
 // instance and stores what it finds.
-#ifndef MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
-#define MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -48,5 +47,3 @@ class InstanceManager {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_

@@ -1,6 +1,5 @@
 // Calls to the node service of a plugin, about a volume.
-#ifndef MOORING_MANAGER_PLUGINS_NODE_CALL_H_
-#define MOORING_MANAGER_PLUGINS_NODE_CALL_H_
+#pragma once
 
 #include <string>
 
@@ -35,7 +34,7 @@ class NodeCaller {
     MOORING_RETURN_IF_ERROR(Retry(retry_, until, [&](Clock::time_point try_until) -> absl::Status {
       MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(plugin, try_until));
       const Request request = make(node);
-      return AnnotateCall(plugin, CsiCall<Request>::kMethod,
+      return AnnotateCall(plugin, CsiCall<Request>::kName,
                           node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until));
     }));
     return response;
@@ -47,5 +46,3 @@ class NodeCaller {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_NODE_CALL_H_

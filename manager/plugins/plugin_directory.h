@@ -1,6 +1,5 @@
 // Interface through which the rest of the manager finds plugins to call. PluginLoop (plugin_loop.h) implements it.
-#ifndef MOORING_MANAGER_PLUGINS_PLUGIN_DIRECTORY_H_
-#define MOORING_MANAGER_PLUGINS_PLUGIN_DIRECTORY_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -9,7 +8,6 @@
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/fingerprint.h"
-#include "manager/plugins/plugin_counts.h"
 #include "manager/records/records.h"
 
 namespace mooring::manager {
@@ -28,6 +26,14 @@ struct InstanceStatus {
 
 // "instance 'x': Probe: out of paper", for errors that say why a plugin cannot serve.
 std::string LastErrorOf(const InstanceInfo& instance, const Fingerprint& found);
+
+// The instances of a plugin in one role. An instance that nobody declared is expected from its first success on.
+struct RoleCount {
+  int healthy = 0;
+  int expected = 0;
+
+  bool operator==(const RoleCount&) const = default;
+};
 
 struct PluginStatus {
   std::string name;
@@ -57,5 +63,3 @@ class PluginDirectory {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_PLUGIN_DIRECTORY_H_

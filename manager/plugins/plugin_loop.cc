@@ -13,8 +13,6 @@
 namespace mooring::manager {
 namespace {
 
-constexpr char kHere[] = "";  // the loop knows only the node that it runs on
-
 // WaitUntilInspected and InUse poll the registry, because a change of it wakes only the loop.
 constexpr std::chrono::milliseconds kPollInterval{50};
 
@@ -30,15 +28,7 @@ bool AreInspected(const PluginStatus& status) {
          });
 }
 
-std::string_view RoleName(PluginType type) {
-  switch (type) {
-    case PluginType::kNode:
-      return "node";
-    case PluginType::kController:
-      return "controller";
-  }
-  return "";
-}
+std::string_view RoleName(PluginType type) { return type == PluginType::kNode ? "node" : "controller"; }
 
 }  // namespace
 
@@ -138,6 +128,7 @@ std::vector<PluginLoop::Managed> PluginLoop::Replace(PluginType type, const std:
                                                      const std::vector<InstanceInfo>& wanted) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (stopping_) return {};
+  if (type == PluginType::kNode) replaced_nodes_[name] = Count(type, name);
   std::vector<Managed> before = std::exchange(managers_[type][name], {});
   for (const InstanceInfo& instance : wanted) {
     const auto same =
@@ -145,13 +136,11 @@ std::vector<PluginLoop::Managed> PluginLoop::Replace(PluginType type, const std:
     managers_[type][name].push_back(same == before.end() ? Start(instance) : *same);
     if (same != before.end()) before.erase(same);
   }
-  if (wanted.empty()) managers_[type].erase(name);
-  // The newest node instance takes the place of the previous one, and keeps its health until the first inspection.
-  const bool replaced = type == PluginType::kNode && !wanted.empty();
-  for (const Managed& gone : before) {
-    if (!replaced) counts_[name].DeleteInstance(type, kHere, gone->instance().instance_id);
-    left_.erase(KeyOf(gone->instance()));
+  if (wanted.empty()) {
+    managers_[type].erase(name);
+    if (type == PluginType::kNode) replaced_nodes_.erase(name);
   }
+  for (const Managed& gone : before) left_.erase(KeyOf(gone->instance()));
   changed_.notify_all();
   return before;
 }
@@ -192,7 +181,6 @@ void PluginLoop::Changed(const InstanceInfo& instance, const Fingerprint& found,
     const std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
     const bool known = FindManager(instance) != nullptr;  // false: the instance is being stopped
-    if (known) counts_[instance.name].Add(instance.type, kHere, instance.instance_id, found.healthy);
     bad = !found.healthy && known;
     const bool was_left = known && left_.erase(KeyOf(instance)) > 0;
     health = {instance.name, HasHealthy(instance.name), !was_left};
@@ -244,6 +232,21 @@ bool PluginLoop::HasHealthy(const std::string& name) const {
   return false;
 }
 
+// The newest node instance takes the place of the previous one, and keeps its health until the first inspection.
+RoleCount PluginLoop::Count(PluginType type, const std::string& name) const {
+  RoleCount count;
+  for (const Managed& each : Of(type, name)) {
+    const Fingerprint found = each->fingerprint();
+    if (type == PluginType::kNode && found.at == Time()) return replaced_nodes_.at(name);
+    if (found.healthy) ++count.healthy;
+    if (found.complete) ++count.expected;
+  }
+  const auto replaced = replaced_nodes_.find(name);
+  const bool is_successor = type == PluginType::kNode && replaced != replaced_nodes_.end();
+  if (is_successor) count.expected = std::max(count.expected, replaced->second.expected);
+  return count;
+}
+
 PluginLoop::Managed PluginLoop::NextHealthyController(const std::string& name) {
   std::vector<Managed> healthy = Of(PluginType::kController, name);
   std::erase_if(healthy, [](const Managed& each) { return !each->fingerprint().healthy; });
@@ -264,8 +267,8 @@ absl::StatusOr<ReadyPlugin> PluginLoop::Wait(PluginType type, const std::string&
   changed_.wait_until(lock, until, [&] { return waits_end_ || (found = find()) != nullptr; });
   if (waits_end_) return Stopping();
   if (found != nullptr) return found->Now();
-  return Unavailable(fmt::format("plugin {} has no {} instance that is ready: {}", Quote(name), RoleName(type),
-                                 LastErrors(type, name)));
+  return Unavailable("plugin {} has no {} instance that is ready: {}", Quote(name), RoleName(type),
+                     LastErrors(type, name));
 }
 
 absl::StatusOr<ReadyPlugin> PluginLoop::WaitForNode(const std::string& plugin, Clock::time_point until) {
@@ -280,46 +283,37 @@ absl::StatusOr<ReadyPlugin> PluginLoop::PickController(const std::string& plugin
 }
 
 // Only the registry knows the node instances behind the front.
-void PluginLoop::Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const {
+RoleCount PluginLoop::Describe(PluginType type, PluginStatus& status) const {
   const std::vector<InstanceInfo> instances = registry_.Instances(type, status.name);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (instances.empty()) counted.DeleteRole(type);  // the loop may not have handled the event yet
   for (const InstanceInfo& instance : instances) {
     InstanceStatus one{.instance = instance, .front = instance == instances.front(), .fingerprint = {}};
     const InstanceManager* const manager = FindManager(instance);
     if (manager != nullptr) {
       one.fingerprint = manager->fingerprint();
-      const bool inspected = one.fingerprint.at != Time();  // Changed may not have counted it yet
-      if (inspected) counted.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
     } else {
       one.fingerprint.problem = one.front ? "not inspected yet" : "not in use: a newer instance is";
     }
     status.controller_required |= one.fingerprint.traits.controller_service;
     status.instances.push_back(std::move(one));
   }
-}
-
-PluginCounts PluginLoop::CountsOf(const std::string& name) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = counts_.find(name);
-  return found == counts_.end() ? PluginCounts() : found->second;
+  // The loop may not have followed the end of the last instance yet.
+  return instances.empty() ? RoleCount() : Count(type, status.name);
 }
 
 absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   PluginStatus status;
   status.name = plugin;
-  PluginCounts counted = CountsOf(plugin);
+  status.nodes = Describe(PluginType::kNode, status);
+  status.controllers = Describe(PluginType::kController, status);
   for (const Expected& each : expected_()) {
     if (each.plugin != plugin) continue;
-    counted.Expect(PluginType::kNode, each.nodes);
-    counted.Expect(PluginType::kController, each.controllers);
+    status.nodes.expected = std::max(status.nodes.expected, each.nodes);
+    status.controllers.expected = std::max(status.controllers.expected, each.controllers);
   }
-  for (const PluginType type : kPluginTypes) Describe(type, status, counted);
-  if (counted.IsEmpty() && status.instances.empty()) {
-    return NotFound(fmt::format("plugin {} is neither registered nor declared", Quote(plugin)));
+  if (status.instances.empty() && status.nodes.expected == 0 && status.controllers.expected == 0) {
+    return NotFound("plugin {} is neither registered nor declared", Quote(plugin));
   }
-  status.nodes = counted.Of(PluginType::kNode);
-  status.controllers = counted.Of(PluginType::kController);
   return status;
 }
 

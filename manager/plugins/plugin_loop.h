@@ -3,13 +3,12 @@
 //   Registry ──events──▶ loop thread (one per type) ──▶ InstanceManager ◀── PluginWatch, in the plugin's thread
 //                        resync every 30 s                     │ health
 //                                                              ▼
-//                                                       Events, PluginCounts
+//                                                       Events
 //
 // Node calls go to the newest instance of a plugin, the front of the registry. Controller calls are spread over all
 // healthy instances. A new front takes over at once; the old one is stopped in the background. The loop never waits for
 // a plugin.
-#ifndef MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
-#define MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -98,13 +97,13 @@ class PluginLoop final : public PluginDirectory {
   const std::vector<Managed>& Of(PluginType type, const std::string& name) const;
   const InstanceManager* FindManager(const InstanceInfo& instance) const;
   bool HasHealthy(const std::string& name) const;
+  RoleCount Count(PluginType type, const std::string& name) const;
   Managed NextHealthyController(const std::string& name);
   std::string LastErrors(PluginType type, const std::string& name) const;
 
   absl::StatusOr<ReadyPlugin> Wait(PluginType type, const std::string& name, Clock::time_point until,
                                    const std::function<Managed()>& find);
-  void Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const;
-  PluginCounts CountsOf(const std::string& name) const;
+  RoleCount Describe(PluginType type, PluginStatus& status) const;
 
   Registry& registry_;
   Events& events_;
@@ -115,8 +114,8 @@ class PluginLoop final : public PluginDirectory {
   mutable std::mutex mutex_;
   std::condition_variable changed_;                                             // instances, or the health of one
   std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers_;  // newest first
-  std::map<std::string, PluginCounts> counts_;                                  // by plugin
-  std::map<std::string, std::uint64_t> turns_;                                  // of controllers, by plugin
+  std::map<std::string, RoleCount> replaced_nodes_;  // by plugin: the count before the newest node instance
+  std::map<std::string, std::uint64_t> turns_;       // of controllers, by plugin
   std::set<InstanceKey> left_;            // instances of an earlier manager that this one has not inspected yet
   std::vector<std::future<void>> stops_;  // of instances, in the background
   std::vector<std::function<void(const PluginHealth&)>> callbacks_;
@@ -128,5 +127,3 @@ class PluginLoop final : public PluginDirectory {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_

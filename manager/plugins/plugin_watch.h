@@ -2,8 +2,7 @@
 //
 // The thread of the plugin calls it (supervisor/plugin_worker.h). Probe decides on the health of the instance, and so
 // on a restart. While Probe succeeds, the capabilities of each role decide whether that role is healthy, too.
-#ifndef MOORING_MANAGER_PLUGINS_PLUGIN_WATCH_H_
-#define MOORING_MANAGER_PLUGINS_PLUGIN_WATCH_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -63,5 +62,3 @@ class PluginWatch {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_PLUGIN_WATCH_H_

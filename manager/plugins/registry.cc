@@ -27,10 +27,10 @@ auto FindById(std::vector<InstanceInfo>& instances, const std::string& instance_
 absl::Status CheckInstance(const InstanceInfo& instance) {
   if (instance.name.empty()) return InvalidArgument("register a plugin: its name is missing");
   if (instance.instance_id.empty()) {
-    return InvalidArgument(fmt::format("register plugin {}: the instance id is missing", Quote(instance.name)));
+    return InvalidArgument("register plugin {}: the instance id is missing", Quote(instance.name));
   }
   if (instance.socket_path.empty()) {
-    return InvalidArgument(fmt::format("register plugin {}: its socket is missing", Quote(instance.name)));
+    return InvalidArgument("register plugin {}: its socket is missing", Quote(instance.name));
   }
   return absl::OkStatus();
 }
@@ -47,8 +47,7 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Open(State& state, const std
   if (!stored) return registry;
   v1::StoredRegistry message;
   if (!message.ParseFromString(stored->value)) {
-    return Internal(
-        fmt::format("the stored plugin registry of host {} is damaged: restore a copy of the state", Quote(host)));
+    return Internal("the stored plugin registry of host {} is damaged: restore a copy of the state", Quote(host));
   }
   for (const v1::Instance& each : message.instances()) {
     MOORING_ASSIGN_OR_RETURN(InstanceInfo instance, FromProto(each));
@@ -101,7 +100,7 @@ absl::Status Registry::Deregister(PluginType type, const std::string& name, cons
   ByType next = plugins_;
   const auto names = next.find(type);
   if (names == next.end()) {
-    return NotFound(fmt::format("deregister {}: no plugin of that type was registered", Describe(type, name)));
+    return NotFound("deregister {}: no plugin of that type was registered", Describe(type, name));
   }
   const auto instances = names->second.find(name);
   if (instances == names->second.end()) return absl::OkStatus();

@@ -1,8 +1,7 @@
 // The registry of the plugin instances that run, newest first. It does not know their health.
 //
 // No call waits for a subscriber or for a plugin. A change is stored before its event is sent.
-#ifndef MOORING_MANAGER_PLUGINS_REGISTRY_H_
-#define MOORING_MANAGER_PLUGINS_REGISTRY_H_
+#pragma once
 
 #include <condition_variable>
 #include <deque>
@@ -88,5 +87,3 @@ class Registry {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PLUGINS_REGISTRY_H_

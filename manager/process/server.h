@@ -1,6 +1,5 @@
 // The sockets of the manager: its API, Docker's volume plugin, and its metrics.
-#ifndef MOORING_MANAGER_PROCESS_SERVER_H_
-#define MOORING_MANAGER_PROCESS_SERVER_H_
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -34,5 +33,3 @@ class Server {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PROCESS_SERVER_H_

@@ -1,6 +1,5 @@
 #include "manager/process/socket.h"
 
-#include <fmt/format.h>
 #include <grp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,8 +24,8 @@ absl::StatusOr<gid_t> FindGroup(const std::string& name) {
   const int error = ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
   if (found != nullptr) return found->gr_gid;
   if (error != 0) return ErrnoStatus(error, "look up the group", name);
-  return FailedPrecondition(fmt::format(
-      "--group {}: there is no such group; create it (groupadd --system {}) or leave the flag out", Quote(name), name));
+  return FailedPrecondition(
+      "--group {}: there is no such group; create it (groupadd --system {}) or leave the flag out", Quote(name), name);
 }
 
 // Binds without listening: nobody can connect before the mode is set.
@@ -70,9 +69,9 @@ absl::StatusOr<std::optional<ListeningSocket>> ListeningSocket::Inherit() {
   UniqueFd fd(SD_LISTEN_FDS_START);
   if (passed > 1 || ::sd_is_socket_unix(fd.get(), SOCK_STREAM, 1, nullptr, 0) <= 0) {
     return FailedPrecondition(
-        fmt::format("systemd passes {} sockets, but the manager needs exactly one stream socket on a path "
-                    "(ListenStream= in mooring-manager.socket)",
-                    passed));
+        "systemd passes {} sockets, but the manager needs exactly one stream socket on a path (ListenStream= in "
+        "mooring-manager.socket)",
+        passed);
   }
   return ListeningSocket(std::move(fd), "");
 }

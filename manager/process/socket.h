@@ -1,6 +1,5 @@
 // The socket of the API: bound by the manager, or passed by systemd.
-#ifndef MOORING_MANAGER_PROCESS_SOCKET_H_
-#define MOORING_MANAGER_PROCESS_SOCKET_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -36,5 +35,3 @@ class ListeningSocket {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_PROCESS_SOCKET_H_

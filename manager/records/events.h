@@ -1,7 +1,6 @@
 // Events for people who follow the manager: a plugin was registered or is sick, a volume was mounted, a claim refused.
 // Only the last few thousand are kept, in memory.
-#ifndef MOORING_MANAGER_RECORDS_EVENTS_H_
-#define MOORING_MANAGER_RECORDS_EVENTS_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -52,5 +51,3 @@ class Events {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_RECORDS_EVENTS_H_

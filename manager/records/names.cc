@@ -47,6 +47,11 @@ constexpr std::array<Named<Volume::State>, 3> kVolumeStates = {{
     {Volume::State::kReady, "ready"},
     {Volume::State::kDeleting, "deleting"},
 }};
+constexpr std::array<Named<AttachmentRecord::Phase>, 3> kPhases = {{
+    {AttachmentRecord::Phase::kIntent, "intent"},
+    {AttachmentRecord::Phase::kMounted, "mounted"},
+    {AttachmentRecord::Phase::kUnmounting, "unmounting"},
+}};
 
 template <typename Names, typename Value>
 std::string_view NameOf(const Names& names, Value value) {
@@ -63,7 +68,7 @@ absl::StatusOr<Value> Parse(const std::array<Named<Value>, n>& names, std::strin
     if (name == text) return value;
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", name);
   }
-  return InvalidArgument(fmt::format("{} is not a valid {}: give one of {}", Quote(text), what, allowed));
+  return InvalidArgument("{} is not a valid {}: give one of {}", Quote(text), what, allowed);
 }
 
 }  // namespace
@@ -74,6 +79,7 @@ std::string_view ToString(ClaimMode mode) { return NameOf(kClaimModes, mode); }
 std::string_view ToString(PluginType type) { return NameOf(kPluginTypeNames, type); }
 std::string_view ToString(Claim::State state) { return NameOf(kClaimStates, state); }
 std::string_view ToString(Volume::State state) { return NameOf(kVolumeStates, state); }
+std::string_view ToString(AttachmentRecord::Phase phase) { return NameOf(kPhases, phase); }
 
 std::string ToString(const VolumeKey& key) {
   if (key.ns == VolumeKey().ns) return Quote(key.id);
@@ -90,20 +96,7 @@ bool IsReader(AccessMode mode) {
   return mode == AccessMode::kSingleNodeReaderOnly || mode == AccessMode::kMultiNodeReaderOnly;
 }
 
-bool IsSingleNode(AccessMode mode) {
-  switch (mode) {
-    case AccessMode::kSingleNodeReaderOnly:
-    case AccessMode::kSingleNodeWriter:
-    case AccessMode::kSingleNodeSingleWriter:
-    case AccessMode::kSingleNodeMultiWriter:
-      return true;
-    case AccessMode::kMultiNodeReaderOnly:
-    case AccessMode::kMultiNodeSingleWriter:
-    case AccessMode::kMultiNodeMultiWriter:
-      return false;
-  }
-  return false;
-}
+bool IsSingleNode(AccessMode mode) { return ToString(mode).starts_with("single-node"); }
 
 absl::Status CheckPropagation(Propagation propagation, bool read_only) {
   if (propagation != Propagation::kShared || !read_only) return absl::OkStatus();

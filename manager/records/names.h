@@ -1,7 +1,6 @@
 // The names of the values in records.h, as people and orchestrators write them: "single-node-writer", "file-system",
 // "read", "csi-node". The parsers give INVALID_ARGUMENT with all allowed names.
-#ifndef MOORING_MANAGER_RECORDS_NAMES_H_
-#define MOORING_MANAGER_RECORDS_NAMES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -17,6 +16,7 @@ std::string_view ToString(ClaimMode mode);
 std::string_view ToString(PluginType type);
 std::string_view ToString(Claim::State state);
 std::string_view ToString(Volume::State state);
+std::string_view ToString(AttachmentRecord::Phase phase);
 std::string ToString(const VolumeKey& key);  // quoted, for messages: 'db', or 'db' in namespace 'prod'
 
 absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name);
@@ -35,5 +35,3 @@ absl::Status CheckPropagation(Propagation propagation, bool read_only);
 absl::StatusOr<Propagation> ParsePropagationFor(std::string_view name, bool read_only);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_RECORDS_NAMES_H_

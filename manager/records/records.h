@@ -3,8 +3,7 @@
 //
 // Every record has the revisions with which it was read from the state; 0: it was never stored. A change is refused if
 // the stored modify revision is another, so two writers never overwrite each other unnoticed.
-#ifndef MOORING_MANAGER_RECORDS_RECORDS_H_
-#define MOORING_MANAGER_RECORDS_RECORDS_H_
+#pragma once
 
 #include <array>
 #include <chrono>
@@ -24,8 +23,9 @@ namespace mooring::manager {
 using StringMap = std::map<std::string, std::string>;
 using Time = std::chrono::system_clock::time_point;  // not the monotonic clock, because records outlive the boot
 
+// Enums of records have the numbers of proto/manager.proto.
 enum class AccessMode {
-  kSingleNodeReaderOnly,
+  kSingleNodeReaderOnly = 1,
   kSingleNodeWriter,
   kSingleNodeSingleWriter,
   kSingleNodeMultiWriter,
@@ -33,8 +33,8 @@ enum class AccessMode {
   kMultiNodeSingleWriter,
   kMultiNodeMultiWriter,
 };
-enum class AttachmentMode { kFileSystem, kBlockDevice };
-enum class ClaimMode { kRead, kWrite };
+enum class AttachmentMode { kFileSystem = 1, kBlockDevice };
+enum class ClaimMode { kRead = 1, kWrite };
 
 struct Capability {
   AccessMode access = AccessMode::kSingleNodeWriter;
@@ -53,6 +53,11 @@ struct MountOptions {
 struct Revisions {
   std::int64_t create = 0;
   std::int64_t modify = 0;
+
+  void SetStored(std::int64_t revision) {
+    modify = revision;
+    if (create == 0) create = revision;
+  }
 };
 
 struct VolumeKey {
@@ -85,7 +90,7 @@ struct Volume {
   std::uint64_t capacity_bytes = 0;            // as the plugin answered; 0: unknown
   std::string snapshot_id, clone_id;           // external id of its source; at most one is set
 
-  enum class State { kCreating, kReady, kDeleting };
+  enum class State { kReady, kCreating, kDeleting };
   State state = State::kReady;
   bool created_here = false;  // by CreateVolume; false: it was registered, and is only forgotten when deregistered
 
@@ -174,7 +179,7 @@ struct AttachmentRecord {
   Revisions revisions;
 };
 
-enum class PluginType { kNode, kController };
+enum class PluginType { kNode = 1, kController };
 inline constexpr std::array kPluginTypes = {PluginType::kNode, PluginType::kController};
 
 // A running plugin instance in the registry.
@@ -222,5 +227,3 @@ struct PluginRecord {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_RECORDS_RECORDS_H_

@@ -1,6 +1,5 @@
 // The secrets of a volume. They can only be stored and sent to a plugin; there is no way to print them.
-#ifndef MOORING_MANAGER_RECORDS_SECRETS_H_
-#define MOORING_MANAGER_RECORDS_SECRETS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -27,5 +26,3 @@ class Secrets {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_RECORDS_SECRETS_H_

@@ -2,8 +2,7 @@
 // container that they start. So a volume that was attached for them in an earlier boot belongs to a container that does
 // not run. The manager detaches it at the start; otherwise it would mount the volume and hold its claim for nobody.
 // Within one boot this cannot be known, because containers outlive the daemon.
-#ifndef MOORING_MANAGER_STATE_BOOT_H_
-#define MOORING_MANAGER_STATE_BOOT_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ absl::StatusOr<bool> IsFirstOfBoot(State& state, const std::string& host, const 
 absl::Status KeepBoot(State& state, const std::string& host, const std::string& boot);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_STATE_BOOT_H_

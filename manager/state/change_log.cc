@@ -1,7 +1,5 @@
 #include "manager/state/change_log.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -57,8 +55,8 @@ absl::StatusOr<std::vector<Change>> ChangeLog::Next(Reader& reader, std::chrono:
     if (closed_) return absl::CancelledError("the manager is stopping");
     std::int64_t& position = positions_[&reader];
     if (Forgotten(position)) {
-      return OutOfRange(fmt::format(
-          "revision {} is not kept any more, the oldest is {}: list again, and watch from there", position, First()));
+      return OutOfRange("revision {} is not kept any more, the oldest is {}: list again, and watch from there",
+                        position, First());
     }
     std::vector<Change> changes = Read(reader);
     position = std::max(position, last_ + 1);

@@ -1,6 +1,5 @@
 // The changes of the last revisions, in memory, and the watches that read them. For a State that one process uses.
-#ifndef MOORING_MANAGER_STATE_CHANGE_LOG_H_
-#define MOORING_MANAGER_STATE_CHANGE_LOG_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstddef>
@@ -52,5 +51,3 @@ class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_STATE_CHANGE_LOG_H_

@@ -41,14 +41,12 @@ bool HasControlCharacter(std::string_view name) {
 }  // namespace
 
 absl::Status CheckName(std::string_view field, std::string_view name) {
-  if (name.empty()) return InvalidArgument(fmt::format("{} is missing", field));
+  if (name.empty()) return InvalidArgument("{} is missing", field);
   if (name.size() > kLongestName) {
-    return InvalidArgument(
-        fmt::format("{} {} has {} bytes, more than {}", field, Quote(name, 64), name.size(), kLongestName));
+    return InvalidArgument("{} {} has {} bytes, more than {}", field, Quote(name, 64), name.size(), kLongestName);
   }
-  if (HasControlCharacter(name))
-    return InvalidArgument(fmt::format("{} {} has control characters", field, Quote(name)));
-  if (!IsUtf8(name)) return InvalidArgument(fmt::format("{} {} is not UTF-8", field, Quote(name)));
+  if (HasControlCharacter(name)) return InvalidArgument("{} {} has control characters", field, Quote(name));
+  if (!IsUtf8(name)) return InvalidArgument("{} {} is not UTF-8", field, Quote(name));
   return absl::OkStatus();
 }
 

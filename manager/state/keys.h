@@ -14,8 +14,7 @@
 // shared, or those of one host (records_store.h).
 //
 // Escape turns each name into one component, so that two different names never share a key or path.
-#ifndef MOORING_MANAGER_STATE_KEYS_H_
-#define MOORING_MANAGER_STATE_KEYS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -53,5 +52,3 @@ std::string DockerStateKey(const std::string& host, const std::string& volume);
 std::string BootStateKey(const std::string& host);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_STATE_KEYS_H_

@@ -1,8 +1,5 @@
 #include "manager/state/records_store.h"
 
-#include <fmt/format.h>
-#include <google/protobuf/message_lite.h>
-
 #include <utility>
 
 #include "base/status.h"
@@ -15,7 +12,7 @@ namespace mooring::manager {
 namespace {
 
 absl::Status Unreadable(const std::string& key, std::string_view why) {
-  return Internal(fmt::format("the record {} of the manager's state cannot be read: {}", Quote(key), why));
+  return Internal("the record {} of the manager's state cannot be read: {}", Quote(key), why);
 }
 
 template <typename Message>
@@ -27,31 +24,30 @@ absl::StatusOr<Message> Parse(const KeyValue& stored) {
 
 // The revisions come from the key, because the message was written before they were known.
 template <typename Message>
-auto Decode(const KeyValue& stored, const Message& message) -> decltype(FromProto(message)) {
+auto Decode(const KeyValue& stored) -> decltype(FromProto(Message())) {
+  MOORING_ASSIGN_OR_RETURN(const Message message, Parse<Message>(stored));
   auto record = FromProto(message);
   if (!record.ok()) return Unreadable(stored.key, mooring::Message(record.status()));
   record->revisions = {.create = stored.create_revision, .modify = stored.modify_revision};
   return record;
 }
 
-template <typename Message>
-auto Decode(const KeyValue& stored) -> decltype(FromProto(Message())) {
-  MOORING_ASSIGN_OR_RETURN(const Message message, Parse<Message>(stored));
-  return Decode(stored, message);
-}
-
-template <typename Record>
-absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& listing,
-                                              absl::StatusOr<Record> (*decode)(const KeyValue&)) {
+template <typename Message, typename Record>
+absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& listing) {
   MOORING_RETURN_IF_ERROR(listing.status());
   std::vector<Record> records;
   records.reserve(listing->values.size());
   for (const KeyValue& stored : listing->values) {
-    MOORING_ASSIGN_OR_RETURN(Record record, decode(stored));
-    records.push_back(std::move(record));
+    MOORING_ASSIGN_OR_RETURN(records.emplace_back(), Decode<Message>(stored));
   }
   return records;
 }
+
+std::string KeyOf(const Claim& claim) { return ClaimStateKey(claim.volume, claim.mode, claim.allocation); }
+std::string KeyOf(const std::string& host, const AttachmentRecord& mount) {
+  return MountStateKey(host, mount.allocation, mount.request);
+}
+std::string KeyOf(const std::string& host, const PluginRecord& plugin) { return PluginStateKey(host, plugin.name); }
 
 bool IsShared(const std::string& key) { return key.rfind("shared/", 0) == 0; }
 
@@ -65,19 +61,23 @@ bool IsOfOneSpace(const Transaction& transaction) {
 
 }  // namespace
 
-void Changes::PutAt(const std::string& key, std::int64_t read_at, const google::protobuf::MessageLite& message) {
-  transaction_.compares.push_back({.key = key, .modify_revision = read_at});
-  transaction_.puts.push_back({.key = key, .value = message.SerializeAsString()});
+template <typename Record>
+Changes& Changes::PutAt(const std::string& key, const Record& record) {
+  transaction_.compares.push_back({.key = key, .modify_revision = record.revisions.modify});
+  transaction_.puts.push_back({.key = key, .value = ToProto(record).SerializeAsString()});
+  return *this;
 }
 
-void Changes::DeleteAt(const std::string& key, std::int64_t read_at) {
-  transaction_.compares.push_back({.key = key, .modify_revision = read_at});
+template <typename Record>
+Changes& Changes::DeleteAt(const std::string& key, const Record& record) {
+  transaction_.compares.push_back({.key = key, .modify_revision = record.revisions.modify});
   transaction_.deletes.push_back(key);
+  return *this;
 }
 
 // The secrets need no compare of their own, because they change only together with their volume.
 Changes& Changes::Put(const Volume& volume) {
-  PutAt(VolumeStateKey(volume.key), volume.revisions.modify, ToProto(volume));
+  PutAt(VolumeStateKey(volume.key), volume);
   if (!volume.secrets.empty()) {
     v1::StoredSecrets secrets;
     volume.secrets.CopyTo(*secrets.mutable_secrets());
@@ -88,40 +88,24 @@ Changes& Changes::Put(const Volume& volume) {
   return *this;
 }
 
-Changes& Changes::Put(const Claim& claim) {
-  PutAt(ClaimStateKey(claim.volume, claim.mode, claim.allocation), claim.revisions.modify, ToProto(claim));
-  return *this;
-}
-
-Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
-  PutAt(MountStateKey(host, mount.allocation, mount.request), mount.revisions.modify, ToProto(mount));
-  return *this;
-}
-
-Changes& Changes::Put(const std::string& host, const PluginRecord& plugin) {
-  PutAt(PluginStateKey(host, plugin.name), plugin.revisions.modify, ToProto(plugin));
-  return *this;
-}
-
 Changes& Changes::Delete(const Volume& volume) {
-  DeleteAt(VolumeStateKey(volume.key), volume.revisions.modify);
   transaction_.deletes.push_back(SecretsStateKey(volume.key));
-  return *this;
+  return DeleteAt(VolumeStateKey(volume.key), volume);
 }
 
-Changes& Changes::Delete(const Claim& claim) {
-  DeleteAt(ClaimStateKey(claim.volume, claim.mode, claim.allocation), claim.revisions.modify);
-  return *this;
+Changes& Changes::Put(const Claim& claim) { return PutAt(KeyOf(claim), claim); }
+Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
+  return PutAt(KeyOf(host, mount), mount);
 }
-
+Changes& Changes::Put(const std::string& host, const PluginRecord& plugin) {
+  return PutAt(KeyOf(host, plugin), plugin);
+}
+Changes& Changes::Delete(const Claim& claim) { return DeleteAt(KeyOf(claim), claim); }
 Changes& Changes::Delete(const std::string& host, const AttachmentRecord& mount) {
-  DeleteAt(MountStateKey(host, mount.allocation, mount.request), mount.revisions.modify);
-  return *this;
+  return DeleteAt(KeyOf(host, mount), mount);
 }
-
 Changes& Changes::Delete(const std::string& host, const PluginRecord& plugin) {
-  DeleteAt(PluginStateKey(host, plugin.name), plugin.revisions.modify);
-  return *this;
+  return DeleteAt(KeyOf(host, plugin), plugin);
 }
 
 Changes& Changes::With(Durability durability) {
@@ -129,20 +113,11 @@ Changes& Changes::With(Durability durability) {
   return *this;
 }
 
-absl::StatusOr<Volume> RecordsStore::VolumeIn(const KeyValue& stored) {
-  MOORING_ASSIGN_OR_RETURN(const v1::Volume message, Parse<v1::Volume>(stored));
-  MOORING_ASSIGN_OR_RETURN(Volume volume, Decode(stored, message));
-  volume.has_secrets = message.has_secrets();
-  return volume;
-}
-
-absl::StatusOr<Claim> RecordsStore::ClaimIn(const KeyValue& stored) { return Decode<v1::Claim>(stored); }
-
 // Reads twice. If the volume changes in between, a later Put of it is refused.
 absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, state_.Get(VolumeStateKey(key)));
-  if (!stored) return NotFound(fmt::format("there is no volume {}", ToString(key)));
-  MOORING_ASSIGN_OR_RETURN(Volume volume, VolumeIn(*stored));
+  if (!stored) return NotFound("there is no volume {}", ToString(key));
+  MOORING_ASSIGN_OR_RETURN(Volume volume, Decode<v1::Volume>(*stored));
   if (!volume.has_secrets) return volume;
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> secrets, state_.Get(SecretsStateKey(key)));
   if (!secrets) return volume;
@@ -153,28 +128,28 @@ absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
 
 absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, const std::string& name) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, state_.Get(PluginStateKey(host, name)));
-  if (!stored) return NotFound(fmt::format("there is no plugin {}", Quote(name)));
+  if (!stored) return NotFound("there is no plugin {}", Quote(name));
   return Decode<v1::PluginRecord>(*stored);
 }
 
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
-  return DecodeAll<Volume>(state_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)), VolumeIn);
+  return DecodeAll<v1::Volume, Volume>(state_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)));
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {
-  return DecodeAll<Claim>(state_.List(ClaimsPrefix()), ClaimIn);
+  return DecodeAll<v1::Claim, Claim>(state_.List(ClaimsPrefix()));
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const VolumeKey& volume) {
-  return DecodeAll<Claim>(state_.List(ClaimsPrefix(volume)), ClaimIn);
+  return DecodeAll<v1::Claim, Claim>(state_.List(ClaimsPrefix(volume)));
 }
 
 absl::StatusOr<std::vector<AttachmentRecord>> RecordsStore::ListMounts(const std::string& host) {
-  return DecodeAll<AttachmentRecord>(state_.List(MountsPrefix(host)), Decode<v1::Attachment>);
+  return DecodeAll<v1::Attachment, AttachmentRecord>(state_.List(MountsPrefix(host)));
 }
 
 absl::StatusOr<std::vector<PluginRecord>> RecordsStore::ListPlugins(const std::string& host) {
-  return DecodeAll<PluginRecord>(state_.List(PluginsPrefix(host)), Decode<v1::PluginRecord>);
+  return DecodeAll<v1::PluginRecord, PluginRecord>(state_.List(PluginsPrefix(host)));
 }
 
 absl::StatusOr<std::int64_t> RecordsStore::Commit(const Changes& changes) {
@@ -182,6 +157,24 @@ absl::StatusOr<std::int64_t> RecordsStore::Commit(const Changes& changes) {
     return Internal("records of all hosts and records of one host cannot be changed in one transaction");
   }
   return state_.Commit(changes.transaction());
+}
+
+absl::StatusOr<Volume> RecordsStore::PutVolume(Volume volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, Commit(Changes().Put(volume)));
+  volume.revisions.SetStored(revision);
+  volume.has_secrets = volume.has_secrets || !volume.secrets.empty();
+  return volume;
+}
+
+absl::StatusOr<Volume> RecordsStore::ChangeVolume(const VolumeKey& key,
+                                                  const std::function<absl::StatusOr<bool>(Volume&)>& change) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(Volume volume, GetVolume(key));
+    MOORING_ASSIGN_OR_RETURN(const bool is_changed, change(volume));
+    if (!is_changed) return volume;
+    auto stored = PutVolume(std::move(volume));
+    if (!absl::IsAborted(stored.status())) return stored;
+  }
 }
 
 }  // namespace mooring::manager

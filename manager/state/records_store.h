@@ -1,8 +1,8 @@
 // Reads and writes records (records.h) in the state. Changes of several records are made together, or none is made.
-#ifndef MOORING_MANAGER_STATE_RECORDS_STORE_H_
-#define MOORING_MANAGER_STATE_RECORDS_STORE_H_
+#pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,10 +11,6 @@
 #include "absl/status/statusor.h"
 #include "manager/records/records.h"
 #include "manager/state/state.h"
-
-namespace google::protobuf {
-class MessageLite;
-}
 
 namespace mooring::manager {
 
@@ -38,8 +34,10 @@ class Changes {
   const Transaction& transaction() const { return transaction_; }
 
  private:
-  void PutAt(const std::string& key, std::int64_t read_at, const google::protobuf::MessageLite& message);
-  void DeleteAt(const std::string& key, std::int64_t read_at);
+  template <typename Record>
+  Changes& PutAt(const std::string& key, const Record& record);
+  template <typename Record>
+  Changes& DeleteAt(const std::string& key, const Record& record);
 
   Transaction transaction_;
 };
@@ -63,16 +61,17 @@ class RecordsStore {
   // all hosts with those of one host, which may be in separate stores.
   absl::StatusOr<std::int64_t> Commit(const Changes& changes);
 
-  State& state() { return state_; }
+  // Commits the volume and returns it with its new revisions.
+  absl::StatusOr<Volume> PutVolume(Volume volume);
 
-  // Decode the value of a key, for watches of VolumesPrefix and ClaimsPrefix.
-  static absl::StatusOr<Volume> VolumeIn(const KeyValue& stored);
-  static absl::StatusOr<Claim> ClaimIn(const KeyValue& stored);
+  // Reads the volume, changes it and stores it. Starts over if another writer was faster. `change` may return false, to
+  // leave the volume as it is, or an error, which is then the result.
+  absl::StatusOr<Volume> ChangeVolume(const VolumeKey& key, const std::function<absl::StatusOr<bool>(Volume&)>& change);
+
+  State& state() { return state_; }
 
  private:
   State& state_;
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_STATE_RECORDS_STORE_H_

@@ -2,7 +2,6 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -42,9 +41,8 @@ DatabaseFile StateFile(const std::string& path) {
   return {.path = path,
           .name = "the manager's state",
           .if_damaged =
-              "Stop the manager and put a copy of it back (docs/backup.md), or move it away, and the files "
-              "host and id beside it, to start with an empty state and register the volumes again; no "
-              "volume is touched by that",
+              "Stop the manager and put a copy of it back (docs/backup.md), or move it away, and the files host and id "
+              "beside it, to start with an empty state and register the volumes again; no volume is touched by that",
           .if_other = "start the version of mooring-manager that wrote it",
           .if_busy = absl::StatusCode::kUnavailable};
 }
@@ -124,9 +122,9 @@ class Writer {
     Use modified(modified_, compare.key);
     const std::int64_t found = modified.Step() ? modified.Number(0) : 0;
     if (found == compare.modify_revision) return absl::OkStatus();
-    if (found == 0) return Aborted(fmt::format("{} was deleted meanwhile: read it again", Quote(compare.key)));
-    return Aborted(fmt::format("{} has revision {} now, and the change was made to revision {}: read it again",
-                               Quote(compare.key), found, compare.modify_revision));
+    if (found == 0) return Aborted("{} was deleted meanwhile: read it again", Quote(compare.key));
+    return Aborted("{} has revision {} now, and the change was made to revision {}: read it again", Quote(compare.key),
+                   found, compare.modify_revision);
   }
 
   std::vector<Change> Apply(const Transaction& transaction) {
@@ -171,7 +169,7 @@ class Writer {
 absl::Status CheckKeys(const Transaction& transaction) {
   std::set<std::string_view> seen;
   const auto twice = [](std::string_view key) {
-    return InvalidArgument(fmt::format("{} is changed twice in one transaction", Quote(key)));
+    return InvalidArgument("{} is changed twice in one transaction", Quote(key));
   };
   for (const std::string& key : transaction.deletes) {
     if (!seen.insert(key).second) return twice(key);
@@ -226,7 +224,7 @@ absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
   if (!lock.ok()) return ErrnoStatus(errno, "open the lock of the manager's state", beside);
   const absl::Status locked = LockFile(lock, beside, kLockPatience);
   if (absl::IsAborted(locked)) {
-    return FailedPrecondition(fmt::format("another manager has the state {} open: stop it first", Quote(path)));
+    return FailedPrecondition("another manager has the state {} open: stop it first", Quote(path));
   }
   MOORING_RETURN_IF_ERROR(locked);
   return lock;

@@ -5,8 +5,7 @@
 // commit is one fdatasync of the log (synchronous=FULL), which makes all earlier commits durable too. A commit with
 // kOrdered does no fdatasync (NORMAL), except for one in some hundreds that moves the log into the database. That one
 // is always synced, because a power cut would damage the database otherwise.
-#ifndef MOORING_MANAGER_STATE_SQLITE_STATE_H_
-#define MOORING_MANAGER_STATE_SQLITE_STATE_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -27,5 +26,3 @@ using MayBegin = std::function<absl::Status()>;
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin = {});
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_STATE_SQLITE_STATE_H_

@@ -6,8 +6,7 @@
 //
 // Safe from several threads. Errors: UNAVAILABLE: the store cannot be reached now. RESOURCE_EXHAUSTED: there is no
 // room. INTERNAL: the store is damaged.
-#ifndef MOORING_MANAGER_STATE_STATE_H_
-#define MOORING_MANAGER_STATE_STATE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -109,5 +108,3 @@ class State {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_STATE_STATE_H_

@@ -1,6 +1,5 @@
 // When a plugin that has failed is started again: after pauses that double up to a limit.
-#ifndef MOORING_MANAGER_SUPERVISOR_BACK_OFF_H_
-#define MOORING_MANAGER_SUPERVISOR_BACK_OFF_H_
+#pragma once
 
 #include <algorithm>
 
@@ -27,5 +26,3 @@ class BackOff {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_BACK_OFF_H_

@@ -1,6 +1,5 @@
 // The settings and collaborators that all supervised plugins share.
-#ifndef MOORING_MANAGER_SUPERVISOR_DEPENDENCIES_H_
-#define MOORING_MANAGER_SUPERVISOR_DEPENDENCIES_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -45,5 +44,3 @@ struct SupervisorDependencies {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_DEPENDENCIES_H_

@@ -16,10 +16,10 @@ bool HasControllerService(const csi::v1::GetPluginCapabilitiesResponse& response
 // Whether this socket serves the service. The plugin's capabilities do not say: each of a driver's processes may report
 // a controller that only one of them serves.
 template <typename Request>
-absl::StatusOr<bool> Serves(CsiChannel& channel, const char* name, Clock::time_point until) {
+absl::StatusOr<bool> Serves(CsiChannel& channel, Clock::time_point until) {
   const absl::Status status = Call(channel, Request(), until).status();
   if (absl::IsUnimplemented(status)) return false;
-  if (!status.ok()) return Annotate(status, name);
+  MOORING_RETURN_IF_ERROR(status);
   return true;
 }
 
@@ -27,19 +27,15 @@ absl::StatusOr<bool> Serves(CsiChannel& channel, const char* name, Clock::time_p
 
 absl::StatusOr<Handshake> DoHandshake(CsiChannel& channel, Clock::time_point until) {
   Handshake handshake;
-  const auto info = Call(channel, csi::v1::GetPluginInfoRequest(), until);
-  if (!info.ok()) return Annotate(info.status(), "GetPluginInfo");
-  handshake.name = info->name();
-  handshake.version = info->vendor_version();
+  MOORING_ASSIGN_OR_RETURN(const auto info, Call(channel, csi::v1::GetPluginInfoRequest(), until));
+  handshake.name = info.name();
+  handshake.version = info.vendor_version();
 
-  const auto capabilities = Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until);
-  if (!capabilities.ok()) return Annotate(capabilities.status(), "GetPluginCapabilities");
-  MOORING_ASSIGN_OR_RETURN(const bool node,
-                           Serves<csi::v1::NodeGetCapabilitiesRequest>(channel, "NodeGetCapabilities", until));
+  MOORING_ASSIGN_OR_RETURN(const auto capabilities, Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until));
+  MOORING_ASSIGN_OR_RETURN(const bool node, Serves<csi::v1::NodeGetCapabilitiesRequest>(channel, until));
   if (node) handshake.types.push_back(PluginType::kNode);
-  if (HasControllerService(*capabilities)) {
-    MOORING_ASSIGN_OR_RETURN(const bool controller, Serves<csi::v1::ControllerGetCapabilitiesRequest>(
-                                                        channel, "ControllerGetCapabilities", until));
+  if (HasControllerService(capabilities)) {
+    MOORING_ASSIGN_OR_RETURN(const bool controller, Serves<csi::v1::ControllerGetCapabilitiesRequest>(channel, until));
     if (controller) handshake.types.push_back(PluginType::kController);
   }
   if (handshake.types.empty()) {

@@ -1,6 +1,5 @@
 // The first calls to a plugin: they find out its name, its version and its services.
-#ifndef MOORING_MANAGER_SUPERVISOR_HANDSHAKE_H_
-#define MOORING_MANAGER_SUPERVISOR_HANDSHAKE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -20,5 +19,3 @@ struct Handshake {
 absl::StatusOr<Handshake> DoHandshake(CsiChannel& channel, Clock::time_point until);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_HANDSHAKE_H_

@@ -1,6 +1,5 @@
 // Starts an instance of a plugin, or finds one that an earlier manager started.
-#ifndef MOORING_MANAGER_SUPERVISOR_INSTANCE_LAUNCH_H_
-#define MOORING_MANAGER_SUPERVISOR_INSTANCE_LAUNCH_H_
+#pragma once
 
 #include <atomic>
 #include <future>
@@ -42,5 +41,3 @@ class PendingLaunch {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_INSTANCE_LAUNCH_H_

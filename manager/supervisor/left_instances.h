@@ -1,6 +1,5 @@
 // The instances of a plugin that an earlier manager launched, until this one has adopted them or knows that they ended.
-#ifndef MOORING_MANAGER_SUPERVISOR_LEFT_INSTANCES_H_
-#define MOORING_MANAGER_SUPERVISOR_LEFT_INSTANCES_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -38,5 +37,3 @@ class LeftInstances {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_LEFT_INSTANCES_H_

@@ -1,6 +1,5 @@
 // The work of a supervised plugin's thread: rounds while the plugin is wanted, then its termination.
-#ifndef MOORING_MANAGER_SUPERVISOR_PLUGIN_WORKER_H_
-#define MOORING_MANAGER_SUPERVISOR_PLUGIN_WORKER_H_
+#pragma once
 
 #include <memory>
 #include <stop_token>
@@ -74,5 +73,3 @@ class PluginWorker {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_PLUGIN_WORKER_H_

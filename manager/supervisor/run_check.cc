@@ -1,7 +1,5 @@
 #include "manager/supervisor/run_check.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -19,10 +17,9 @@ bool HasNul(const std::string& text) { return text.find('\0') != std::string::np
 absl::Status CheckEnvironment(const StringMap& environment) {
   for (const auto& [name, value] : environment) {
     if (name.empty() || name.find('=') != std::string::npos || HasNul(name)) {
-      return InvalidArgument(fmt::format("{} is not the name of an environment variable", Quote(name)));
+      return InvalidArgument("{} is not the name of an environment variable", Quote(name));
     }
-    if (HasNul(value))
-      return InvalidArgument(fmt::format("the value of environment variable {} contains a NUL byte", Quote(name)));
+    if (HasNul(value)) return InvalidArgument("the value of environment variable {} contains a NUL byte", Quote(name));
     if (name == "CSI_ENDPOINT") return InvalidArgument("the manager sets CSI_ENDPOINT itself: leave it out");
   }
   return absl::OkStatus();
@@ -32,10 +29,11 @@ absl::Status CheckProgram(const PluginRecord::Run& run) {
   switch (run.kind) {
     case PluginRecord::Run::Kind::kExec:
       return run.command.empty() || run.command.front().empty()
-                 ? InvalidArgument("the program to run is missing: give a command")
+                 ? InvalidArgument("a plugin to run needs a command (--exec) or an image (--image)")
                  : absl::OkStatus();
     case PluginRecord::Run::Kind::kContainer:
-      return run.image.empty() ? InvalidArgument("the image of the container is missing: give one") : absl::OkStatus();
+      return run.image.empty() ? InvalidArgument("a plugin that runs as a container needs an image (--image)")
+                               : absl::OkStatus();
   }
   return InvalidArgument("the kind of run is missing: give a program or a container");
 }
@@ -44,8 +42,8 @@ absl::Status CheckProgram(const PluginRecord::Run& run) {
 absl::StatusOr<std::string> CheckPath(std::string_view field, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath(field, path));
   if (normal.find_first_of(":,\"") == std::string::npos) return normal;
-  return InvalidArgument(fmt::format(
-      "{} {} contains ':', ',' or '\"': container engines use these characters as separators", field, Quote(path)));
+  return InvalidArgument("{} {} contains ':', ',' or '\"': container engines use these characters as separators", field,
+                         Quote(path));
 }
 
 // A mount that the engine makes on a shared mount appears on the host too. So the manager's own binds must not lie on
@@ -53,16 +51,15 @@ absl::StatusOr<std::string> CheckPath(std::string_view field, const std::string&
 absl::Status CheckShared(const PluginRecord::Bind& bind, const std::vector<std::string>& own) {
   if (bind.propagation != Propagation::kShared) return absl::OkStatus();
   if (bind.read_only) {
-    return InvalidArgument(fmt::format("bind at {}: propagation rshared needs write access, and this bind is read-only",
-                                       Quote(bind.target)));
+    return InvalidArgument("bind at {}: propagation rshared needs write access, and this bind is read-only",
+                           Quote(bind.target));
   }
   for (const std::string& path : own) {
     if (!IsBelow(path, bind.target)) continue;
     return InvalidArgument(
-        fmt::format("bind at {}: the manager binds {} into every container, and with rshared that mount would appear "
-                    "on the host too; "
-                    "use rslave, or another path in the container",
-                    Quote(bind.target), Quote(path)));
+        "bind at {}: the manager binds {} into every container, and with rshared that mount would appear on the host "
+        "too; use rslave, or another path in the container",
+        Quote(bind.target), Quote(path));
   }
   return absl::OkStatus();
 }
@@ -75,8 +72,8 @@ absl::Status CheckBind(PluginRecord::Bind& bind, const ManagerPaths& paths) {
   // The root is shared: a bind below it would appear on the host.
   if (bind.target == "/dev" || IsBelow(bind.target, paths.root)) {
     return InvalidArgument(
-        fmt::format("bind at {}: the manager binds the host's directory there for every plugin; choose another path",
-                    Quote(bind.target)));
+        "bind at {}: the manager binds the host's directory there for every plugin; choose another path",
+        Quote(bind.target));
   }
   return CheckShared(bind, {paths.root, paths.socket_root});
 }
@@ -89,7 +86,7 @@ absl::Status CheckBinds(PluginRecord::Run& run, const ManagerPaths& paths) {
   for (PluginRecord::Bind& bind : run.binds) {
     MOORING_RETURN_IF_ERROR(CheckBind(bind, paths));
     if (std::find(targets.begin(), targets.end(), bind.target) != targets.end()) {
-      return InvalidArgument(fmt::format("two binds are at {} in the container: leave one out", Quote(bind.target)));
+      return InvalidArgument("two binds are at {} in the container: leave one out", Quote(bind.target));
     }
     targets.push_back(bind.target);
   }

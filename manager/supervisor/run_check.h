@@ -1,6 +1,5 @@
 // Checks how a plugin is to be run, before the declaration is stored.
-#ifndef MOORING_MANAGER_SUPERVISOR_RUN_CHECK_H_
-#define MOORING_MANAGER_SUPERVISOR_RUN_CHECK_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ struct ManagerPaths {
 absl::StatusOr<PluginRecord::Run> CheckRun(PluginRecord::Run run, const ManagerPaths& paths);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_RUN_CHECK_H_

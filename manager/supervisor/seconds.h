@@ -1,6 +1,5 @@
 // Durations in messages.
-#ifndef MOORING_MANAGER_SUPERVISOR_SECONDS_H_
-#define MOORING_MANAGER_SUPERVISOR_SECONDS_H_
+#pragma once
 
 #include <fmt/format.h>
 
@@ -19,5 +18,3 @@ inline std::string Seconds(Clock::duration time) {
 }
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_SECONDS_H_

@@ -1,7 +1,6 @@
 // An instance of a plugin under supervision. It is a process or container that the manager runs, or an endpoint: a
 // socket that somebody else serves.
-#ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_
-#define MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -79,5 +78,3 @@ absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, c
 std::string EndpointInstanceId(const PluginRecord& plugin);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_

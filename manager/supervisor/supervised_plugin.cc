@@ -51,10 +51,9 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
         fmt::format("plugin {} is not ready: {}; the manager goes on waiting for it", Quote(name_), problem));
   }
   if (status_.failed == version) {
-    return Unavailable(fmt::format("plugin {} did not start: {}; the manager tries again", Quote(name_), problem));
+    return Unavailable("plugin {} did not start: {}; the manager tries again", Quote(name_), problem);
   }
-  return Aborted(
-      fmt::format("plugin {} was stopped, or another version of it was declared, during the wait", Quote(name_)));
+  return Aborted("plugin {} was stopped, or another version of it was declared, during the wait", Quote(name_));
 }
 
 void SupervisedPlugin::EndSupervision() {
@@ -76,9 +75,9 @@ absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return over_ || tries_to_terminate_ > tried; });
   if (tries_to_terminate_ == 0 || absl::IsCancelled(terminated_)) {
-    return Unavailable(fmt::format(
+    return Unavailable(
         "plugin {} has not ended yet, and the manager is stopping: the manager ends it after its next start",
-        Quote(name_)));
+        Quote(name_));
   }
   return terminated_;
 }

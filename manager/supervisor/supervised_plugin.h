@@ -3,8 +3,7 @@
 //
 //   callers ── Want, Terminate, Stop ──▶ SupervisedPlugin ◀──▶ PluginWorker, in the thread ──▶ instances
 //           ◀── WaitUntilServing, StatusText ──┘
-#ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_
-#define MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -96,5 +95,3 @@ class SupervisedPlugin {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_

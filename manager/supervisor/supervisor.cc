@@ -44,7 +44,7 @@ std::set<std::string> EnginesOf(const std::vector<PluginRecord>& records, const 
 }
 
 absl::Status NotDeclared(const std::string& name) {
-  return NotFound(fmt::format("no plugin {} is declared on this host", Quote(name)));
+  return NotFound("no plugin {} is declared on this host", Quote(name));
 }
 
 }  // namespace
@@ -120,8 +120,7 @@ absl::Status Supervisor::DeregisterMissing(const LeftByPlugin& left, const std::
 
 absl::Status Supervisor::Store(PluginRecord& record) {
   MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(deps_.settings.host, record)));
-  if (record.revisions.create == 0) record.revisions.create = revision;
-  record.revisions.modify = revision;
+  record.revisions.SetStored(revision);
   return absl::OkStatus();
 }
 
@@ -136,8 +135,8 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginReco
                                                                       const std::string& declared_by) {
   if (closed_) return Unavailable("the manager is stopping");
   if (const auto before = FindTerminating(record.name); before && record.run && before->FailedToTerminate()) {
-    return Unavailable(fmt::format("plugin {} was stopped, and its process could not be ended yet; try again later",
-                                   Quote(record.name)));
+    return Unavailable("plugin {} was stopped, and its process could not be ended yet; try again later",
+                       Quote(record.name));
   }
   Add(record.declared_by, declared_by);
   MOORING_RETURN_IF_ERROR(Store(record));
@@ -234,7 +233,7 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Undeclare(Entries:
                                                                         const std::string& declared_by) {
   PluginRecord record = found->second.record;
   if (!declared_by.empty() && std::erase(record.declared_by, declared_by) == 0) {
-    return NotFound(fmt::format("plugin {} is not declared by {}", Quote(record.name), Quote(declared_by)));
+    return NotFound("plugin {} is not declared by {}", Quote(record.name), Quote(declared_by));
   }
   if (!declared_by.empty() && !record.declared_by.empty()) {
     MOORING_RETURN_IF_ERROR(Store(record));

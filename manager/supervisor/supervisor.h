@@ -9,8 +9,7 @@
 // The process of a plugin outlives the manager. Each instance has a directory that describes it (instance_directory.h),
 // so that the next manager adopts it. An endpoint, which somebody else serves, is probed and registered in the same
 // way, but never started or ended.
-#ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_
-#define MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -106,5 +105,3 @@ class Supervisor {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_

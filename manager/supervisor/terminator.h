@@ -1,7 +1,6 @@
 // Ends the instances of a plugin that are no longer used. Each end has a thread of its own, so that the plugin's thread
 // goes on watching the others. An end that fails is tried again until it succeeds.
-#ifndef MOORING_MANAGER_SUPERVISOR_TERMINATOR_H_
-#define MOORING_MANAGER_SUPERVISOR_TERMINATOR_H_
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -72,5 +71,3 @@ class Terminator {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_SUPERVISOR_TERMINATOR_H_

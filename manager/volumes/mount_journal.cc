@@ -20,8 +20,7 @@ absl::Status MountJournal::Put(AttachmentRecord& record, Durability durability) 
   Changes changes;
   changes.Put(host_, record).With(durability);
   MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(changes));
-  record.revisions.modify = revision;
-  if (record.revisions.create == 0) record.revisions.create = revision;
+  record.revisions.SetStored(revision);
   const std::lock_guard<std::mutex> lock(mutex_);
   Insert(record);
   return absl::OkStatus();

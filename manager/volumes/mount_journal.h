@@ -2,8 +2,7 @@
 //
 // Only Attachments writes it. VolumeManager reads it to find other users of a staged volume, and the servers read it to
 // list attachments. Safe from several threads.
-#ifndef MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
-#define MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
+#pragma once
 
 #include <cstddef>
 #include <map>
@@ -60,5 +59,3 @@ class MountJournal {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_

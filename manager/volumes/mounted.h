@@ -1,6 +1,5 @@
 // Interprets the kernel's answer about a path of a volume.
-#ifndef MOORING_MANAGER_VOLUMES_MOUNTED_H_
-#define MOORING_MANAGER_VOLUMES_MOUNTED_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "base/status.h"
@@ -26,5 +25,3 @@ inline absl::Status AsHostError(const absl::Status& status) {
 }
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_MOUNTED_H_

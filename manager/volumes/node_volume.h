@@ -1,6 +1,5 @@
 // The capability that node calls about a record send.
-#ifndef MOORING_MANAGER_VOLUMES_NODE_VOLUME_H_
-#define MOORING_MANAGER_VOLUMES_NODE_VOLUME_H_
+#pragma once
 
 #include "csi.pb.h"
 #include "manager/csi/csi_volume.h"
@@ -17,5 +16,3 @@ inline csi::v1::VolumeCapability CapabilityFor(const ReadyPlugin& node, const At
 }
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_NODE_VOLUME_H_

@@ -1,6 +1,5 @@
 // The directories that the manager makes for plugins below its root, and removes once they are empty.
-#ifndef MOORING_MANAGER_VOLUMES_PLACES_H_
-#define MOORING_MANAGER_VOLUMES_PLACES_H_
+#pragma once
 
 #include <string>
 
@@ -16,5 +15,3 @@ absl::Status MakeDirectories(const std::string& path);
 void RemoveEmptyDirectories(std::string path, const std::string& top);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_PLACES_H_

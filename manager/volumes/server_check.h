@@ -1,7 +1,6 @@
 // Checks whether the server behind a mount (FUSE, NFS, ceph, …) still runs. The kernel answers from its caches for a
 // dead server, so Mounts::Find does not notice. The check asks the server itself, which may hang.
-#ifndef MOORING_MANAGER_VOLUMES_SERVER_CHECK_H_
-#define MOORING_MANAGER_VOLUMES_SERVER_CHECK_H_
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -31,5 +30,3 @@ class ServerCheck {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_SERVER_CHECK_H_

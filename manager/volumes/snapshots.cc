@@ -33,7 +33,7 @@ Snapshot FromCsi(const std::string& plugin, const csi::v1::Snapshot& message) {
 absl::StatusOr<PluginTraits> Volumes::SnapshotTraits(const std::string& plugin, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(PluginTraits traits, Controller(plugin, until));
   if (traits.snapshots) return traits;
-  return FailedPrecondition(fmt::format("plugin {} has no snapshots", Quote(plugin)));
+  return FailedPrecondition("plugin {} has no snapshots", Quote(plugin));
 }
 
 absl::StatusOr<Snapshot> Volumes::CreateSnapshot(const VolumeKey& key, const std::string& name,
@@ -67,9 +67,7 @@ absl::Status Volumes::DeleteSnapshot(const std::string& plugin, const std::strin
 
 absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& plugin, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, SnapshotTraits(plugin, until));
-  if (!traits.lists_snapshots) {
-    return FailedPrecondition(fmt::format("plugin {} does not list its snapshots", Quote(plugin)));
-  }
+  if (!traits.lists_snapshots) return FailedPrecondition("plugin {} does not list its snapshots", Quote(plugin));
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   std::map<std::string, VolumeKey> keys;
   for (const Volume& volume : volumes) {

@@ -76,8 +76,7 @@ absl::Status VolumeManager::CheckAttachPath(AttachmentRecord& record) {
   const std::string path = Quote(record.attach_path);
   if (IsBelowAny(record.attach_path, {settings_.root + "/staging", settings_.root + "/per-alloc"}) ||
       IsBelow(settings_.root, record.attach_path)) {
-    return InvalidArgument(
-        fmt::format("{} is in the directory where the manager stages and publishes: choose another path", path));
+    return InvalidArgument("{} is in the directory where the manager stages and publishes: choose another path", path);
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, kernel_.Find(record.attach_path));
   record.made_attach_path = place.kind == PathInfo::Kind::kMissing;
@@ -86,19 +85,18 @@ absl::Status VolumeManager::CheckAttachPath(AttachmentRecord& record) {
     if (parent.empty() || parent == "/") return absl::OkStatus();
     MOORING_ASSIGN_OR_RETURN(const PathInfo above, kernel_.Find(parent));
     if (above.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
-    return FailedPrecondition(fmt::format("{} is not a directory: create it first", Quote(parent)));
+    return FailedPrecondition("{} is not a directory: create it first", Quote(parent));
   }
   if (place.mount) {
-    return FailedPrecondition(
-        fmt::format("something is mounted at {} already ({}): nothing is stacked on it", path, place.mount->fs_type));
+    return FailedPrecondition("something is mounted at {} already ({}): nothing is stacked on it", path,
+                              place.mount->fs_type);
   }
   const bool device = record.capability.attachment == AttachmentMode::kBlockDevice;
   if (place.kind != (device ? PathInfo::Kind::kRegular : PathInfo::Kind::kDirectory)) {
-    return FailedPrecondition(
-        fmt::format("{} has to be {}, or must not exist", path, device ? "an empty file" : "a directory"));
+    return FailedPrecondition("{} has to be {}, or must not exist", path, device ? "an empty file" : "a directory");
   }
   if (place.empty) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is not empty: a mount would hide its content", path));
+  return FailedPrecondition("{} is not empty: a mount would hide its content", path);
 }
 
 absl::Status VolumeManager::Prepare(AttachmentRecord& record, Clock::time_point until) {

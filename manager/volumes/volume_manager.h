@@ -5,8 +5,7 @@
 //
 // A volume has one operation at a time, and volumes run in parallel. A waiter whose deadline passes gets an error. The
 // kernel tells what is mounted. Kernel and journal together tell who else uses a staged volume.
-#ifndef MOORING_MANAGER_VOLUMES_VOLUME_MANAGER_H_
-#define MOORING_MANAGER_VOLUMES_VOLUME_MANAGER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -91,5 +90,3 @@ class VolumeManager final : public VolumeMounter {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_VOLUME_MANAGER_H_

@@ -1,5 +1,4 @@
 // Stage, publish, bind: each step only if the kernel does not show its mount.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -66,8 +65,7 @@ absl::Status VolumeManager::RemoveBareTarget(const std::string& path, const Path
   if (target.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
   const bool old_device = target.kind == PathInfo::Kind::kBlockDevice;  // see IsPublished
   if (!target.empty && !old_device) {
-    return FailedPrecondition(
-        fmt::format("{} is not empty: a mount would hide its content; move the content away", Quote(path)));
+    return FailedPrecondition("{} is not empty: a mount would hide its content; move the content away", Quote(path));
   }
   const bool directory = target.kind == PathInfo::Kind::kDirectory;
   if ((directory ? ::rmdir(path.c_str()) : ::unlink(path.c_str())) == 0 || errno == ENOENT) return absl::OkStatus();
@@ -100,10 +98,10 @@ absl::Status VolumeManager::CheckArrived(const AttachmentRecord& record) {
   const absl::StatusOr<PathInfo> target = kernel_.Find(record.target_path);
   if (!target.ok()) return AsHostError(target.status());
   if (IsMountOrDevice(*target)) return absl::OkStatus();
-  return FailedPrecondition(fmt::format(
-      "plugin {} answered OK, but nothing is mounted at {} on this host: if the plugin runs in a container, "
-      "bind {} into it at the same path with propagation rshared",
-      Quote(record.plugin), Quote(record.target_path), Quote(settings_.root)));
+  return FailedPrecondition(
+      "plugin {} answered OK, but nothing is mounted at {} on this host: if the plugin runs in a container, bind {} "
+      "into it at the same path with propagation rshared",
+      Quote(record.plugin), Quote(record.target_path), Quote(settings_.root));
 }
 
 absl::Status VolumeManager::BindForUser(AttachmentRecord& record) {
@@ -115,13 +113,13 @@ absl::Status VolumeManager::BindForUser(AttachmentRecord& record) {
     MOORING_ASSIGN_OR_RETURN(attached, kernel_.Find(record.attach_path));
   }
   if (attached.mount && !IsSame(target, attached)) {
-    return FailedPrecondition(fmt::format("something else is mounted at {} ({}): nothing is stacked on it",
-                                          Quote(record.attach_path), attached.mount->fs_type));
+    return FailedPrecondition("something else is mounted at {} ({}): nothing is stacked on it",
+                              Quote(record.attach_path), attached.mount->fs_type);
   }
   // Checked again, because after a reboot anybody could write to the bare directory since CheckAttachPath.
   if (!attached.mount && attached.kind != PathInfo::Kind::kMissing && !attached.empty) {
-    return FailedPrecondition(fmt::format("{} is not empty: a mount would hide its content; move the content away",
-                                          Quote(record.attach_path)));
+    return FailedPrecondition("{} is not empty: a mount would hide its content; move the content away",
+                              Quote(record.attach_path));
   }
   if (!attached.mount) {
     const bool device = target.kind == PathInfo::Kind::kBlockDevice;

@@ -1,7 +1,6 @@
 // The part of VolumeManager (volume_manager.h) that Attachments and Volumes use. Tests put a fake in its place that
 // counts the calls.
-#ifndef MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_
-#define MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -60,5 +59,3 @@ class VolumeMounter {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_

@@ -7,8 +7,7 @@
 //
 // There are as few directories as possible, because mkdir(2) on ext4 is the slowest kernel call of an attach. Names are
 // escaped (state/keys.h). All paths are below one root, which is bound into the containers of plugins.
-#ifndef MOORING_MANAGER_VOLUMES_VOLUME_PATHS_H_
-#define MOORING_MANAGER_VOLUMES_VOLUME_PATHS_H_
+#pragma once
 
 #include <string>
 
@@ -43,5 +42,3 @@ std::string TargetPath(const std::string& root, const std::string& allocation, c
                        const VolumeKey& volume, const std::string& usage);
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_VOLUME_PATHS_H_

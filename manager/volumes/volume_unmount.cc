@@ -1,5 +1,4 @@
 // Unbind, unpublish, and unstage with the last user; also of broken mounts.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
@@ -106,16 +105,15 @@ absl::Status VolumeManager::UnmountAllLayers(const std::string& path) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo left, kernel_.Find(path));
     if (!left.mount) return absl::OkStatus();
   }
-  return FailedPrecondition(
-      fmt::format("{} is mounted again after each unmount: stop the process that mounts it", Quote(path)));
+  return FailedPrecondition("{} is mounted again after each unmount: stop the process that mounts it", Quote(path));
 }
 
 // Outside the root only our own mount is unmounted, and only one layer of it.
 absl::Status VolumeManager::UnbindBroken(const AttachmentRecord& record, const PathInfo& attached) {
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurBind(record, attached));
   if (ours) return kernel_.Unmount({.target = record.attach_path, .remove_target = false});
-  return FailedPrecondition(fmt::format("a broken mount of another owner is at {} ({}: {}): unmount it first",
-                                        Quote(record.attach_path), attached.mount->fs_type, attached.failure));
+  return FailedPrecondition("a broken mount of another owner is at {} ({}: {}): unmount it first",
+                            Quote(record.attach_path), attached.mount->fs_type, attached.failure);
 }
 
 // A bind is ours if its mount id is in the record. The id is missing if the manager was killed after the bind. Kernels
@@ -127,8 +125,8 @@ absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, co
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel_.List(record.attach_path));
   for (const MountInfo& mount : mounts) {
     if (mount.target == record.attach_path && mount.id == record.attach_mount_id) {
-      return FailedPrecondition(fmt::format("another mount ({}) covers the volume at {}: unmount it first",
-                                            attached.mount->fs_type, Quote(record.attach_path)));
+      return FailedPrecondition("another mount ({}) covers the volume at {}: unmount it first", attached.mount->fs_type,
+                                Quote(record.attach_path));
     }
   }
   return false;
@@ -167,8 +165,8 @@ absl::Status VolumeManager::UnmountBelow(const AttachmentRecord& record) {
   };
   for (const MountInfo& mount : mounts) {
     if (is_copy(mount)) continue;
-    return FailedPrecondition(fmt::format("another mount is at {} ({}), below the volume: unmount it first",
-                                          Quote(mount.target), mount.fs_type));
+    return FailedPrecondition("another mount is at {} ({}), below the volume: unmount it first", Quote(mount.target),
+                              mount.fs_type);
   }
   for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount) {  // deepest first
     MOORING_RETURN_IF_ERROR(kernel_.Unmount({.target = mount->target, .remove_target = false}));

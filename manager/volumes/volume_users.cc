@@ -1,5 +1,4 @@
 // Finds other users of a staged volume in the journal and the kernel. Called under the lock of the volume.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -23,9 +22,7 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
     entries.push_back(at->path().string());
   }
   const bool none = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
-  if (error && !none) {
-    return ErrnoStatus(error.value(), "search for other users of the volume in", directory);
-  }
+  if (error && !none) return ErrnoStatus(error.value(), "search for other users of the volume in", directory);
   return entries;
 }
 
@@ -76,8 +73,8 @@ absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
     MOORING_ASSIGN_OR_RETURN(const PathInfo published, kernel_.Find(target));
     if (!published.mount || published.mount->device != staged.mount->device) continue;
     return FailedPrecondition(
-        fmt::format("it stays staged at {}, because it is mounted at {}, which no attachment has: unmount that first",
-                    Quote(record.staging_path), Quote(target)));
+        "it stays staged at {}, because it is mounted at {}, which no attachment has: unmount that first",
+        Quote(record.staging_path), Quote(target));
   }
   return absl::OkStatus();
 }

@@ -14,14 +14,19 @@
 namespace mooring::manager {
 namespace {
 
+absl::Status CheckReady(const Volume& volume) {
+  if (volume.state == Volume::State::kReady) return absl::OkStatus();
+  return FailedPrecondition("volume {} is being {}", ToString(volume.key),
+                            volume.state == Volume::State::kCreating ? "created" : "deleted");
+}
+
 // Takes from `next` the fields that may change.
-Volume Merge(Volume now, const Volume& next) {
+void Merge(Volume& now, const Volume& next) {
   now.capabilities = next.capabilities;
   now.mount_options = next.mount_options;
   now.secrets = next.secrets;
   now.has_secrets = next.has_secrets;
   if (!next.context.empty()) now.context = next.context;
-  return now;
 }
 
 bool AreSameVolume(const Volume& a, const Volume& b) {
@@ -51,25 +56,25 @@ absl::StatusOr<std::vector<Volume>> Volumes::List(const std::string& ns) { retur
 
 absl::StatusOr<Volume> Volumes::Update(const Volume& volume) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
-  for (;;) {
-    MOORING_ASSIGN_OR_RETURN(const Volume now, GetReady(volume.key));
+  return store_.ChangeVolume(volume.key, [&](Volume& now) -> absl::StatusOr<bool> {
+    MOORING_RETURN_IF_ERROR(CheckReady(now));
     if (volume.revisions.modify != 0 && volume.revisions.modify != now.revisions.modify) {
-      return Aborted(fmt::format("volume {} was changed meanwhile: it has revision {}, not {}; read it again",
-                                 ToString(volume.key), now.revisions.modify, volume.revisions.modify));
+      return Aborted("volume {} was changed meanwhile: it has revision {}, not {}; read it again", ToString(volume.key),
+                     now.revisions.modify, volume.revisions.modify);
     }
     MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store_.ListClaims(volume.key));
     MOORING_RETURN_IF_ERROR(CheckUpdate(now, volume, claims));
-    auto stored = Stored(Merge(now, volume));
-    if (!absl::IsAborted(stored.status())) return stored;
-  }
+    Merge(now, volume);
+    return true;
+  });
 }
 
-absl::StatusOr<Volume> Volumes::Stored(Volume volume) {
-  MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(volume)));
-  volume.revisions.modify = revision;
-  if (volume.revisions.create == 0) volume.revisions.create = revision;
-  volume.has_secrets = volume.has_secrets || !volume.secrets.empty();
-  return volume;
+absl::StatusOr<Volume> Volumes::ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change) {
+  return store_.ChangeVolume(key, [&](Volume& volume) -> absl::StatusOr<bool> {
+    MOORING_RETURN_IF_ERROR(CheckReady(volume));
+    change(volume);
+    return true;
+  });
 }
 
 // The claims on two records of the same volume would not exclude each other.
@@ -77,8 +82,8 @@ absl::Status Volumes::RefuseTwin(const Volume& volume) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   for (const Volume& other : volumes) {
     if (!AreSameVolume(volume, other)) continue;
-    return AlreadyExists(fmt::format("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
-                                     Quote(volume.plugin), ToString(other.key)));
+    return AlreadyExists("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
+                         Quote(volume.plugin), ToString(other.key));
   }
   return absl::OkStatus();
 }
@@ -89,21 +94,21 @@ absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Clock::time_point unt
   const std::string what = fmt::format("volume {} of plugin {}", Quote(IdForPlugin(volume)), Quote(volume.plugin));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, twin_locks_.Acquire(key, what, until));
   MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
-  return Stored(std::move(volume));
+  return store_.PutVolume(std::move(volume));
 }
 
 absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
   auto status = plugins_.Find(name);
   if (!absl::IsNotFound(status.status())) return status;
-  return FailedPrecondition(fmt::format("plugin {} is unknown on this host: run or register it first", Quote(name)));
+  return FailedPrecondition("plugin {} is unknown on this host: run or register it first", Quote(name));
 }
 
 absl::StatusOr<PluginTraits> Volumes::Controller(const std::string& plugin, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindPlugin(plugin));
   if (!status.controller_required && status.controllers.expected == 0 && status.controllers.healthy == 0) {
     return FailedPrecondition(
-        fmt::format("plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
-                    Quote(plugin)));
+        "plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
+        Quote(plugin));
   }
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(plugin, until));
   return controller.fingerprint.traits;
@@ -111,9 +116,8 @@ absl::StatusOr<PluginTraits> Volumes::Controller(const std::string& plugin, Cloc
 
 absl::StatusOr<Volume> Volumes::GetReady(const VolumeKey& key) {
   MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
-  if (volume.state == Volume::State::kReady) return volume;
-  return FailedPrecondition(fmt::format("volume {} is being {}", ToString(key),
-                                        volume.state == Volume::State::kCreating ? "created" : "deleted"));
+  MOORING_RETURN_IF_ERROR(CheckReady(volume));
+  return volume;
 }
 
 void Volumes::Report(const Volume& volume, bool bad, const std::string& text) {

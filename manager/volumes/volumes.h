@@ -1,7 +1,6 @@
 // The volumes and snapshots that the manager knows: created and deleted through the controller of their plugin, or
 // registered and deregistered.
-#ifndef MOORING_MANAGER_VOLUMES_VOLUMES_H_
-#define MOORING_MANAGER_VOLUMES_VOLUMES_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -75,7 +74,7 @@ class Volumes {
 
  private:
   // volumes.cc
-  absl::StatusOr<Volume> Stored(Volume volume);  // ABORTED: the record was changed since it was read
+  absl::StatusOr<Volume> ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change);
   absl::Status RefuseTwin(const Volume& volume);
   absl::StatusOr<Volume> StoredAlone(Volume volume, Clock::time_point until);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
@@ -99,13 +98,11 @@ class Volumes {
   absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
   void ResumeOne(const Volume& interrupted, Clock::time_point until);
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
-  absl::Status EndDelete(Volume volume);
   absl::Status DeleteRecord(const VolumeKey& key);
 
   // volumes_expand.cc
-  absl::StatusOr<Volume> StoredAs(Volume volume, const std::function<void(Volume&)>& change);
   absl::StatusOr<Volume> ExpandOnNode(Volume volume, const Volume& before, bool at_controller, Clock::time_point until);
-  absl::Status NotExpanded(Volume volume, const Volume& before, const absl::Status& why);
+  absl::Status NotExpanded(const Volume& before, const absl::Status& why);
   struct Expansion {
     std::uint64_t bytes = 0;
     bool at_controller = false;  // false: only the node expands
@@ -127,5 +124,3 @@ class Volumes {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_MANAGER_VOLUMES_VOLUMES_H_

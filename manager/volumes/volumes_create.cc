@@ -79,7 +79,7 @@ csi::v1::ValidateVolumeCapabilitiesRequest ValidateRequest(const Volume& volume,
 // Copies the answer of CreateVolume into the record.
 absl::Status Adopt(const csi::v1::Volume& answer, Volume& volume) {
   if (answer.volume_id().empty()) {
-    return Internal(fmt::format("CreateVolume of plugin {} answered without a volume id", Quote(volume.plugin)));
+    return Internal("CreateVolume of plugin {} answered without a volume id", Quote(volume.plugin));
   }
   volume.external_id = answer.volume_id();
   volume.capacity_bytes = static_cast<std::uint64_t>(answer.capacity_bytes());
@@ -106,13 +106,13 @@ bool IsSameRequest(const Volume& there, const Volume& asked) {
 
 absl::Status NotTheSame(const Volume& there) {
   const bool deleting = there.state == Volume::State::kDeleting;
-  return AlreadyExists(fmt::format("volume {} exists already, {}", ToString(there.key),
-                                   deleting ? "and is being deleted" : "and differs from the requested one"));
+  return AlreadyExists("volume {} exists already, {}", ToString(there.key),
+                       deleting ? "and is being deleted" : "and differs from the requested one");
 }
 
 absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
   const auto cannot = [&](std::string_view what) {
-    return FailedPrecondition(fmt::format("plugin {} {}", Quote(volume.plugin), what));
+    return FailedPrecondition("plugin {} {}", Quote(volume.plugin), what);
   };
   if (!traits.creates) return cannot("creates no volumes: register its volumes instead");
   if (!volume.clone_id.empty() && !traits.clones) return cannot("cannot clone volumes");
@@ -159,7 +159,7 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
   volume.revisions = {};
   volume.in_use.reset();
   volume.exhausted_at.reset();
-  return Stored(std::move(volume));
+  return store_.PutVolume(std::move(volume));
 }
 
 // RESOURCE_EXHAUSTED says nothing about an earlier request, for which the plugin may have created the volume.
@@ -171,11 +171,10 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
     return created.status();
   }
   if (!created.ok()) {
-    return Annotate(
-        created.status(),
-        fmt::format("it is unknown whether volume {} exists, and its record stays in state creating: repeat "
-                    "the request to continue, or delete the volume",
-                    ToString(volume.key)));
+    return Annotate(created.status(),
+                    fmt::format("it is unknown whether volume {} exists, and its record stays in state creating: "
+                                "repeat the request to continue, or delete the volume",
+                                ToString(volume.key)));
   }
   created->state = Volume::State::kReady;
   auto ready = StoredAlone(*std::move(created), until);
@@ -232,9 +231,8 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();
   const std::string said = CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message()));
-  return FailedPrecondition(fmt::format("plugin {} does not confirm the capabilities of volume {}: {}",
-                                        Quote(volume.plugin), Quote(IdForPlugin(volume)),
-                                        said.empty() ? "it gives no reason" : said));
+  return FailedPrecondition("plugin {} does not confirm the capabilities of volume {}: {}", Quote(volume.plugin),
+                            Quote(IdForPlugin(volume)), said.empty() ? "it gives no reason" : said);
 }
 
 }  // namespace mooring::manager

@@ -37,8 +37,7 @@ absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock:
   MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(there->plugin, until));
   if (!traits.creates) {
-    return FailedPrecondition(
-        fmt::format("plugin {} cannot delete volumes: deregister it instead", Quote(there->plugin)));
+    return FailedPrecondition("plugin {} cannot delete volumes: deregister it instead", Quote(there->plugin));
   }
   MOORING_ASSIGN_OR_RETURN(auto volume, BeginDelete(key, which));
   if (!volume) return false;
@@ -58,7 +57,7 @@ absl::StatusOr<std::optional<Volume>> Volumes::ToDelete(const VolumeKey& key, Wh
 absl::Status Volumes::CheckUnclaimed(const VolumeKey& key) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store_.ListClaims(key));
   if (claims.empty()) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("volume {} is in use by {}: release it first", ToString(key), Holders(claims)));
+  return FailedPrecondition("volume {} is in use by {}: release it first", ToString(key), Holders(claims));
 }
 
 // A claim that comes between the check and the commit changes the volume, so that the commit fails.
@@ -68,7 +67,7 @@ absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key,
     if (!volume) return volume;
     MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
     volume->state = Volume::State::kDeleting;
-    auto stored = Stored(*std::move(volume));
+    auto stored = store_.PutVolume(*std::move(volume));
     if (stored.ok()) return *std::move(stored);
     if (!absl::IsAborted(stored.status())) return stored.status();
   }
@@ -91,7 +90,11 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   volume.secrets.CopyTo(*request.mutable_secrets());
   const absl::Status status = CallController(plugins_, volume.plugin, request, retry_, until).status();
   if (DeletedNothing(status)) {
-    const absl::Status ready = EndDelete(std::move(volume));
+    const auto make_ready = [](Volume& record) {
+      record.state = Volume::State::kReady;
+      return true;
+    };
+    const absl::Status ready = store_.ChangeVolume(volume.key, make_ready).status();
     return ready.ok() ? status
                       : Annotate(status, fmt::format("{} (its state cannot be reset: {})", kept, Message(ready)));
   }
@@ -99,16 +102,6 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(DeleteRecord(volume.key));
   Report(volume, false, "deleted");
   return absl::OkStatus();
-}
-
-// Makes the volume ready again. Repeated if its record was changed meanwhile.
-absl::Status Volumes::EndDelete(Volume volume) {
-  for (;;) {
-    volume.state = Volume::State::kReady;
-    const absl::Status stored = Stored(volume).status();
-    if (!absl::IsAborted(stored)) return stored;
-    MOORING_ASSIGN_OR_RETURN(volume, store_.GetVolume(volume.key));
-  }
 }
 
 absl::Status Volumes::DeleteRecord(const VolumeKey& key) {

@@ -31,7 +31,7 @@ absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_b
   MOORING_ASSIGN_OR_RETURN(const Expansion asked, ExpandAtController(volume, min_bytes, max_bytes, until));
   const Volume before = volume;
   // Stored before the call to the node, which may be repeated.
-  MOORING_ASSIGN_OR_RETURN(volume, StoredAs(std::move(volume), [&](Volume& record) {
+  MOORING_ASSIGN_OR_RETURN(volume, ChangeReady(key, [&](Volume& record) {
                              record.capacity_bytes = asked.bytes;
                              record.node_expansion_owed = record.node_expansion_owed || asked.node_too;
                            }));
@@ -44,19 +44,9 @@ absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_b
   return volume;
 }
 
-// Repeated if the record was changed meanwhile.
-absl::StatusOr<Volume> Volumes::StoredAs(Volume volume, const std::function<void(Volume&)>& change) {
-  for (;;) {
-    change(volume);
-    auto stored = Stored(volume);
-    if (!absl::IsAborted(stored.status())) return stored;
-    MOORING_ASSIGN_OR_RETURN(volume, GetReady(volume.key));
-  }
-}
-
 // Only the node expands, and it refused: restores the old size.
-absl::Status Volumes::NotExpanded(Volume volume, const Volume& before, const absl::Status& why) {
-  const auto stored = StoredAs(std::move(volume), [&](Volume& record) {
+absl::Status Volumes::NotExpanded(const Volume& before, const absl::Status& why) {
+  const auto stored = ChangeReady(before.key, [&](Volume& record) {
     record.capacity_bytes = before.capacity_bytes;
     record.node_expansion_owed = before.node_expansion_owed;
   });
@@ -70,16 +60,15 @@ absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, const Volume& before
                                              Clock::time_point until) {
   const auto expanded = node_.Expand(volume.key, volume.capacity_bytes, volume.secrets, until);
   if (!expanded.ok() && !at_controller && ExpandedNothing(expanded.status())) {
-    return NotExpanded(std::move(volume), before, expanded.status());
+    return NotExpanded(before, expanded.status());
   }
   if (!expanded.ok()) {
-    return Annotate(expanded.status(),
-                    fmt::format("volume {} has {} bytes at its plugin, but its filesystem has not grown yet; "
-                                "repeat the request to continue",
-                                ToString(volume.key), volume.capacity_bytes));
+    return Annotate(expanded.status(), fmt::format("volume {} has {} bytes at its plugin, but its filesystem has not "
+                                                   "grown yet; repeat the request to continue",
+                                                   ToString(volume.key), volume.capacity_bytes));
   }
   if (!*expanded) return volume;
-  return StoredAs(std::move(volume), [](Volume& record) { record.node_expansion_owed = false; });
+  return ChangeReady(volume.key, [](Volume& record) { record.node_expansion_owed = false; });
 }
 
 // Makes no call if only the node of this plugin expands.
@@ -94,17 +83,17 @@ absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& vol
   if (!traits.controller_expands) {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(volume.plugin, until));
     if (!node.fingerprint.traits.node_expands) {
-      return FailedPrecondition(fmt::format("plugin {} cannot expand volumes", Quote(volume.plugin)));
+      return FailedPrecondition("plugin {} cannot expand volumes", Quote(volume.plugin));
     }
     if (!volume.in_use) {
-      return FailedPrecondition(fmt::format("plugin {} expands only volumes that are attached: attach {} first",
-                                            Quote(volume.plugin), ToString(volume.key)));
+      return FailedPrecondition("plugin {} expands only volumes that are attached: attach {} first",
+                                Quote(volume.plugin), ToString(volume.key));
     }
     return Expansion{.bytes = min_bytes, .at_controller = false, .node_too = true};
   }
   if (volume.in_use && traits.expands_offline && !traits.expands_online) {
-    return FailedPrecondition(fmt::format("plugin {} expands only volumes that are detached: detach {} first",
-                                          Quote(volume.plugin), ToString(volume.key)));
+    return FailedPrecondition("plugin {} expands only volumes that are detached: detach {} first", Quote(volume.plugin),
+                              ToString(volume.key));
   }
   csi::v1::ControllerExpandVolumeRequest request;
   request.set_volume_id(IdForPlugin(volume));

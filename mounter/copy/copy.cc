@@ -44,8 +44,7 @@ absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
   Jobs jobs;
   for (std::size_t i = 0; i < ordered.size(); ++i) {
     if (i > 0 && ordered[i].first == ordered[i - 1].first) {
-      return InvalidArgument(
-          fmt::format("{} is named twice as a source of one copy", Quote(ordered[i].second->source)));
+      return InvalidArgument("{} is named twice as a source of one copy", Quote(ordered[i].second->source));
     }
     MOORING_RETURN_IF_ERROR(CheckCanRenew(ordered[i].second->renew_fs_type));
     jobs.emplace_back().copy = *ordered[i].second;
@@ -55,14 +54,13 @@ absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
 
 absl::Status CheckIsImage(const LockedImage& image) {
   if (S_ISREG(image.status.st_mode)) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is no image file", Quote(image.path)));
+  return FailedPrecondition("{} is no image file", Quote(image.path));
 }
 
 absl::Status CheckSize(const Job& job) {
   const auto has = static_cast<std::uint64_t>(job.source.status.st_size);
   if (job.copy.bytes >= has) return absl::OkStatus();
-  return InvalidArgument(
-      fmt::format("a copy of {} has {} bytes or more, not {}", Quote(job.copy.source), has, job.copy.bytes));
+  return InvalidArgument("a copy of {} has {} bytes or more, not {}", Quote(job.copy.source), has, job.copy.bytes);
 }
 
 absl::Status UndoCutShort(Job& job) {
@@ -98,9 +96,9 @@ absl::Status CheckNoneLiesOnFrozen(const Jobs& jobs) {
       MOORING_ASSIGN_OR_RETURN(const dev_t frozen, filesystem->DeviceOfFiles());
       if (std::find(devices.begin(), devices.end(), frozen) == devices.end()) continue;
       return FailedPrecondition(
-          fmt::format("an image or a copy lies in the filesystem that is mounted from {}, which the copy has to "
-                      "freeze: move the pool out of that volume, or unmount the volume first",
-                      Quote(job.source.path)));
+          "an image or a copy lies in the filesystem that is mounted from {}, which the copy has to freeze: move the "
+          "pool out of that volume, or unmount the volume first",
+          Quote(job.source.path));
     }
   }
   return absl::OkStatus();

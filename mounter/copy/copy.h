@@ -6,8 +6,7 @@
 //
 // Every return thaws all frozen filesystems, and a failure leaves no new file. After a SIGKILL a guard process thaws,
 // or Thaw if the guard was killed as well. IsCopyingLeftover (mounter/image/image.h) finds the files.
-#ifndef MOORING_MOUNTER_COPY_COPY_H_
-#define MOORING_MOUNTER_COPY_COPY_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -22,5 +21,3 @@ absl::Status CopyImages(const std::vector<ImageCopy>& copies, const SourcePolicy
 absl::Status ThawImage(const std::string& path, const SourcePolicy& policy);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_COPY_COPY_H_

@@ -55,7 +55,7 @@ absl::Status CopyByHand(const UniqueFd& from, const UniqueFd& to, Extent extent,
     const ssize_t got = ::pread(from.get(), buffer.data(), most, extent.begin);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return CopyError(errno, path);
-    if (got == 0) return Internal(fmt::format("{} ended while it was copied", Quote(path)));
+    if (got == 0) return Internal("{} ended while it was copied", Quote(path));
     MOORING_RETURN_IF_ERROR(WriteAll(to, buffer.data(), static_cast<std::size_t>(got), extent.begin, path));
     extent.begin += got;
   }

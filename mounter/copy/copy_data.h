@@ -1,6 +1,5 @@
 // Puts the data of one file into another: the two share it where the filesystem can, else it is copied without holes.
-#ifndef MOORING_MOUNTER_COPY_COPY_DATA_H_
-#define MOORING_MOUNTER_COPY_COPY_DATA_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -28,5 +27,3 @@ absl::StatusOr<std::uint64_t> CopyChanges(const UniqueFd& from, const UniqueFd& 
                                           const std::string& path, std::chrono::steady_clock::time_point deadline);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_COPY_COPY_DATA_H_

@@ -1,28 +1,29 @@
 #include "mounter/copy/copy_instant.h"
 
-#include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
+#include <fstream>
 #include <map>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/thaw_guard.h"
-#include "mounter/loop/write_counters.h"
 
 namespace mooring {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Jobs = std::vector<CopyJob>;
-using Counters = std::map<std::string, WriteCounters>;
 
 constexpr int kMostPasses = 6;      // before the freeze
 constexpr int kMostFreezes = 3;     // of one copy
@@ -33,6 +34,42 @@ constexpr std::chrono::seconds kAwaitPause{15};
 constexpr Clock::time_point kNoDeadline = Clock::time_point::max();
 
 constexpr char kWayOut[] = "or keep volumes in a pool on xfs or btrfs, which share extents";
+
+// The kernel's statistics of a block device tell whether it was written to between two moments.
+struct WriteCounters {
+  std::uint64_t in_flight = 0;                  // writes and discards under way
+  std::array<std::uint64_t, 6> completed = {};  // requests, merged requests, sectors: of writes, then of discards
+};
+
+absl::StatusOr<std::vector<std::uint64_t>> NumbersIn(const std::string& path, std::size_t least) {
+  std::ifstream file(path);
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t number = 0; file >> number;) numbers.push_back(number);
+  if (numbers.size() >= least) return numbers;
+  return FailedPrecondition("{} has no statistics of the device", path);
+}
+
+// `device` is its name in /sys/block. FAILED_PRECONDITION: the statistics are switched off.
+//
+// The writes under way are read first: a write that ends between the two reads is counted, and one that begins between
+// them came later.
+absl::StatusOr<WriteCounters> ReadWriteCounters(const std::string& device) {
+  const std::string directory = "/sys/block/" + device;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> kept, NumbersIn(directory + "/queue/iostats", 1));
+  if (kept[0] == 0) {
+    return FailedPrecondition("the statistics of {} are switched off: write 1 to {}/queue/iostats", device, directory);
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> in_flight, NumbersIn(directory + "/inflight", 2));
+  constexpr std::size_t kFields = 14;  // Documentation/block/stat.rst, with discards: Linux 4.18
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> stat, NumbersIn(directory + "/stat", kFields));
+  return WriteCounters{in_flight[1], {stat[4], stat[5], stat[6], stat[11], stat[12], stat[13]}};
+}
+
+bool NothingWritten(const WriteCounters& before, const WriteCounters& after) {
+  return after.in_flight == 0 && before.completed == after.completed;
+}
+
+using Counters = std::map<std::string, WriteCounters>;
 
 template <typename Condition>
 std::size_t Count(const Jobs& jobs, const Condition& condition) {
@@ -125,16 +162,16 @@ std::string Names(const Jobs& jobs) {
 // The freeze lasts while all data of the source and of the copy is read once more.
 absl::Status HoldsTooMuch(const Jobs& jobs) {
   return FailedPrecondition(
-      fmt::format("{} holds too much data to be copied while it is mounted: its filesystem would stand still for more "
-                  "than {} s; unpublish and unstage the volume, {}",
-                  Names(jobs), kLongestFreeze.count(), kWayOut));
+      "{} holds too much data to be copied while it is mounted: its filesystem would stand still for more than {} s; "
+      "unpublish and unstage the volume, {}",
+      Names(jobs), kLongestFreeze.count(), kWayOut);
 }
 
 absl::Status IsWrittenTooFast(const Jobs& jobs) {
   return FailedPrecondition(
-      fmt::format("{} is written too fast to be copied while it is mounted: its filesystem would stand still for more "
-                  "than {} s; write less meanwhile, unpublish and unstage the volume, {}",
-                  Names(jobs), kLongestFreeze.count(), kWayOut));
+      "{} is written too fast to be copied while it is mounted: its filesystem would stand still for more than {} s; "
+      "write less meanwhile, unpublish and unstage the volume, {}",
+      Names(jobs), kLongestFreeze.count(), kWayOut);
 }
 
 // Copies the changes of images in use, until the next pass would not be shorter. The pass during the freeze takes as
@@ -200,7 +237,7 @@ absl::StatusOr<bool> AnyWrittenSince(const Counters& before) {
 absl::Status CopyOne(const CopyJob& job, Clock::time_point deadline) {
   if (!job.shares) return CopyChangesOf(job, deadline).status();
   MOORING_ASSIGN_OR_RETURN(const bool shared, Share(job));
-  return shared ? absl::OkStatus() : Internal(fmt::format("{} could be shared before", Quote(job.source.path)));
+  return shared ? absl::OkStatus() : Internal("{} could be shared before", Quote(job.source.path));
 }
 
 // `written` selects the block devices, which are copied first, while all filesystems are frozen.
@@ -243,11 +280,11 @@ absl::Status NeverPauses(const Jobs& jobs, int attempts) {
   for (const CopyJob& job : jobs) {
     if (job.written()) names += (names.empty() ? "" : ", ") + Quote(job.source.path);
   }
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "{} {} in use as a block device and written to without a pause: each of {} copies met writes, so none is of one "
       "instant; pause the writer, unpublish and unstage the volume{}",
       names, devices > 1 ? "are each" : "is", attempts,
-      devices > 1 ? ", or copy the volumes one by one" : std::string(", ") + kWayOut));
+      devices > 1 ? ", or copy the volumes one by one" : std::string(", ") + kWayOut);
 }
 
 }  // namespace
@@ -258,9 +295,8 @@ absl::Status CheckRoom(const CopyJob& job) {
   const std::uint64_t available = std::uint64_t{pool.f_bavail} * pool.f_frsize;
   const std::uint64_t needed = static_cast<std::uint64_t>(job.source.status.st_blocks) * 512;
   if (needed <= available) return absl::OkStatus();
-  return ResourceExhausted(
-      fmt::format("a copy of {} takes {} bytes, and the filesystem of {} has {} left: make room there",
-                  Quote(job.source.path), needed, Quote(job.file->path()), available));
+  return ResourceExhausted("a copy of {} takes {} bytes, and the filesystem of {} has {} left: make room there",
+                           Quote(job.source.path), needed, Quote(job.file->path()), available);
 }
 
 absl::Status CopyAtOneInstant(Jobs& jobs) {

@@ -5,10 +5,9 @@
 //
 //   copy the data ─▶ copy the changes, again while they get fewer ─▶ FREEZE ─▶ copy the changes ─▶ thaw
 //
-// A block device cannot be frozen. Its copy is of one instant if its write counters (mounter/loop/write_counters.h)
-// show no write during a whole pass. Otherwise there is another pass.
-#ifndef MOORING_MOUNTER_COPY_COPY_INSTANT_H_
-#define MOORING_MOUNTER_COPY_COPY_INSTANT_H_
+// A block device cannot be frozen. Its copy is of one instant if its write counters show no write during a whole pass.
+// Otherwise there is another pass.
+#pragma once
 
 #include <chrono>
 #include <memory>
@@ -49,5 +48,3 @@ absl::Status CheckRoom(const CopyJob& job);
 absl::Status CopyAtOneInstant(std::vector<CopyJob>& jobs);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_COPY_COPY_INSTANT_H_

@@ -1,7 +1,6 @@
 #include "mounter/copy/freeze.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
@@ -108,7 +107,7 @@ absl::StatusOr<std::vector<LoopInfo>> SettledStackOver(const LockedImage& image)
 
 absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loop, const std::string& fs_type) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
+  if (!fd.ok()) return Aborted("{} was detached at this moment: call again", loop.device);
   std::unique_ptr<Superblock> superblock(new Superblock(loop.device, std::move(fd)));
   MOORING_RETURN_IF_ERROR(superblock->OpenRootOf(fs_type));
   return superblock;
@@ -175,8 +174,7 @@ absl::Status Superblock::Thaw() {
   if (frozen_) return WithCode(absl::StatusCode::kUnavailable, ErrnoStatus(error, "thaw the filesystem on", device_));
   FrozenFilesystems::Of().End(root_.get());
   if (error == 0) return absl::OkStatus();
-  return Aborted(
-      fmt::format("the filesystem on {} was thawed by another process while it was copied: call again", device_));
+  return Aborted("the filesystem on {} was thawed by another process while it was copied: call again", device_);
 }
 
 absl::Status Superblock::ThawFully() {

@@ -3,8 +3,7 @@
 // A freeze outlives its process, and even the last mount. So the object thaws when it is destroyed, and ThawAllForGood
 // thaws when the process ends in the middle of a call. After a SIGKILL the guard of mounter/copy/thaw_guard.h thaws,
 // and after a SIGKILL of both the next ThawFully.
-#ifndef MOORING_MOUNTER_COPY_FREEZE_H_
-#define MOORING_MOUNTER_COPY_FREEZE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -69,5 +68,3 @@ absl::StatusOr<ImageUse> FindUse(const LockedImage& image);
 void ThawAllForGood();
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_COPY_FREEZE_H_

@@ -6,11 +6,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <string>
 #include <utility>
 
+#include "base/file/pipe.h"
 #include "base/status.h"
 #include "mounter/process/side_process.h"
 
@@ -19,16 +18,6 @@ namespace {
 
 constexpr int kReadyPatience = 10000;  // milliseconds
 constexpr int kThawAgain = 20;         // milliseconds
-
-struct Pipe {
-  UniqueFd reader, writer;
-};
-
-absl::StatusOr<Pipe> MakePipe() {
-  std::array<int, 2> ends = {-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
-  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 // True: the other process has ended. It never sends data.
 bool HasEnded(int life, int milliseconds) {

@@ -3,8 +3,7 @@
 // A freeze outlives its process, so a SIGKILL would leave every writer waiting. The guard is another process
 // (mounter/process/side_process.h), which starts before the first freeze. It holds the root directories open, and a
 // pipe that closes when the first process ends.
-#ifndef MOORING_MOUNTER_COPY_THAW_GUARD_H_
-#define MOORING_MOUNTER_COPY_THAW_GUARD_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -35,5 +34,3 @@ class ThawGuard {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_COPY_THAW_GUARD_H_

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 
@@ -34,7 +33,7 @@ absl::StatusOr<btrfs_ioctl_dev_info_args> DeviceOf(const UniqueFd& root, const s
   btrfs_ioctl_dev_info_args info = {};
   info.devid = id;
   if (::ioctl(root.get(), BTRFS_IOC_DEV_INFO, &info) == 0) return info;
-  if (errno == ENODEV) return NotFound(fmt::format("the btrfs at {} has no device {}", Quote(path), id));
+  if (errno == ENODEV) return NotFound("the btrfs at {} has no device {}", Quote(path), id);
   return ErrnoStatus(errno, "ask for a device of the btrfs at", path);
 }
 
@@ -47,16 +46,15 @@ constexpr std::uint64_t kSmallestResized = std::uint64_t{256} << 20U;  // btrfs_
 
 absl::Status ResizeError(int result, int error, const std::string& path, std::uint64_t bytes) {
   if (result < 0 && error == EINVAL && bytes < kSmallestResized) {
-    return OutOfRange(fmt::format(
-        "grow the mounted btrfs at {}: Linux gives no btrfs a size below 256 MiB: expand the volume to that "
-        "or more",
-        Quote(path)));
+    return OutOfRange(
+        "grow the mounted btrfs at {}: Linux gives no btrfs a size below 256 MiB: expand the volume to that or more",
+        Quote(path));
   }
   if (result < 0) return GrowFailure(error, "grow the mounted btrfs at", path);
   return FailedPrecondition(
-      fmt::format("grow the mounted btrfs at {}: another operation on its device (a balance?) is under way: call again "
-                  "when it has ended",
-                  Quote(path)));
+      "grow the mounted btrfs at {}: another operation on its device (a balance?) is under way: call again when it has "
+      "ended",
+      Quote(path));
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ absl::Status ResizeError(int result, int error, const std::string& path, std::ui
 absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev_t number, bool alone) {
   MOORING_ASSIGN_OR_RETURN(const btrfs_ioctl_fs_info_args info, FilesystemOf(root, path));
   if (alone && info.num_devices != 1) {
-    return FailedPrecondition(fmt::format("the btrfs in {} is on {} devices", Quote(path), info.num_devices));
+    return FailedPrecondition("the btrfs in {} is on {} devices", Quote(path), info.num_devices);
   }
   // The image chooses these numbers. It may claim any, and most ids may have no device.
   const std::uint64_t first = info.num_devices == 1 ? info.max_id : 1;
@@ -77,14 +75,13 @@ absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev
     ++met;
     if (DeviceNamed(NameOfDevice(*device)) == number) return absl::OkStatus();
   }
-  return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(path)));
+  return FailedPrecondition("{} became another device while it was mounted", Quote(path));
 }
 
 absl::Status GrowBtrfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const btrfs_ioctl_fs_info_args info, FilesystemOf(root, path));
   if (info.num_devices != 1) {
-    return FailedPrecondition(
-        fmt::format("the btrfs at {} is on {} devices: nothing is grown", Quote(path), info.num_devices));
+    return FailedPrecondition("the btrfs at {} is on {} devices: nothing is grown", Quote(path), info.num_devices);
   }
   MOORING_ASSIGN_OR_RETURN(const btrfs_ioctl_dev_info_args device, DeviceOf(root, path, info.max_id));
   if (bytes - bytes % info.sectorsize <= device.total_bytes) return absl::OkStatus();

@@ -1,6 +1,5 @@
 // A mounted btrfs. Its device number is not that of a device, so only an ioctl(2) tells on which device it lies.
-#ifndef MOORING_MOUNTER_FILESYSTEM_BTRFS_MOUNT_H_
-#define MOORING_MOUNTER_FILESYSTEM_BTRFS_MOUNT_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ absl::Status GrowBtrfs(const UniqueFd& root, const std::string& path, std::uint6
 absl::StatusOr<std::uint64_t> BtrfsErrors(const UniqueFd& root, const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_FILESYSTEM_BTRFS_MOUNT_H_

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,10 +47,25 @@ absl::Status RunUndo(const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand({"e2undo", "-f", undo, image.path}, "e2fsprogs", kGrowLimit, image.fd));
   if (result.exit_code == 0) return absl::OkStatus();
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "a check or a growth of the filesystem in {} was cut short, and e2undo cannot take it back (exit code {}): {}; "
       "nothing was mounted; keep a copy of the image and of {}, then run: e2undo -f {} {}",
-      Quote(image.path), result.exit_code, Quote(result.output, 2048), Quote(undo), undo, image.path));
+      Quote(image.path), result.exit_code, Quote(result.output, 2048), Quote(undo), undo, image.path);
+}
+
+// Creates the undo file with the attribute S of chattr(1), so each saved block is on disk before the image changes.
+// Otherwise a power cut could leave a changed image with a part of its undo file. A disk without room for the file, and
+// a filesystem without the attribute, are left to the program.
+absl::Status PrepareUndo(const LockedImage& image) {
+  const std::string undo = UndoFileOf(image.path);
+  const UniqueFd fd(::open(undo.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (!fd.ok()) return errno == ENOSPC ? absl::OkStatus() : ErrnoStatus(errno, "create", undo);
+  int flags = 0;
+  if (::ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) == 0) {
+    flags |= FS_SYNC_FL;
+    ::ioctl(fd.get(), FS_IOC_SETFLAGS, &flags);
+  }
+  return SyncDirectoryOf(undo);
 }
 
 // The image has to be on disk before the undo file is removed.
@@ -66,11 +83,6 @@ absl::Status PutBack(const LockedImage& image) {
   return Forget(image);
 }
 
-bool IsFull(const CommandResult& result) { return result.output.find("No space left") != std::string::npos; }
-
-// fsck(8): 1 and 2 are "corrected"; 4 and above, alone or combined, are not.
-bool IsRepaired(const CommandResult& result) { return result.exit_code < 4; }
-
 enum class Undo { kKept, kNone };
 
 // e2fsprogs trust the superblock as much as the kernel does.
@@ -80,38 +92,44 @@ absl::Status CheckExt4Superblock(const LockedImage& image) {
 
 absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness thoroughness, Undo undo) {
   MOORING_RETURN_IF_ERROR(CheckExt4Superblock(image));
-  std::vector<std::string> command = {"e2fsck", "-p"};
-  command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
-  if (thoroughness == Thoroughness::kAlways) command.emplace_back("-f");
-  if (undo == Undo::kKept) command.insert(command.end(), {"-z", UndoFileOf(image.path)});
-  command.push_back(image.path);
-  return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
+  std::vector<std::string> options = {"-p"};
+  if (thoroughness == Thoroughness::kAlways) options.emplace_back("-f");
+  if (undo == Undo::kKept) {
+    MOORING_RETURN_IF_ERROR(PrepareUndo(image));
+    options.insert(options.end(), {"-z", UndoFileOf(image.path)});
+  }
+  return RunCommand(CommandOfE2fsck(options, image.path), "e2fsprogs", kCheckLimit, image.fd);
 }
 
 // e2fsck and resize2fs write the superblock last, in pieces, and ignore a failed write of it. So this reads it again,
 // with its checksum and those of the group descriptors.
 absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
-  std::vector<std::string> command = {"e2fsck", "-n"};
-  command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
-  command.push_back(image.path);
-  return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
+  return RunCommand(CommandOfE2fsck({"-n"}, image.path), "e2fsprogs", kCheckLimit, image.fd);
 }
 
 absl::Status NotRepaired(const LockedImage& image, const CommandResult& result) {
   return FailedPrecondition(
-      fmt::format("the filesystem in {} has errors that e2fsck -p does not mend (exit code {}): {}; "
-                  "nothing was mounted; keep a copy, then run: e2fsck -f {}",
-                  Quote(image.path), result.exit_code, Quote(result.output, 2048), image.path));
+      "the filesystem in {} has errors that e2fsck -p does not mend (exit code {}): {}; nothing was mounted; keep a "
+      "copy, then run: e2fsck -f {}",
+      Quote(image.path), result.exit_code, Quote(result.output, 2048), image.path);
 }
 
 absl::Status NotWritten(const LockedImage& image, std::string_view program, const CommandResult& result) {
   return Internal(
-      fmt::format("{} did not write the superblock of {} as a whole (e2fsck -n ends with {}: {}); it was "
-                  "put back as it was",
-                  program, Quote(image.path), result.exit_code, Quote(result.output, 2048)));
+      "{} did not write the superblock of {} as a whole (e2fsck -n ends with {}: {}); it was put back as it was",
+      program, Quote(image.path), result.exit_code, Quote(result.output, 2048));
 }
 
 }  // namespace
+
+std::vector<std::string> CommandOfE2fsck(std::vector<std::string> options, const std::string& path) {
+  options.insert(options.begin(), "e2fsck");
+  options.insert(options.end(), {"-j", "/dev/null", path});
+  return options;
+}
+
+// fsck(8): 1 and 2 are "corrected"; 4 and above, alone or combined, are not.
+bool IsRepaired(const CommandResult& result) { return result.exit_code < 4; }
 
 absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
   // The undo file of a device would lie in memory, and be gone when it is needed.
@@ -129,7 +147,7 @@ absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
     return NotWritten(image, "e2fsck", read);
   }
   MOORING_RETURN_IF_ERROR(PutBack(image));
-  if (!IsFull(result)) return NotRepaired(image, result);
+  if (!result.MeansFullDisk()) return NotRepaired(image, result);
   // The disk has no room for the undo file. A repair needs none, so it runs without.
   MOORING_ASSIGN_OR_RETURN(result, RunCheck(image, thoroughness, Undo::kNone));
   return IsRepaired(result) ? CheckExt4Superblock(image) : NotRepaired(image, result);
@@ -137,6 +155,7 @@ absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
 
 absl::Status ResizeExt4(const LockedImage& image) {
   MOORING_RETURN_IF_ERROR(CheckExt4(image, Thoroughness::kAlways));
+  MOORING_RETURN_IF_ERROR(PrepareUndo(image));
   const std::vector<std::string> command = {"resize2fs", "-z", UndoFileOf(image.path), image.path};
   // Past the deadline resize2fs may still be writing. The next holder of the lock finds the undo file.
   const absl::StatusOr<CommandResult> ran = RunCommand(command, "e2fsprogs", kGrowLimit, image.fd);
@@ -151,7 +170,7 @@ absl::Status ResizeExt4(const LockedImage& image) {
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   const std::string message =
       fmt::format("resize2fs on {} ended with {}: {}", Quote(image.path), result.exit_code, Quote(result.output, 2048));
-  return IsFull(result) ? ResourceExhausted(message) : Internal(message);
+  return result.MeansFullDisk() ? ResourceExhausted(message) : Internal(message);
 }
 
 absl::Status UndoUnfinished(const LockedImage& image) {

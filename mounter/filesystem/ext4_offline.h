@@ -1,12 +1,12 @@
 // Runs e2fsprogs on an ext4 that is not mounted. The programs inherit the image's lock.
-#ifndef MOORING_MOUNTER_FILESYSTEM_EXT4_OFFLINE_H_
-#define MOORING_MOUNTER_FILESYSTEM_EXT4_OFFLINE_H_
+#pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "mounter/image/image.h"
+#include "mounter/process/command.h"
 
 namespace mooring {
 
@@ -15,7 +15,7 @@ enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck skips a filesystem
 // Makes all safe repairs (e2fsck -p). FAILED_PRECONDITION: errors remain.
 //
 // After an e2fsck or resize2fs that was killed, or whose write failed, e2fsck -p cannot repair the filesystem. So each
-// program first saves the blocks that it overwrites, and a run that did not succeed is undone:
+// program first saves the blocks that it overwrites, on the disk itself, and a run that did not succeed is undone:
 //
 //   e2fsck -p -z <image>.undo, resize2fs -z <image>.undo ──▶ e2fsck -n ──▶ remove the undo file
 //                       │ killed, failed                        │ not whole
@@ -35,11 +35,11 @@ absl::Status UndoUnfinished(const LockedImage& image);
 // (libext2fs, ismounted.c). That search asks every loop device in /proc/mounts for its file, and hangs where one does.
 inline const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
 
-// Options of e2fsck. Without them it looks for an external journal on all devices of the host, and writes to it.
-// CheckSuperblock refuses such a journal, but the internal journal may replay another superblock, which e2fsck then
-// reads.
-inline const std::vector<std::string> kNoExternalJournal = {"-j", "/dev/null"};
+// The command of e2fsck, which looks for no external journal. Without "-j /dev/null" it looks for one on all devices of
+// the host, and writes to it. CheckSuperblock refuses such a journal, but the internal journal may replay another
+// superblock, which e2fsck then reads.
+std::vector<std::string> CommandOfE2fsck(std::vector<std::string> options, const std::string& path);
+
+bool IsRepaired(const CommandResult& result);  // of e2fsck -p
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_FILESYSTEM_EXT4_OFFLINE_H_

@@ -1,6 +1,5 @@
 // Filesystems on unmounted devices and image files, and the growing of mounted ones.
-#ifndef MOORING_MOUNTER_FILESYSTEM_FILESYSTEM_H_
-#define MOORING_MOUNTER_FILESYSTEM_FILESYSTEM_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -34,5 +33,3 @@ absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info);
 absl::Status GrowFailure(int error, std::string_view operation, const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_FILESYSTEM_FILESYSTEM_H_

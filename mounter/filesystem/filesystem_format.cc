@@ -45,7 +45,7 @@ absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& pat
   }
   if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512", path}, "xfsprogs"};
   if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K", path}, "btrfs-progs"};
-  return InvalidArgument(fmt::format("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type)));
+  return InvalidArgument("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type));
 }
 
 // mkfs.btrfs reports a full disk as an I/O error.
@@ -64,7 +64,7 @@ absl::Status RunMaker(const std::string& fs_type, const std::string& path, const
   if (result.exit_code == 0) return absl::OkStatus();
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
                                           Quote(result.output, 2048));
-  const bool full = result.output.find("No space left") != std::string::npos || HasNoRoom(image);
+  const bool full = result.MeansFullDisk() || HasNoRoom(image);
   return full ? ResourceExhausted(message) : Internal(message);
 }
 
@@ -127,7 +127,7 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, ProbeFilesystem(path));
   if (found.content != FilesystemInfo::Content::kEmpty) {
-    return FailedPrecondition(fmt::format("{} is not formatted: it holds {}", Quote(path), found.type));
+    return FailedPrecondition("{} is not formatted: it holds {}", Quote(path), found.type);
   }
   if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image, {});
   // A user of the block device would go on writing to the old file after the rename, and these writes would be lost.
@@ -138,7 +138,7 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type) {
   // fsck.xfs and fsck.btrfs do nothing: the kernel replays the log and refuses what is bad.
   if (fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
-  if (fs_type != "ext4") return InvalidArgument(fmt::format("cannot check {}", Quote(fs_type)));
+  if (fs_type != "ext4") return InvalidArgument("cannot check {}", Quote(fs_type));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));

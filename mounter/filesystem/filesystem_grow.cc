@@ -1,3 +1,4 @@
+#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
@@ -10,7 +11,11 @@
 #include <unistd.h>
 #include <xfs/xfs.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -83,21 +88,43 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   }
   return FailedPrecondition(Message(failure) +
                             ": the kernel wants CAP_SYS_RESOURCE for that; give it to this process, or unpublish and "
-                            "unstage the volume: the next "
-                            "stage grows it");
+                            "unstage the volume: the next stage grows it");
 }
 
+// Whether each copy of the superblock has the size of the filesystem. True also if a copy cannot be read.
+bool XfsCopiesAreCurrent(const UniqueFd& device, const xfs_fsop_geom& geometry) {
+  constexpr std::size_t kBytes = 4096, kSizeAt = 8;  // direct I/O; sb_dblocks, "XFS Algorithms & Data Structures"
+  alignas(kBytes) std::array<char, kBytes> copy = {};
+  const std::uint64_t stride = std::uint64_t{geometry.agblocks} * geometry.blocksize;
+  for (std::uint64_t group = 1; group < geometry.agcount; ++group) {
+    if (::pread(device.get(), copy.data(), kBytes, static_cast<off_t>(group * stride)) != kBytes) return true;
+    std::uint64_t blocks = 0;
+    std::memcpy(&blocks, copy.data() + kSizeAt, sizeof(blocks));
+    if (be64toh(blocks) != geometry.datablocks) return false;
+  }
+  return true;
+}
+
+// The kernel writes the copies of the superblock last, not through the log, and does not flush them. After a power cut
+// they may name the old size, and xfs_repair would cut the filesystem to it.
 absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
   xfs_fsop_geom geometry = {};
-  if (::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) != 0)
+  struct stat status = {};
+  if (::fstat(root.get(), &status) != 0 || ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) != 0)
     return ErrnoStatus(errno, "ask for the geometry of", path);
-  const std::uint64_t blocks = bytes / geometry.blocksize;
-  if (blocks <= geometry.datablocks) return absl::OkStatus();
+  const std::string node = "/dev/" + NameOfDevice(status.st_dev);
+  const UniqueFd device(::open(node.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));  // a container may lack the node
+  const bool larger = bytes / geometry.blocksize > geometry.datablocks;
+  if (!larger && XfsCopiesAreCurrent(device, geometry)) return absl::OkStatus();
   xfs_growfs_data growth = {};
-  growth.newblocks = blocks;
+  growth.newblocks = larger ? bytes / geometry.blocksize : geometry.datablocks;  // the kernel writes all copies again
   growth.imaxpct = geometry.imaxpct;
-  if (::ioctl(root.get(), XFS_IOC_FSGROWFSDATA, &growth) == 0) return absl::OkStatus();
-  return GrowFailure(errno, "grow the mounted xfs at", path);
+  if (::ioctl(root.get(), XFS_IOC_FSGROWFSDATA, &growth) != 0) {
+    if (!larger) return absl::OkStatus();  // the next stage tries again
+    return GrowFailure(errno, "grow the mounted xfs at", path);
+  }
+  return !device.ok() || ::fsync(device.get()) == 0 ? absl::OkStatus()
+                                                    : ErrnoStatus(errno, "flush the growth of the xfs to", node);
 }
 
 // The kernel grows it in a mount that is attached nowhere. Its journal makes the growth all or nothing.
@@ -182,15 +209,15 @@ absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const st
   if (fs_type == "ext4") return GrowExt4(root, path, bytes);
   if (fs_type == "xfs") return GrowXfs(root, path, bytes);
   if (fs_type == "btrfs") return GrowBtrfs(root, path, bytes);
-  return InvalidArgument(fmt::format("cannot grow {} at {}: ext4, xfs and btrfs are known", fs_type, Quote(path)));
+  return InvalidArgument("cannot grow {} at {}: ext4, xfs and btrfs are known", fs_type, Quote(path));
 }
 
 absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, const SourcePolicy& policy) {
-  if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
+  if (fs_type != "ext4") return FailedPrecondition("{} grows only while it is mounted", fs_type);
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(image.fd, path));
   if (!S_ISREG(image.status.st_mode)) {
-    return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
+    return FailedPrecondition("{} is no image file: it grows only while it is mounted", Quote(path));
   }
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
@@ -205,9 +232,9 @@ absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info) {
   if (info.superblock_read_only) return HasBecomeReadOnly(info);
   if (info.fs_type == "btrfs") return BtrfsProblem(info.target);
   if (info.fs_type != "ext4") return std::string();
-  const std::string options = "," + FilesystemOptions(info.id) + ",";
-  if (options.find(",emergency_ro,") != std::string::npos) return HasBecomeReadOnly(info);  // since Linux 6.15
-  if (options.find(",shutdown,") != std::string::npos) {                                    // its root still answers
+  const std::string options = FilesystemOptions(info.id);
+  if (HasWord(options, "emergency_ro")) return HasBecomeReadOnly(info);  // since Linux 6.15
+  if (HasWord(options, "shutdown")) {                                    // its root still answers
     return std::string(
         "the ext4 filesystem was shut down: unpublish and unstage the volume, so that the next stage checks it");
   }

@@ -1,5 +1,4 @@
 #include <blkid/blkid.h>
-#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
@@ -10,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "mounter/path/target.h"
 #include "mounter/superblock/btrfs_super.h"
 #include "mounter/superblock/ext4_super.h"
+#include "mounter/superblock/xfs_super.h"
 
 namespace mooring {
 namespace {
@@ -34,7 +33,7 @@ absl::StatusOr<std::uint64_t> SizeOf(int fd, const std::string& path) {
   if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
   if (S_ISREG(status.st_mode)) return static_cast<std::uint64_t>(status.st_size);
   std::uint64_t bytes = 0;
-  if (!S_ISBLK(status.st_mode)) return FailedPrecondition(fmt::format("{} is no file or block device", Quote(path)));
+  if (!S_ISBLK(status.st_mode)) return FailedPrecondition("{} is no file or block device", Quote(path));
   if (::ioctl(fd, BLKGETSIZE64, &bytes) != 0) return ErrnoStatus(errno, "ask for the size of", path);
   return bytes;
 }
@@ -48,7 +47,7 @@ absl::StatusOr<std::vector<char>> ReadAt(int fd, const std::string& path, std::u
     const ssize_t got = ::pread(fd, bytes.data() + have, count - have, static_cast<off_t>(offset + have));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus(errno, "read", path);
-    if (got == 0) return Internal(fmt::format("read {}: it ends early", Quote(path)));
+    if (got == 0) return Internal("read {}: it ends early", Quote(path));
     have += static_cast<std::uint64_t>(got);
   }
   return bytes;
@@ -94,7 +93,7 @@ absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t
 absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
   const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(), blkid_free_probe);
   if (probe == nullptr || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
-    return Internal(fmt::format("libblkid cannot use {}", Quote(path)));
+    return Internal("libblkid cannot use {}", Quote(path));
   }
   blkid_probe_enable_superblocks(probe.get(), 1);
   blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
@@ -107,9 +106,8 @@ absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
       return std::string();
     case -2:
       return FailedPrecondition(
-          fmt::format("{} holds the signatures of several filesystems at once: nothing is done "
-                      "to it; see what wipefs(8) lists",
-                      Quote(path)));
+          "{} holds the signatures of several filesystems at once: nothing is done to it; see what wipefs(8) lists",
+          Quote(path));
     default:
       return ErrnoStatus(errno == 0 ? EIO : errno, "probe", path);
   }
@@ -120,20 +118,13 @@ absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
   return std::string("something unknown");
 }
 
-template <typename Number>
-Number Load(const std::vector<char>& bytes, std::size_t offset) {
-  Number number = 0;
-  std::memcpy(&number, bytes.data() + offset, sizeof(number));
-  return number;
-}
-
 absl::Status ReadExt4(int fd, const std::string& path, FilesystemInfo& info) {
   MOORING_ASSIGN_OR_RETURN(const Ext4Super super, ReadExt4Super(fd, path));
   constexpr std::uint32_t kIncompatRecover = 0x4;
   constexpr std::uint16_t kStateValid = 0x1, kStateError = 0x2;
   if (super.log_block_size > kMostExt4LogBlockSize) {
-    return FailedPrecondition(fmt::format("{} holds an ext4 whose superblock makes no sense (block size 2^{} KiB)",
-                                          Quote(path), super.log_block_size));
+    return FailedPrecondition("{} holds an ext4 whose superblock makes no sense (block size 2^{} KiB)", Quote(path),
+                              super.log_block_size);
   }
   info.size_bytes = super.bytes;
   // The kernel replays a journal by itself. An ext4 that met errors, or one without a journal that was not unmounted,
@@ -143,10 +134,9 @@ absl::Status ReadExt4(int fd, const std::string& path, FilesystemInfo& info) {
   return absl::OkStatus();
 }
 
-// The superblock, xfs_dsb in "XFS Algorithms & Data Structures". Big-endian, at the start.
 absl::Status ReadXfs(int fd, const std::string& path, FilesystemInfo& info) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<char> super, ReadAt(fd, path, 0, 512));
-  info.size_bytes = be64toh(Load<std::uint64_t>(super, 8)) * be32toh(Load<std::uint32_t>(super, 4));
+  MOORING_ASSIGN_OR_RETURN(const XfsSuper super, ReadXfsSuper(fd, path));
+  info.size_bytes = super.bytes;
   return absl::OkStatus();
 }
 

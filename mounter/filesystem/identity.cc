@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,7 +18,9 @@
 #include "mounter/path/target.h"
 #include "mounter/process/command.h"
 #include "mounter/superblock/btrfs_super.h"
+#include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
+#include "mounter/superblock/xfs_super.h"
 
 namespace mooring {
 namespace {
@@ -28,27 +28,19 @@ namespace {
 constexpr std::chrono::seconds kLimit{100};
 constexpr std::chrono::seconds kRenewCheckLimit{3600};
 
-// The places of the UUID in the superblock: "Ext4 Disk Layout", "XFS Algorithms & Data Structures".
-constexpr off_t kExt4RoCompatAt = 1024 + 0x64;
-constexpr off_t kExt4UuidAt = 1024 + 0x68;
-constexpr off_t kXfsUuidAt = 32;
-constexpr std::size_t kUuidBytes = 16;
-
-absl::StatusOr<std::string> ReadSuper(const std::string& path, off_t at, std::size_t bytes) {
+absl::StatusOr<Ext4Super> SuperOfExt4(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
-  std::string text(bytes, '\0');
-  const ssize_t got = ::pread(fd.get(), text.data(), text.size(), at);
-  if (got < 0) return ErrnoStatus(errno, "read the superblock of", path);
-  if (got != static_cast<ssize_t>(text.size())) return FailedPrecondition(Quote(path) + " ends before its superblock");
-  return text;
+  return ReadExt4Super(fd.get(), path);
 }
 
-absl::StatusOr<std::string> ReadUuid(const std::string& path, off_t at) { return ReadSuper(path, at, kUuidBytes); }
-
-// RO_COMPAT_METADATA_CSUM, 0x400 of a little-endian number.
-absl::StatusOr<bool> HasMetadataChecksums(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::string features, ReadSuper(path, kExt4RoCompatAt, 4));
-  return (static_cast<unsigned char>(features[1]) & 0x4U) != 0;
+absl::StatusOr<std::string> UuidOf(const std::string& path, const std::string& fs_type) {
+  if (fs_type == "ext4") {
+    MOORING_ASSIGN_OR_RETURN(const Ext4Super super, SuperOfExt4(path));
+    return super.uuid;
+  }
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
+  MOORING_ASSIGN_OR_RETURN(const XfsSuper super, ReadXfsSuper(fd.get(), path));
+  return super.uuid;
 }
 
 absl::Status CheckSuperblockOf(const std::string& path, const std::string& fs_type) {
@@ -59,37 +51,38 @@ absl::Status CheckSuperblockOf(const std::string& path, const std::string& fs_ty
 absl::Status Failed(const std::vector<std::string>& command, const std::string& path, const CommandResult& result) {
   const std::string message =
       fmt::format("{} on {} ended with {}: {}", command[0], Quote(path), result.exit_code, Quote(result.output, 2048));
-  const bool full = result.output.find("No space left") != std::string::npos;
-  return full ? ResourceExhausted(message) : FailedPrecondition(message);
+  return result.MeansFullDisk() ? ResourceExhausted(message) : FailedPrecondition(message);
 }
 
-// Whether the run changed the UUID. Exit codes do not tell: xfs_db(8) ends with 0 after a command that it refused.
-absl::StatusOr<bool> RunToChange(const std::string& path, off_t uuid_at, const std::function<absl::Status()>& run) {
-  MOORING_ASSIGN_OR_RETURN(const std::string before, ReadUuid(path, uuid_at));
-  MOORING_RETURN_IF_ERROR(run());
-  MOORING_ASSIGN_OR_RETURN(const std::string after, ReadUuid(path, uuid_at));
-  return before != after;
+struct UuidChange {
+  CommandResult result;
+  bool done = false;
+};
+
+// Exit codes do not tell whether the UUID was changed: xfs_db(8) ends with 0 after a command that it refused.
+absl::StatusOr<UuidChange> ChangeUuid(const std::vector<std::string>& command, const std::string& fs_type,
+                                      const std::string& path, const UniqueFd& held) {
+  const std::string package = fs_type == "ext4" ? "e2fsprogs" : "xfsprogs";
+  MOORING_ASSIGN_OR_RETURN(const std::string before, UuidOf(path, fs_type));
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunCommand(command, package, kLimit, held, kNotMounted));
+  MOORING_ASSIGN_OR_RETURN(const std::string after, UuidOf(path, fs_type));
+  return UuidChange{result, before != after && result.exit_code == 0};
 }
 
 // e2fsck replays the journal after a power cut, and leaves a clean filesystem alone. tune2fs then changes the UUID in
 // the superblocks only. metadata_csum_seed makes the checksums of the metadata independent of the UUID.
 absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
-  std::vector<std::string> check = {"e2fsck", "-p"};
-  check.insert(check.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
-  check.push_back(path);
+  const std::vector<std::string> check = CommandOfE2fsck({"-p"}, path);
   MOORING_ASSIGN_OR_RETURN(const CommandResult checked,
                            RunCommand(check, "e2fsprogs", kRenewCheckLimit, held, kNotMounted));
-  if (checked.exit_code >= 4) return Failed(check, path, checked);  // fsck(8): 1 and 2 are "corrected"
-  MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, "ext4"));         // the journal may have held another superblock
-  MOORING_ASSIGN_OR_RETURN(const bool has_checksums, HasMetadataChecksums(path));
+  if (!IsRepaired(checked)) return Failed(check, path, checked);
+  MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, "ext4"));  // the journal may have held another superblock
+  MOORING_ASSIGN_OR_RETURN(const Ext4Super super, SuperOfExt4(path));
   std::vector<std::string> tune = {"tune2fs", "-U", "random", path};
-  if (has_checksums) tune.insert(tune.begin() + 1, {"-O", "metadata_csum_seed"});
-  CommandResult tuned;
-  MOORING_ASSIGN_OR_RETURN(const bool changed, RunToChange(path, kExt4UuidAt, [&]() -> absl::Status {
-                             MOORING_ASSIGN_OR_RETURN(tuned, RunCommand(tune, "e2fsprogs", kLimit, held, kNotMounted));
-                             return absl::OkStatus();
-                           }));
-  return changed && tuned.exit_code == 0 ? absl::OkStatus() : Failed(tune, path, tuned);
+  if ((super.ro_compat & kExt4RoCompatMetadataChecksum) != 0)
+    tune.insert(tune.begin() + 1, {"-O", "metadata_csum_seed"});
+  MOORING_ASSIGN_OR_RETURN(const UuidChange change, ChangeUuid(tune, "ext4", path, held));
+  return change.done ? absl::OkStatus() : Failed(tune, path, change.result);
 }
 
 // As LockImage, without the lock, which `held` has already.
@@ -99,7 +92,7 @@ absl::StatusOr<LockedImage> Open(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(image.fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
   if (::fstat(image.fd.get(), &image.status) != 0) return ErrnoStatus(errno, "look at", path);
   if (S_ISREG(image.status.st_mode)) return image;
-  return FailedPrecondition(fmt::format("{} is no image file", Quote(path)));
+  return FailedPrecondition("{} is no image file", Quote(path));
 }
 
 // The kernel replays the log in a mount that is attached nowhere. nouuid: the original, with this UUID, may be mounted.
@@ -117,31 +110,21 @@ absl::Status ReplayXfsLog(const std::string& path) {
   return CheckUnattached(image);
 }
 
-absl::StatusOr<CommandResult> RunXfsDb(const std::vector<std::string>& command, const UniqueFd& held) {
-  return RunCommand(command, "xfsprogs", kLimit, held);
-}
-
 // xfs_db changes nothing while the log has to be replayed, which it always has to in a copy of a frozen xfs.
 absl::Status RenewXfs(const std::string& path, const UniqueFd& held) {
   const std::vector<std::string> command = {"xfs_db", "-x", "-c", "uuid generate", path};
-  CommandResult result;
-  const auto run = [&]() -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(result, RunXfsDb(command, held));
-    return absl::OkStatus();
-  };
-  MOORING_ASSIGN_OR_RETURN(const bool at_once, RunToChange(path, kXfsUuidAt, run));
-  if (at_once && result.exit_code == 0) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const UuidChange at_once, ChangeUuid(command, "xfs", path, held));
+  if (at_once.done) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(ReplayXfsLog(path));
-  MOORING_ASSIGN_OR_RETURN(const bool changed, RunToChange(path, kXfsUuidAt, run));
-  return changed && result.exit_code == 0 ? absl::OkStatus() : Failed(command, path, result);
+  MOORING_ASSIGN_OR_RETURN(const UuidChange change, ChangeUuid(command, "xfs", path, held));
+  return change.done ? absl::OkStatus() : Failed(command, path, change.result);
 }
 
 }  // namespace
 
 absl::Status CheckCanRenew(const std::string& fs_type) {
   if (fs_type.empty() || fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
-  return InvalidArgument(
-      fmt::format("cannot give a new identity to {}: ext4, xfs and btrfs are known", Quote(fs_type)));
+  return InvalidArgument("cannot give a new identity to {}: ext4, xfs and btrfs are known", Quote(fs_type));
 }
 
 absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, const UniqueFd& held) {

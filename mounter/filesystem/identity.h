@@ -1,7 +1,6 @@
 // Gives a copy of a filesystem an identity of its own. The UUID tells the two apart for the kernel and for mounts by
 // UUID. The kernel mounts no xfs or btrfs beside another one with the same UUID.
-#ifndef MOORING_MOUNTER_FILESYSTEM_IDENTITY_H_
-#define MOORING_MOUNTER_FILESYSTEM_IDENTITY_H_
+#pragma once
 
 #include <string>
 
@@ -24,5 +23,3 @@ absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, 
 absl::Status CheckCanRenew(const std::string& fs_type);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_FILESYSTEM_IDENTITY_H_

@@ -3,8 +3,7 @@
 //
 //   first image of a size:   mkfs ──▶ blocks that are not zero ──▶ template, for the last few sizes
 //   next image:              template ──▶ file ──▶ new UUID in its superblocks
-#ifndef MOORING_MOUNTER_FILESYSTEM_TEMPLATE_H_
-#define MOORING_MOUNTER_FILESYSTEM_TEMPLATE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -43,5 +42,3 @@ std::shared_ptr<const Template> FindTemplate(const std::string& fs_type, std::ui
 void KeepTemplate(const std::string& fs_type, std::uint64_t size, std::shared_ptr<const Template> made);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_FILESYSTEM_TEMPLATE_H_

@@ -19,8 +19,7 @@
 //   reading       Find, List, Stats, HealthProblem, FindLoops: everything
 //
 // A refusal is FAILED_PRECONDITION. Each reason is logged once.
-#ifndef MOORING_MOUNTER_GUARD_GUARDED_MOUNTER_H_
-#define MOORING_MOUNTER_GUARD_GUARDED_MOUNTER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -98,5 +97,3 @@ class GuardedMounter final : public Mounter {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_GUARD_GUARDED_MOUNTER_H_

@@ -1,6 +1,5 @@
 // Allows the sources that the helper was started with, and no others. mounter/guard/guarded_mounter.h has the table.
-#ifndef MOORING_MOUNTER_GUARD_SOURCE_GUARD_H_
-#define MOORING_MOUNTER_GUARD_SOURCE_GUARD_H_
+#pragma once
 
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -67,5 +66,3 @@ class SourceGuard final : public SourcePolicy {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_GUARD_SOURCE_GUARD_H_

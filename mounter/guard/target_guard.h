@@ -1,7 +1,6 @@
 // Forbids targets by the identity of directories, not by their names. In a container, or through a bind mount, another
 // path may lead to the same directory.
-#ifndef MOORING_MOUNTER_GUARD_TARGET_GUARD_H_
-#define MOORING_MOUNTER_GUARD_TARGET_GUARD_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -35,5 +34,3 @@ class TargetGuard final : public TargetPolicy {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_GUARD_TARGET_GUARD_H_

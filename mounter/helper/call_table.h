@@ -1,7 +1,6 @@
 // The calls of Mounter as requests to the mount helper: one row for each. MounterClient sends a row's request, and
 // AnswerTo (helper_server.h) answers it. The conversion of its arguments in wire.h is also the check of their form.
-#ifndef MOORING_MOUNTER_HELPER_CALL_TABLE_H_
-#define MOORING_MOUNTER_HELPER_CALL_TABLE_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
@@ -98,5 +97,3 @@ inline constexpr std::tuple kAll{kMount,      kBind,       kUnmount,       kChan
                                  kCheck,      kGrow,       kHealthProblem, kCopy,     kThaw,      kRemoveTree, kNeeds};
 
 }  // namespace mooring::calls
-
-#endif  // MOORING_MOUNTER_HELPER_CALL_TABLE_H_

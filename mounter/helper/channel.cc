@@ -1,6 +1,5 @@
 #include "mounter/helper/channel.h"
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -93,14 +92,14 @@ absl::Status Channel::Receive(google::protobuf::MessageLite& message, std::size_
                               std::optional<Clock::time_point> deadline) {
   MOORING_RETURN_IF_ERROR(Fill(kHeader, deadline));
   const std::size_t size = SizeIn(buffer_);
-  if (size > most) return InvalidArgument(fmt::format("a message of {} bytes; the limit is {}", size, most));
+  if (size > most) return InvalidArgument("a message of {} bytes; the limit is {}", size, most);
   MOORING_RETURN_IF_ERROR(Fill(kHeader + size, deadline));
   // Each side sends one message and waits, so further bytes are an error.
   const bool whole = buffer_.size() == kHeader + size;
   const bool parsed = whole && message.ParseFromArray(buffer_.data() + kHeader, static_cast<int>(size));
   buffer_.clear();
   if (buffer_.capacity() > kKeptBuffer) buffer_.shrink_to_fit();
-  return parsed ? absl::OkStatus() : InvalidArgument(fmt::format("{} bytes that are not a valid message", size));
+  return parsed ? absl::OkStatus() : InvalidArgument("{} bytes that are not a valid message", size);
 }
 
 absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd, Full full) {
@@ -147,7 +146,7 @@ absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket) {
   const std::size_t files = CollectFiles(message, parcel.fd);
   if (got == 0) return Closed();
   const bool whole = got == sizeof(parcel.number) && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-  if (!whole || files > 1) return InvalidArgument(fmt::format("a parcel of {} bytes and {} files", got, files));
+  if (!whole || files > 1) return InvalidArgument("a parcel of {} bytes and {} files", got, files);
   return parcel;
 }
 

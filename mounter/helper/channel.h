@@ -1,6 +1,5 @@
 // Sends messages and open files between mooring-plugin and mooring-mounter.
-#ifndef MOORING_MOUNTER_HELPER_CHANNEL_H_
-#define MOORING_MOUNTER_HELPER_CHANNEL_H_
+#pragma once
 
 #include <google/protobuf/message_lite.h>
 
@@ -65,5 +64,3 @@ absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const Uniqu
 absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_HELPER_CHANNEL_H_

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <getopt.h>
 
-#include <charconv>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
-#include <system_error>
 
 #include "base/status.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
@@ -39,13 +38,6 @@ constexpr TextFlag kTextFlags[] = {
 
 constexpr const char* kMostMemory = "most-memory";
 
-// Not a number: 0, which allows no tmpfs.
-std::uint64_t NumberIn(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : 0;
-}
-
 // In the order of the tables, with the flag for memory at the end: SetFlag counts on it.
 std::vector<option> Options() {
   std::vector<option> options;
@@ -63,7 +55,7 @@ void SetFlag(HelperFlags& flags, std::size_t index, const char* value) {
   } else if (index < kLists + std::size(kTextFlags)) {
     kTextFlags[index - kLists].text(flags) = value;
   } else {
-    flags.policy.most_memory = NumberIn(value);
+    flags.policy.most_memory = ParseWhole<std::uint64_t>(value).value_or(0);  // 0 allows no tmpfs
   }
 }
 

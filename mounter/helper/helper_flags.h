@@ -1,6 +1,5 @@
 // The command line of mooring-mounter: how the plugin tells the mount helper its policy.
-#ifndef MOORING_MOUNTER_HELPER_HELPER_FLAGS_H_
-#define MOORING_MOUNTER_HELPER_HELPER_FLAGS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -23,5 +22,3 @@ std::vector<std::string> ArgumentsOf(HelperFlags flags);
 absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_HELPER_HELPER_FLAGS_H_

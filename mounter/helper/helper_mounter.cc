@@ -91,7 +91,7 @@ std::uint64_t HelperMounter::restarts() const {
 
 absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const CallPolicy& policy) {
   if (request.ByteSizeLong() > wire::kMostRequest) {
-    return InvalidArgument(fmt::format("{} {}: the request is too long", policy.doing, Quote(policy.path, 256)));
+    return InvalidArgument("{} {}: the request is too long", policy.doing, Quote(policy.path, 256));
   }
   if (DeadlineScope::Now().value_or(Clock::time_point::max()) <= Clock::now()) {
     return absl::DeadlineExceededError(
@@ -121,8 +121,7 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
     if (absl::IsInvalidArgument(received)) return Internal("read the mount helper's answer: " + Message(received));
     // Its sockets are not all closed at once: the next call could still send to one that nobody reads.
     AwaitNext(generation, Clock::now() + kNoticePatience).IgnoreError();
-    return Unavailable(
-        fmt::format("{} {}: the mount helper ended during the call: call again", policy.doing, Quote(policy.path)));
+    return Unavailable("{} {}: the mount helper ended during the call: call again", policy.doing, Quote(policy.path));
   }
   Return(std::move(lease));
   return answer;
@@ -231,10 +230,9 @@ absl::Status HelperMounter::CheckHanging(const CallPolicy& policy) {
                     policy.doing, Quote(policy.path)));
   }
   if (here < kMostHangingOnPath && hanging_.size() < kMostHanging) return absl::OkStatus();
-  return absl::DeadlineExceededError(
-      fmt::format("{} {}: not tried: {} calls hang there, {} in all; end or repair the server or device of the "
-                  "filesystem there",
-                  policy.doing, Quote(policy.path), here, hanging_.size()));
+  return absl::DeadlineExceededError(fmt::format(
+      "{} {}: not tried: {} calls hang there, {} in all; end or repair the server or device of the filesystem there",
+      policy.doing, Quote(policy.path), here, hanging_.size()));
 }
 
 // ---- the watcher
@@ -276,8 +274,8 @@ bool HelperMounter::AwaitEnd() {
 
 void HelperMounter::RecordEnd() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  health_ = Unavailable(fmt::format(
-      "the mount helper (process {}) has ended and another one is being started; all mounts stay", helper_.pid));
+  health_ = Unavailable("the mount helper (process {}) has ended and another one is being started; all mounts stay",
+                        helper_.pid);
   helper_.pid = -1;
   ++generation_;  // leased channels do not belong to the next helper
   idle_.clear();
@@ -314,9 +312,9 @@ void HelperMounter::RecordSpawnerEnd(bool helper_too) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stopping_) return;  // the destructor disconnected it
-    health_ = Unavailable(fmt::format(
+    health_ = Unavailable(
         "the spawner of the mount helper (process {}) has ended, and no helper can be started: restart the plugin",
-        spawner_.pid()));
+        spawner_.pid());
     if (helper_too) helper_.pid = -1;
     stopping_ = helper_too;  // no call waits for another helper
     log::Error("the mount helper cannot be replaced", {{"cause", Message(health_)}});

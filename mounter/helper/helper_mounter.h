@@ -8,8 +8,7 @@
 // thread of the helper that hangs in the kernel stays, and other threads serve other calls. An abandoned change may
 // still take effect, so until it has ended no other call may change the same path. Mount, Format, Check, Grow, Copy and
 // RemoveTree must not be cut short: they wait for the time limit of their programs, and a little more.
-#ifndef MOORING_MOUNTER_HELPER_HELPER_MOUNTER_H_
-#define MOORING_MOUNTER_HELPER_HELPER_MOUNTER_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -100,5 +99,3 @@ class HelperMounter final : public MounterClient {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_HELPER_HELPER_MOUNTER_H_

@@ -86,7 +86,7 @@ pb::Answer AnswerGuarded(pb::Request request, Mounter& mounter) {
   try {
     return AnswerTo(std::move(request), mounter);
   } catch (const std::exception& error) {
-    return Failed(Internal(fmt::format("the mount helper met an unexpected error: {}", error.what())));
+    return Failed(Internal("the mount helper met an unexpected error: {}", error.what()));
   }
 }
 

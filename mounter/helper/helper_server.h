@@ -1,7 +1,6 @@
 // The server side of proto/mounter.proto, in the mount helper: each channel has a thread. It ends when its control
 // socket is closed.
-#ifndef MOORING_MOUNTER_HELPER_HELPER_SERVER_H_
-#define MOORING_MOUNTER_HELPER_HELPER_SERVER_H_
+#pragma once
 
 #include <chrono>
 
@@ -29,5 +28,3 @@ absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono:
 pb::Answer AnswerTo(pb::Request request, Mounter& mounter);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_HELPER_HELPER_SERVER_H_

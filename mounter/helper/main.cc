@@ -18,13 +18,10 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "mounter/copy/freeze.h"
-#include "mounter/guard/guarded_mounter.h"
-#include "mounter/guard/source_guard.h"
-#include "mounter/guard/target_guard.h"
+#include "mounter/helper/guarded_stack.h"
 #include "mounter/helper/helper_flags.h"
 #include "mounter/helper/helper_server.h"
 #include "mounter/helper/spawner.h"
-#include "mounter/kernel/kernel_mounter.h"
 #include "mounter/process/helper_calls.h"
 #include "mounter/process/privileges.h"
 
@@ -51,12 +48,8 @@ void BlockSignals() {
 int Serve(const mooring::UniqueFd& control, const mooring::HelperPolicy& policy) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
-  const mooring::SourceGuard sources(policy.sources, policy.label_prefix, policy.volume_directories,
-                                     policy.device_links);
-  const mooring::TargetGuard targets(mooring::ForbiddenTrees(policy), policy.forbidden_places);
-  mooring::KernelMounter kernel(policy.roots, sources, targets);
-  mooring::GuardedMounter mounter(policy, kernel);
-  const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
+  mooring::GuardedStack stack(policy);
+  const absl::Status served = mooring::ServeHelper(control, stack.mounter, kPatience);
   if (served.ok()) return 0;
   mooring::ThawAllForGood();  // a running copy then fails
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});

@@ -1,7 +1,6 @@
 // A Mounter that turns each call into a request of proto/mounter.proto. A derived class carries the request to a server
 // (AnswerTo, helper_server.h).
-#ifndef MOORING_MOUNTER_HELPER_MOUNTER_CLIENT_H_
-#define MOORING_MOUNTER_HELPER_MOUNTER_CLIENT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -57,5 +56,3 @@ class MounterClient : public Mounter {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_HELPER_MOUNTER_CLIENT_H_

@@ -48,8 +48,7 @@ absl::StatusOr<HelperSpawner> HelperSpawner::Start(const std::string& program, c
   for (std::string& argument : ArgumentsOf(flags)) spec.arguments.push_back(std::move(argument));
   const absl::StatusOr<pid_t> pid = SpawnProgram(spec);
   if (pid.ok()) return HelperSpawner(*pid, std::move(pair.ours));
-  return FailedPrecondition(
-      fmt::format("the mount helper: {} (--mounter=in-process works without it)", Message(pid.status())));
+  return FailedPrecondition("the mount helper: {} (--mounter=in-process works without it)", Message(pid.status()));
 }
 
 HelperSpawner::HelperSpawner(HelperSpawner&& other) noexcept
@@ -66,8 +65,7 @@ HelperSpawner::~HelperSpawner() {
   }
   log::Warning(
       "the mount helper has not ended: the kernel holds it in a call that hangs, or it waits for a program; it ends "
-      "after "
-      "that",
+      "after that",
       {{"spawner", fmt::format("{}", pid_)}});
 }
 
@@ -79,12 +77,11 @@ absl::StatusOr<HelperProcess> HelperSpawner::StartHelper() {
   if (!answer.ok()) return Unavailable("the spawner of the mount helper has ended");
   const auto pid = static_cast<std::int32_t>(answer->number & 0xFFFF'FFFF);
   if (pid == -EBUSY) {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "start a mount helper: {} earlier ones were killed and have not ended, because the kernel holds each of them "
-        "in "
-        "a call that hangs; find the filesystem or device that does not answer (ps -eLo pid,stat,wchan:32,comm), or "
+        "in a call that hangs; find the filesystem or device that does not answer (ps -eLo pid,stat,wchan:32,comm), or "
         "restart the host",
-        kMostHungHelpers));
+        kMostHungHelpers);
   }
   if (pid <= 0) return ErrnoStatus(-pid, "fork a mount helper");
   return HelperProcess{pid, std::move(pair.ours), HowPredecessorEnded(answer->number)};

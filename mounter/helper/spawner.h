@@ -7,8 +7,7 @@
 // A plugin that has given up its privileges cannot start a privileged process. So it starts the spawner first: a
 // process with one thread, which forks a helper on each request. The spawner ends when its socket is closed and its
 // helpers have ended. The policy of the helpers is fixed when the spawner starts.
-#ifndef MOORING_MOUNTER_HELPER_SPAWNER_H_
-#define MOORING_MOUNTER_HELPER_SPAWNER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -66,5 +65,3 @@ class HelperSpawner {
 absl::Status RunSpawner(UniqueFd socket, const std::function<int(const UniqueFd& control)>& serve);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_HELPER_SPAWNER_H_

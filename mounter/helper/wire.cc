@@ -1,7 +1,5 @@
 #include "mounter/helper/wire.h"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 
 #include "base/status.h"
@@ -11,16 +9,16 @@ namespace mooring::wire {
 namespace {
 
 absl::Status UnknownValue(const char* what, int value) {
-  return InvalidArgument(fmt::format("a request to the mount helper has the unknown {} {}", what, value));
+  return InvalidArgument("a request to the mount helper has the unknown {} {}", what, value);
 }
 
 absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
   for (const std::string* text : texts) {
     if (text->size() > kMostText) {
-      return InvalidArgument(fmt::format("a request to the mount helper has a text of {} bytes", text->size()));
+      return InvalidArgument("a request to the mount helper has a text of {} bytes", text->size());
     }
     if (text->find('\0') != std::string::npos) {
-      return InvalidArgument(fmt::format("a request to the mount helper has a NUL in the text {}", Quote(*text, 64)));
+      return InvalidArgument("a request to the mount helper has a NUL in the text {}", Quote(*text, 64));
     }
   }
   return absl::OkStatus();
@@ -42,8 +40,7 @@ Message EnumTo(Enum value) {
 absl::StatusOr<MountFlags> From(const pb::MountFlags& message) {
   const MountFlags flags = FlagsOfAttributes(message.attributes());
   if (AttributesOf(flags) == message.attributes()) return flags;
-  return InvalidArgument(
-      fmt::format("a request to the mount helper has the unknown mount attributes {:#x}", message.attributes()));
+  return InvalidArgument("a request to the mount helper has the unknown mount attributes {:#x}", message.attributes());
 }
 
 void To(const MountFlags& flags, pb::MountFlags& message) { message.set_attributes(AttributesOf(flags)); }
@@ -66,7 +63,7 @@ using OptionMessages = google::protobuf::RepeatedPtrField<pb::FilesystemOption>;
 
 absl::StatusOr<std::vector<FilesystemOption>> From(const OptionMessages& messages) {
   if (messages.size() > kMostOptions) {
-    return InvalidArgument(fmt::format("a request to the mount helper has {} options", messages.size()));
+    return InvalidArgument("a request to the mount helper has {} options", messages.size());
   }
   std::vector<FilesystemOption> options;
   for (const pb::FilesystemOption& option : messages) {
@@ -158,7 +155,7 @@ absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message) {
 
 absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message) {
   if (message.copies_size() > kMostCopies) {
-    return InvalidArgument(fmt::format("a request to the mount helper has {} copies", message.copies_size()));
+    return InvalidArgument("a request to the mount helper has {} copies", message.copies_size());
   }
   std::vector<ImageCopy> copies;
   for (const pb::ImageCopy& copy : message.copies()) {
@@ -170,8 +167,7 @@ absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message) {
 
 absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
   if (message.seen_outside_size() > kMostOptions) {
-    return InvalidArgument(
-        fmt::format("a request to the mount helper has {} directories", message.seen_outside_size()));
+    return InvalidArgument("a request to the mount helper has {} directories", message.seen_outside_size());
   }
   Needs needs = {.loop_devices = message.loop_devices()};
   for (const std::string& directory : message.seen_outside()) {

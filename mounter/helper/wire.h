@@ -2,8 +2,7 @@
 //
 // Received messages are checked for their form only: sizes, enumerations, NUL in a text. Whether a request is allowed
 // is decided in mounter/guard/guarded_mounter.h.
-#ifndef MOORING_MOUNTER_HELPER_WIRE_H_
-#define MOORING_MOUNTER_HELPER_WIRE_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -62,5 +61,3 @@ absl::Status StatusOf(const pb::Answer& answer);
 void To(const absl::Status& status, pb::Answer& answer);  // `status` is not OK
 
 }  // namespace mooring::wire
-
-#endif  // MOORING_MOUNTER_HELPER_WIRE_H_

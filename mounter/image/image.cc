@@ -28,9 +28,9 @@ bool IsLeftover(std::string_view name, std::string_view image, std::string_view 
 absl::Status CheckOneName(const struct stat& status, const std::string& path) {
   if (!S_ISREG(status.st_mode) || status.st_nlink <= 1) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("{} is not used: it has {} names (hard links), and an image has one; find the others (find {} -xdev "
-                  "-samefile {}), and remove all names but this one",
-                  Quote(path), status.st_nlink, ParentOf(path), path));
+      "{} is not used: it has {} names (hard links), and an image has one; find the others (find {} -xdev -samefile "
+      "{}), and remove all names but this one",
+      Quote(path), status.st_nlink, ParentOf(path), path);
 }
 
 absl::StatusOr<UniqueFd> OpenUnderLock(const std::string& path, const std::function<absl::StatusOr<UniqueFd>()>& open,
@@ -50,7 +50,7 @@ absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::mill
     struct stat status = {};
     if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
     if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) return fd;
-    return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(path)));
+    return FailedPrecondition("{} is neither a file nor a block device", Quote(path));
   };
   LockedImage image;
   image.path = path;

@@ -8,8 +8,7 @@
 //   <image>.undo                        the blocks that e2fsck or resize2fs overwrites in an ext4, e2undo(8)
 //
 // While there is an undo file, the image is neither attached nor mounted.
-#ifndef MOORING_MOUNTER_IMAGE_IMAGE_H_
-#define MOORING_MOUNTER_IMAGE_IMAGE_H_
+#pragma once
 
 #include <sys/stat.h>
 
@@ -68,5 +67,3 @@ bool IsCopyingLeftover(std::string_view name, std::string_view image);
 absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_IMAGE_IMAGE_H_

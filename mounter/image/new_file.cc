@@ -21,7 +21,7 @@ namespace mooring {
 namespace {
 
 absl::Status IsThere(const std::string& path) {
-  return AlreadyExists(fmt::format("{} is there already: nothing was copied", Quote(path)));
+  return AlreadyExists("{} is there already: nothing was copied", Quote(path));
 }
 
 // Returns 0 or the errno. Some filesystems support no flags of a rename: there a hard link never replaces a file.

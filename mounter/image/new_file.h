@@ -1,6 +1,5 @@
 // A file that is filled under a working name, and then takes its own name in one step, never over another file.
-#ifndef MOORING_MOUNTER_IMAGE_NEW_FILE_H_
-#define MOORING_MOUNTER_IMAGE_NEW_FILE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -44,5 +43,3 @@ class NewFile {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_IMAGE_NEW_FILE_H_

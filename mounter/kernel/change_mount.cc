@@ -8,37 +8,23 @@
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/filesystem_context.h"
-#include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/table/mount_table.h"
 
 namespace mooring {
-namespace {
-
-absl::Status CheckOptions(const MountInfo& mount, const std::vector<FilesystemOption>& options) {
-  if (mount.fs_type == kMemoryFsType) return CheckMemoryOptions(options);
-  for (const FilesystemOption& option : options) {
-    if (IsAllowed(mount.fs_type, option)) continue;
-    return InvalidArgument(fmt::format("option {} is not allowed for {}", Quote(option.key), mount.fs_type));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::Status KernelMounter::Change(const ChangeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
-  if (!status.mount_root) return FailedPrecondition(fmt::format("nothing is mounted at {}", Quote(request.target)));
+  if (!status.mount_root) return FailedPrecondition("nothing is mounted at {}", Quote(request.target));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd mount, OpenNoSymlinks(request.target, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(mount, request.target));
   // The filesystem may refuse its options, so they come first: after a failure nothing has changed.
   if (!request.options.empty()) {
     MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(mount, request.target));
     MOORING_ASSIGN_OR_RETURN(const MountInfo info, LookUpMountOf(mount, request.target));
-    MOORING_RETURN_IF_ERROR(CheckOptions(info, request.options));
+    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(info.fs_type, request.options));
     const std::string what = fmt::format("change the filesystem at {}", Quote(request.target));
     MOORING_RETURN_IF_ERROR(Annotate(ReconfigureFilesystem(mount, request.options), what));
   }

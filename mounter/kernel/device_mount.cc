@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -13,6 +12,7 @@
 #include "mounter/image/image.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/loop/loop_device.h"
+#include "mounter/mount/filesystem_context.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
@@ -20,16 +20,6 @@
 
 namespace mooring {
 namespace {
-
-absl::Status CheckOptions(const MountRequest& request) {
-  if (request.fs_type == kMemoryFsType) return CheckMemoryOptions(request.options);
-  for (const FilesystemOption& option : request.options) {
-    if (!IsAllowed(request.fs_type, option)) {
-      return InvalidArgument(fmt::format("option {} is not allowed for {}", Quote(option.key), request.fs_type));
-    }
-  }
-  return absl::OkStatus();
-}
 
 // The kernel looks up the device by name for the mount, so checks that the name led to the checked device. A crafted
 // btrfs image must not make the kernel open another device as a part of the same filesystem.
@@ -42,7 +32,7 @@ absl::Status CheckDevice(const NewMount& mount, const MountRequest& request, con
   }
   // The number of a filesystem without a device has the major number 0.
   if (root.st_dev == number || major(root.st_dev) == 0) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(device)));
+  return FailedPrecondition("{} became another device while it was mounted", Quote(device));
 }
 
 // Mounts the whole btrfs: somebody may have made a subvolume, which is only a part, its default.
@@ -82,11 +72,11 @@ absl::Status MountImage(const MountRequest& request, const Target& target, const
 }  // namespace
 
 absl::Status KernelMounter::Mount(const MountRequest& request) {
-  MOORING_RETURN_IF_ERROR(CheckOptions(request));
+  MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
-  if (status.mount_root) return FailedPrecondition(fmt::format("{} is a mount already", Quote(request.target)));
+  if (status.mount_root) return FailedPrecondition("{} is a mount already", Quote(request.target));
   if (request.fs_type == kMemoryFsType) return MountMemory(request, target);
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
@@ -97,7 +87,7 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
     MOORING_ASSIGN_OR_RETURN(const UniqueFd device, OpenChecked(source, request.source, request.fs_type));
     return MountDevice(request, target, request.source, file.st_rdev);
   }
-  return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));
+  return FailedPrecondition("{} is neither a file nor a block device", Quote(request.source));
 }
 
 }  // namespace mooring

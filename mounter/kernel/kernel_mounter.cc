@@ -118,7 +118,7 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   }
   // For a plain directory, statvfs(3) would give the figures of the host's filesystem.
   if (!status.mount_root || status.kind != PathInfo::Kind::kDirectory) {
-    return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
+    return NotFound("nothing is mounted at {}", Quote(path));
   }
   struct statvfs filesystem = {};
   if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "read the usage of", path);
@@ -135,8 +135,7 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
       const OpenLoop loop,
       OpenOrAttachLoop({.label = request.label, .read_only = request.read_only, .auto_clear = false}, image));
   if (loop.info.auto_clear && loop.info.mounted) {
-    return FailedPrecondition(
-        fmt::format("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device));
+    return FailedPrecondition("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device);
   }
   LoopInfo info = loop.info;
   if (info.auto_clear) {  // about to be detached, and not being mounted: a mount would hold the lock of the image
@@ -183,10 +182,10 @@ absl::Status KernelMounter::Check(const std::string& path, const std::string& fs
 
 absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_type) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(path));
-  if (info.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} does not exist", Quote(path)));
+  if (info.kind == PathInfo::Kind::kMissing) return NotFound("{} does not exist", Quote(path));
   if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type, sources_);
   // A plain directory lies on a filesystem of the host.
-  if (!info.mount) return FailedPrecondition(fmt::format("{} is not a mount: nothing is grown", Quote(path)));
+  if (!info.mount) return FailedPrecondition("{} is not a mount: nothing is grown", Quote(path));
   // Uses a writable copy of the mount: the kernel refuses to grow through a read-only mount, and there may be no other.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
   MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(place, path));
@@ -203,7 +202,7 @@ absl::Status KernelMounter::Thaw(const std::string& image) { return ThawImage(im
 
 absl::StatusOr<std::string> KernelMounter::HealthProblem(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
-  if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
+  if (!info.mount) return NotFound("nothing is mounted at {}", Quote(mount_path));
   if (!info.failure.empty()) {
     return fmt::format(
         "the {} filesystem does not answer any more ({}): unpublish and unstage the volume, so that the next stage "

@@ -7,8 +7,7 @@
 //
 // Without statmount(2), because of the kernel or a seccomp profile, the mount table is read, which is slower:
 // mounter/table/mount_table.h.
-#ifndef MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_
-#define MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -62,5 +61,3 @@ class KernelMounter final : public Mounter {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_

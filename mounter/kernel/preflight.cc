@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/capability.h>
 
 #include <cerrno>
@@ -26,10 +25,10 @@ absl::Status CheckSeenOutside(const std::string& directory) {
   if (!fd.ok()) return ErrnoStatus(errno, "inspect the mount of", directory);
   MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(fd, directory));
   if (mount.shared()) return absl::OkStatus();
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "other mount namespaces would not see the mounts below {}: its mount at {} {}. Bind it into the container with "
       "propagation rshared (Kubernetes: Bidirectional), from a shared mount of the host (mount --make-rshared)",
-      Quote(directory), Quote(mount.target), TypeOf(mount)));
+      Quote(directory), Quote(mount.target), TypeOf(mount));
 }
 
 // If all loop devices are in use, the host is still set up correctly: a device becomes free with the next unstage.

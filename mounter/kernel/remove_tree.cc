@@ -112,8 +112,8 @@ class Remover {
 
   absl::Status Failed(int error, const std::string& name) const {
     if (error == EBUSY || error == EXDEV) {
-      return FailedPrecondition(
-          fmt::format("something is mounted at a directory {} below {}: unmount it first", Quote(name), Quote(path_)));
+      return FailedPrecondition("something is mounted at a directory {} below {}: unmount it first", Quote(name),
+                                Quote(path_));
     }
     return ErrnoStatus(error, fmt::format("remove {} below", Quote(name)), path_);
   }
@@ -127,8 +127,8 @@ class Remover {
 absl::Status CheckNothingMountedBelow(const std::string& directory) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ListMounts(directory));
   if (mounts.empty()) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
-                                        Quote(mounts.front().target), Quote(directory)));
+  return FailedPrecondition("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
+                            Quote(mounts.front().target), Quote(directory));
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ absl::Status KernelMounter::RemoveTree(const std::string& directory) {
   UniqueFd top = OpenBelow(*parent, name);
   if (!top.ok() && errno == ENOENT) return absl::OkStatus();
   if (!top.ok() && errno == EXDEV) {
-    return FailedPrecondition(fmt::format("something is mounted at {}: unmount it first", Quote(directory)));
+    return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));
   }
   if (!top.ok()) return ErrnoStatus(errno, "open the directory", directory);
   MOORING_RETURN_IF_ERROR(Remover(std::move(top), directory).Empty());

@@ -8,27 +8,19 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "base/text/whole_number.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/process/side_process.h"
 
 namespace mooring {
 namespace {
-
-// 0: not the name of a process.
-pid_t ProcessIn(const std::string& name) {
-  pid_t pid = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-  return error == std::errc() && end == name.data() + name.size() ? pid : 0;
-}
 
 bool IsHolder(const std::string& process) {
   std::ifstream file("/proc/" + process + "/comm");
@@ -70,15 +62,15 @@ absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf("/proc"));
   std::vector<pid_t> holders;
   for (const std::string& name : names) {
-    const pid_t pid = ProcessIn(name);
-    if (pid > 0 && Holds(pid, device)) holders.push_back(pid);
+    const auto pid = ParseWhole<pid_t>(name);
+    if (pid && Holds(*pid, device)) holders.push_back(*pid);
   }
   return holders;
 }
 
 absl::Status HoldDevice(const LoopInfo& loop) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
+  if (!fd.ok()) return Aborted("{} was detached at this moment: call again", loop.device);
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(loop.device_number));
   if (std::any_of(holders.begin(), holders.end(), IsInOurMountNamespace)) return absl::OkStatus();
   // An open device keeps its page cache. The holder of a read-only device must not keep data that was overwritten
@@ -92,8 +84,8 @@ absl::Status ReleaseDevice(dev_t device) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(device));
   for (const pid_t pid : holders) {
     if (EndSideProcess(pid, [&] { return Holds(pid, device); })) continue;
-    return Unavailable(fmt::format("process {} holds the loop device {}:{} open and does not end: call again", pid,
-                                   major(device), minor(device)));
+    return Unavailable("process {} holds the loop device {}:{} open and does not end: call again", pid, major(device),
+                       minor(device));
   }
   return absl::OkStatus();
 }

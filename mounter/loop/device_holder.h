@@ -6,8 +6,7 @@
 //
 // A holder outlives the plugin, its helper and the spawner, and ends with the host, with the container's process
 // namespace, or by ReleaseDevice.
-#ifndef MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_
-#define MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ absl::Status HoldDevice(const LoopInfo& loop);
 absl::Status ReleaseDevice(dev_t device);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_

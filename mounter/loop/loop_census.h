@@ -2,8 +2,7 @@
 //
 // LOOP_GET_STATUS64 includes a stat(2) of the backing file. Where its filesystem hangs (a dead FUSE or NFS server), the
 // caller hangs as well. A caller that lists all devices would be held up by one that does not concern it.
-#ifndef MOORING_MOUNTER_LOOP_LOOP_CENSUS_H_
-#define MOORING_MOUNTER_LOOP_LOOP_CENSUS_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -25,5 +24,3 @@ absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numb
                                                const AskLoop& hung, const StartAsker& start = {});
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_LOOP_LOOP_CENSUS_H_

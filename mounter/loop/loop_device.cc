@@ -11,17 +11,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 #include <string_view>
-#include <system_error>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_census.h"
 #include "mounter/loop/loop_mounted.h"
@@ -35,7 +34,7 @@ namespace {
 absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
   const std::string path = LoopPath(number);
   UniqueFd fd = OpenLoopNode(number, flags);
-  if (!fd.ok() && errno == ENXIO) return NotFound(fmt::format("{} is being torn down", path));
+  if (!fd.ok() && errno == ENXIO) return NotFound("{} is being torn down", path);
   if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
   return fd;
 }
@@ -85,11 +84,10 @@ absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
   std::vector<unsigned> numbers;
   for (const std::string& name : names) {
     if (!name.starts_with("loop")) continue;
-    unsigned number = 0;
-    const auto [end, failed] = std::from_chars(name.data() + 4, name.data() + name.size(), number);
-    if (failed != std::errc() || end != name.data() + name.size()) continue;
-    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
-    if (bound) numbers.push_back(number);
+    const auto number = ParseWhole<unsigned>(name.substr(4));
+    if (!number) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(*number));
+    if (bound) numbers.push_back(*number);
   }
   return numbers;
 }
@@ -134,10 +132,10 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
 
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
   if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "{} is bound to {} by another program (offset {}, size limit {}, {}): detach it first with losetup -d {}",
         Quote(image.path), loop.device, loop.offset, loop.size_limit, loop.read_only ? "read-only" : "read-write",
-        loop.device));
+        loop.device);
   }
   return absl::OkStatus();
 }
@@ -208,7 +206,7 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
   OpenLoop loop;
   MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(number, O_RDONLY));
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
-  if (!info) return Internal(fmt::format("{} lost its file at once", LoopPath(number)));
+  if (!info) return Internal("{} lost its file at once", LoopPath(number));
   MOORING_RETURN_IF_ERROR(ResetReadAhead(loop.fd.get(), *info));
   loop.info = *info;
   loop.made = true;
@@ -248,11 +246,11 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
 }  // namespace
 
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
-  if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
+  if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument("label {} is too long", Quote(spec.label));
   if (HasUndoFile(image.path)) {
     return FailedPrecondition(
-        fmt::format("a check or a growth of the filesystem in {} was cut short: check it first, which takes that back",
-                    Quote(image.path)));
+        "a check or a growth of the filesystem in {} was cut short: check it first, which takes that back",
+        Quote(image.path));
   }
   MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));
   if (existing) return *std::move(existing);
@@ -273,7 +271,7 @@ absl::Status CheckUnattached(const LockedImage& image) {
   const auto is_going = [](const std::optional<LoopInfo>& loop) { return loop && loop->auto_clear && !loop->mounted; };
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> over, AskUntilSettled(find, is_going));
   if (!over) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
+  return FailedPrecondition("{} is in use through {}", Quote(image.path), over->device);
 }
 
 bool IsOver(const LoopInfo& loop, const struct stat& file) {
@@ -290,10 +288,10 @@ absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::strin
   for (const LoopInfo& loop : loops) {
     // A hung device without a name may be over this file.
     if (!loop.hangs() || (!loop.label.empty() && NameOf(loop.label) != NameOf(file))) continue;
-    return absl::DeadlineExceededError(fmt::format(
-        "{} over {}: no answer: the filesystem of that file, or what serves it, hangs or is dead; end or mend that, "
-        "and call again",
-        loop.device, Quote(loop.label)));
+    return absl::DeadlineExceededError(
+        fmt::format("{} over {}: no answer: the filesystem of that file, or what serves it, hangs or is dead; end or "
+                    "mend that, and call again",
+                    loop.device, Quote(loop.label)));
   }
   return absl::OkStatus();
 }
@@ -341,7 +339,7 @@ absl::Status DetachLoopDevice(const LoopInfo& loop) {
 
 absl::Status ResizeLoopDevice(const LoopInfo& loop) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok()) return FailedPrecondition(fmt::format("{} is no longer the device of its file", loop.device));
+  if (!fd.ok()) return FailedPrecondition("{} is no longer the device of its file", loop.device);
   if (::ioctl(fd.get(), LOOP_SET_CAPACITY) != 0) return ErrnoStatus(errno, "take over the new size of", loop.device);
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 // Loop devices, loop(4). A backing file has at most one, which is found by the file's inode, whoever made it.
-#ifndef MOORING_MOUNTER_LOOP_LOOP_DEVICE_H_
-#define MOORING_MOUNTER_LOOP_LOOP_DEVICE_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -70,5 +69,3 @@ absl::Status ResizeLoopDevice(const LoopInfo& loop);
 absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_LOOP_LOOP_DEVICE_H_

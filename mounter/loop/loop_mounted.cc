@@ -14,8 +14,6 @@
 namespace mooring {
 namespace {
 
-constexpr char kBtrfs[] = "/sys/fs/btrfs";
-
 // ext4 and xfs have a directory for each device.
 absl::StatusOr<std::string> Ext4OrXfs(const std::string& name) {
   for (const char* type : {"ext4", "xfs"}) {
@@ -26,20 +24,12 @@ absl::StatusOr<std::string> Ext4OrXfs(const std::string& name) {
 }
 
 // btrfs has a directory for each filesystem, with the names of its devices in it.
-absl::StatusOr<bool> HasBtrfs(const std::string& name) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> filesystems, EntriesOrNone(kBtrfs));
-  for (const std::string& filesystem : filesystems) {
-    MOORING_ASSIGN_OR_RETURN(const bool mounted, IsInSysfs(fmt::format("{}/{}/devices/{}", kBtrfs, filesystem, name)));
-    if (mounted) return true;
-  }
-  return false;
-}
-
 absl::StatusOr<std::set<std::string>> DevicesWithBtrfs() {
   std::set<std::string> devices;
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> filesystems, EntriesOrNone(kBtrfs));
+  const std::string all = "/sys/fs/btrfs";
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> filesystems, EntriesOrNone(all));
   for (const std::string& filesystem : filesystems) {
-    const std::string directory = fmt::format("{}/{}/devices", kBtrfs, filesystem);
+    const std::string directory = fmt::format("{}/{}/devices", all, filesystem);
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory));
     devices.insert(names.begin(), names.end());
   }
@@ -57,8 +47,8 @@ absl::StatusOr<bool> IsInSysfs(const std::string& path) {
 absl::StatusOr<std::string> MountedType(const std::string& name) {
   MOORING_ASSIGN_OR_RETURN(std::string type, Ext4OrXfs(name));
   if (!type.empty()) return type;
-  MOORING_ASSIGN_OR_RETURN(const bool btrfs, HasBtrfs(name));
-  return std::string(btrfs ? "btrfs" : "");
+  MOORING_ASSIGN_OR_RETURN(const std::set<std::string> with_btrfs, DevicesWithBtrfs());
+  return std::string(with_btrfs.contains(name) ? "btrfs" : "");
 }
 
 absl::StatusOr<bool> IsMountedAnywhere(const std::string& name) {

@@ -1,7 +1,6 @@
 // Whether a filesystem is mounted from a loop device, in any mount namespace. Sysfs has the kernel's own list, so
 // nothing is opened and no mount is disturbed.
-#ifndef MOORING_MOUNTER_LOOP_LOOP_MOUNTED_H_
-#define MOORING_MOUNTER_LOOP_LOOP_MOUNTED_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ absl::Status AskWhetherMounted(LoopInfo& loop);
 absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_LOOP_LOOP_MOUNTED_H_

@@ -37,15 +37,15 @@ absl::Status NotAvailable(int error, const std::string& path) {
   const bool forbidden = error == EPERM || error == EACCES;
   const std::string message = Message(ErrnoStatus(error, "open", path));
   if (forbidden) {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "loop devices are not to be had: {}: the container may not use them: make it privileged, or allow it the "
         "devices /dev/loop-control (c 10:237) and /dev/loop* (b 7:*)",
-        message));
+        message);
   }
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "loop devices are not to be had: {}: bind the host's /dev into the container, or load the kernel's module loop "
       "on the host (modprobe loop)",
-      message));
+      message);
 }
 
 // A container may have been given some devices by name. While these are in use, the kernel's free device is another
@@ -92,10 +92,10 @@ absl::Status CheckLoopDevices() {
   if (fd.ok() || errno == ENXIO) return absl::OkStatus();
   const int error = errno;
   if (!MeansNotGiven(error) || !HasAnyDevice()) return NotAvailable(error, path);
-  return ResourceExhausted(fmt::format(
+  return ResourceExhausted(
       "all loop devices that this container was given are in use: {}: give it more, or the host's /dev, or CAP_MKNOD "
       "and the devices /dev/loop* (b 7:*)",
-      Message(ErrnoStatus(error, "open", path))));
+      Message(ErrnoStatus(error, "open", path)));
 }
 
 }  // namespace mooring

@@ -1,7 +1,6 @@
 // The nodes of loop devices, /dev/loopN and /dev/loop-control, which a container may lack or may not be allowed to
 // open.
-#ifndef MOORING_MOUNTER_LOOP_LOOP_NODE_H_
-#define MOORING_MOUNTER_LOOP_LOOP_NODE_H_
+#pragma once
 
 #include <string>
 
@@ -20,5 +19,3 @@ UniqueFd OpenLoopNode(unsigned number, int flags);
 absl::StatusOr<unsigned> FreeLoopNumber();
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_LOOP_LOOP_NODE_H_

@@ -50,14 +50,14 @@ absl::Status ResetReadAhead(int fd, const LoopInfo& loop) { return SetReadAhead(
 
 absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
   if (tuning.read_ahead_bytes % kSector != 0) {
-    return InvalidArgument(fmt::format("a read-ahead of {} bytes is no number of sectors", tuning.read_ahead_bytes));
+    return InvalidArgument("a read-ahead of {} bytes is no number of sectors", tuning.read_ahead_bytes);
   }
   if (tuning.read_ahead_bytes > kMostReadAhead) {
-    return InvalidArgument(
-        fmt::format("a read-ahead of {} bytes: at most {} are read ahead", tuning.read_ahead_bytes, kMostReadAhead));
+    return InvalidArgument("a read-ahead of {} bytes: at most {} are read ahead", tuning.read_ahead_bytes,
+                           kMostReadAhead);
   }
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok()) return FailedPrecondition(fmt::format("{} is no longer the device of its file", loop.device));
+  if (!fd.ok()) return FailedPrecondition("{} is no longer the device of its file", loop.device);
   if (tuning.read_ahead_bytes == 0) return ResetReadAhead(fd.get(), loop);
   return SetReadAhead(fd.get(), loop, tuning.read_ahead_bytes);
 }

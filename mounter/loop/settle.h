@@ -1,7 +1,6 @@
 // A loop device with autoclear outlives its last user by some milliseconds, longer while a process looks at it just
 // then.
-#ifndef MOORING_MOUNTER_LOOP_SETTLE_H_
-#define MOORING_MOUNTER_LOOP_SETTLE_H_
+#pragma once
 
 #include <chrono>
 #include <thread>
@@ -21,5 +20,3 @@ auto AskUntilSettled(const Ask& ask, const IsGoing& is_going) {
 }
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_LOOP_SETTLE_H_

@@ -22,25 +22,23 @@ namespace mooring {
 namespace {
 
 absl::Status MountedAlready(const Target& target) {
-  return FailedPrecondition(fmt::format("{} is a mount already: nothing is stacked on it", Quote(target.path())));
+  return FailedPrecondition("{} is a mount already: nothing is stacked on it", Quote(target.path()));
 }
 
 absl::Status CheckKind(const Target& target, TargetKind kind, PathInfo::Kind found, std::uint64_t size) {
   const std::string path = Quote(target.path());
   if (kind == TargetKind::kFile) {
     if (found == PathInfo::Kind::kRegular && size == 0) return absl::OkStatus();
-    return FailedPrecondition(fmt::format("{} has to be an empty file for a block device to be bound on", path));
+    return FailedPrecondition("{} has to be an empty file for a block device to be bound on", path);
   }
   if (found == PathInfo::Kind::kDirectory) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is not a directory", path));
+  return FailedPrecondition("{} is not a directory", path);
 }
 
 // The target must be of the right kind, and no mount. Nothing is opened here, because an open may hang.
 absl::Status CheckByName(const Target& target, TargetKind kind) {
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
-  if (status.kind == PathInfo::Kind::kMissing) {
-    return NotFound(fmt::format("{} was removed again", Quote(target.path())));
-  }
+  if (status.kind == PathInfo::Kind::kMissing) return NotFound("{} was removed again", Quote(target.path()));
   if (status.mount_root) return MountedAlready(target);
   return CheckKind(target, kind, status.kind, status.size);
 }
@@ -64,7 +62,7 @@ absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& pl
   if (kind == TargetKind::kFile) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(place, target.path()));
   if (empty || IsRootOf(mount, held)) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", Quote(target.path())));
+  return FailedPrecondition("{} is not empty: a mount would hide what is in it", Quote(target.path()));
 }
 
 // Empty: the target was removed or replaced.
@@ -75,7 +73,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, Ta
   if (!fd.ok()) return fd.status();
   // Other errors mean a filesystem without locks: there the checks alone have to do.
   if (absl::IsAborted(LockFile(*fd, target.path(), kPatience))) {
-    return Aborted(fmt::format("another process is mounting at {} at this moment", Quote(target.path())));
+    return Aborted("another process is mounting at {} at this moment", Quote(target.path()));
   }
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   if (status.mount_root) return MountedAlready(target);
@@ -100,7 +98,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKi
 // NOT_FOUND: another process removed the target. For example, the call that made it failed.
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, mount.fd(), made));
-  if (!place) return NotFound(fmt::format("{} is made and removed again all the time", Quote(target.path())));
+  if (!place) return NotFound("{} is made and removed again all the time", Quote(target.path()));
   MarkTarget(*place);
   return mount.MoveTo(*place, target.path());
 }

@@ -24,8 +24,7 @@ absl::Status ChangePropagation(const std::string& path, Propagation propagation,
   // Not mount_setattr(2): before Linux 6.8 it refuses a "/" that has no parent mount.
   if (::mount(nullptr, link.c_str(), nullptr, flags, nullptr) == 0) return absl::OkStatus();
   if (errno == EINVAL) {
-    return FailedPrecondition(
-        fmt::format("nothing is mounted at {}, so it has no propagation of its own", Quote(path)));
+    return FailedPrecondition("nothing is mounted at {}, so it has no propagation of its own", Quote(path));
   }
   return ErrnoStatus(errno, fmt::format("make the mount {}", ToString(propagation)), path);
 }

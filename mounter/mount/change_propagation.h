@@ -1,6 +1,5 @@
 // The propagation of an attached mount, mount_namespaces(7).
-#ifndef MOORING_MOUNTER_MOUNT_CHANGE_PROPAGATION_H_
-#define MOORING_MOUNTER_MOUNT_CHANGE_PROPAGATION_H_
+#pragma once
 
 #include <string>
 
@@ -14,5 +13,3 @@ namespace mooring {
 absl::Status ChangePropagation(const std::string& path, Propagation propagation, bool recursive);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNT_CHANGE_PROPAGATION_H_

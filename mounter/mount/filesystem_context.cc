@@ -8,6 +8,8 @@
 #include <cerrno>
 
 #include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/mount/memory_mount.h"
 
 namespace mooring {
 namespace {
@@ -32,7 +34,7 @@ int SetOption(const UniqueFd& context, const FilesystemOption& option) {
 // `detail` is the filesystem's own message, or empty.
 absl::Status FilesystemError(int error, std::string detail, const MountRequest& request) {
   if (error == ENODEV) {
-    return FailedPrecondition(fmt::format("the kernel knows no filesystem {}: is a module missing?", request.fs_type));
+    return FailedPrecondition("the kernel knows no filesystem {}: is a module missing?", request.fs_type);
   }
   absl::Status status = ErrnoStatus(error, fmt::format("mount the {} filesystem of", request.fs_type), request.source);
   // These three come from the filesystem or its options, so they are not internal errors.
@@ -64,6 +66,15 @@ absl::Status Configure(const UniqueFd& context, const MountRequest& request, con
 }
 
 }  // namespace
+
+absl::Status CheckFilesystemOptions(const std::string& fs_type, const std::vector<FilesystemOption>& options) {
+  if (fs_type == kMemoryFsType) return CheckMemoryOptions(options);
+  for (const FilesystemOption& option : options) {
+    if (IsAllowed(fs_type, option)) continue;
+    return InvalidArgument("option {} is not allowed for {}", Quote(option.key), fs_type);
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<UniqueFd> OpenFilesystem(const MountRequest& request, const std::string& device) {
   const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));

@@ -1,6 +1,5 @@
 // Filesystems that are mounted and changed through a context: fsopen(2), fspick(2) and fsconfig(2).
-#ifndef MOORING_MOUNTER_MOUNT_FILESYSTEM_CONTEXT_H_
-#define MOORING_MOUNTER_MOUNT_FILESYSTEM_CONTEXT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -12,6 +11,9 @@
 
 namespace mooring {
 
+// INVALID_ARGUMENT: an option that Mooring does not allow for this filesystem.
+absl::Status CheckFilesystemOptions(const std::string& fs_type, const std::vector<FilesystemOption>& options);
+
 // A mount of the filesystem on `device` that is attached nowhere. It has none of the request's mount flags yet.
 // FAILED_PRECONDITION: the filesystem refuses the device or an option. The message holds the kernel's own words.
 absl::StatusOr<UniqueFd> OpenFilesystem(const MountRequest& request, const std::string& device);
@@ -21,5 +23,3 @@ absl::StatusOr<UniqueFd> OpenFilesystem(const MountRequest& request, const std::
 absl::Status ReconfigureFilesystem(const UniqueFd& mount, const std::vector<FilesystemOption>& options);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNT_FILESYSTEM_CONTEXT_H_

@@ -1,9 +1,6 @@
 #include "mounter/mount/memory_mount.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 #include "mounter/mount/new_mount.h"
 
 namespace mooring {
@@ -40,10 +38,8 @@ std::optional<std::uint64_t> NumberOf(const std::vector<FilesystemOption>& optio
   const auto is = [&](const FilesystemOption& option) { return option.key == key; };
   if (std::count_if(options.begin(), options.end(), is) != 1) return std::nullopt;
   const std::string text = std::find_if(options.begin(), options.end(), is)->value.value_or("");
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && number != 0 ? std::optional<std::uint64_t>(number) : std::nullopt;
+  const auto number = ParseWhole<std::uint64_t>(text);
+  return number != 0 ? number : std::nullopt;
 }
 
 // Inodes take memory that the size does not count. So there may be as many as pages.
@@ -54,7 +50,7 @@ absl::Status CheckLimits(const std::vector<FilesystemOption>& options) {
   if (!bytes) return InvalidArgument("a tmpfs gets no nr_inodes without a size");
   const std::uint64_t most = std::max(*bytes / kPage, kFewestInodes);
   if (inodes && *inodes <= most) return absl::OkStatus();
-  return InvalidArgument(fmt::format("a tmpfs of {} bytes has 1 to {} inodes (nr_inodes)", *bytes, most));
+  return InvalidArgument("a tmpfs of {} bytes has 1 to {} inodes (nr_inodes)", *bytes, most);
 }
 
 }  // namespace
@@ -62,11 +58,9 @@ absl::Status CheckLimits(const std::vector<FilesystemOption>& options) {
 absl::Status CheckMemoryOptions(const std::vector<FilesystemOption>& options) {
   std::set<std::string> keys;
   for (const FilesystemOption& option : options) {
-    if (!IsMemoryOption(option)) {
-      return InvalidArgument(fmt::format("option {} is not allowed for tmpfs", Quote(option.key)));
-    }
+    if (!IsMemoryOption(option)) return InvalidArgument("option {} is not allowed for tmpfs", Quote(option.key));
     if (keys.insert(option.key).second) continue;
-    return InvalidArgument(fmt::format("option {} is given twice for a tmpfs", Quote(option.key)));
+    return InvalidArgument("option {} is given twice for a tmpfs", Quote(option.key));
   }
   return CheckLimits(options);
 }

@@ -1,6 +1,5 @@
 // Filesystems in memory, tmpfs(5). Their source is a name that Mooring chooses, their size is a number of bytes.
-#ifndef MOORING_MOUNTER_MOUNT_MEMORY_MOUNT_H_
-#define MOORING_MOUNTER_MOUNT_MEMORY_MOUNT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -26,5 +25,3 @@ std::optional<std::uint64_t> MemorySizeIn(const std::vector<FilesystemOption>& o
 absl::Status MountMemory(const MountRequest& request, const Target& target);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNT_MEMORY_MOUNT_H_

@@ -3,8 +3,7 @@
 //
 // It is made by the mount API of Linux 5.2 (open_tree, fsopen, move_mount) and mount_setattr(2) of Linux 5.12. The
 // default seccomp profiles of Docker 20.10.18, Podman 4.3 and newer allow these calls with CAP_SYS_ADMIN.
-#ifndef MOORING_MOUNTER_MOUNT_NEW_MOUNT_H_
-#define MOORING_MOUNTER_MOUNT_NEW_MOUNT_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -61,5 +60,3 @@ absl::Status Attach(NewMount mount, const Target& target, TargetKind kind, Propa
                     const std::function<absl::Status()>& last = {});
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_MOUNT_NEW_MOUNT_H_

@@ -1,7 +1,6 @@
 // Finds block devices through links that udev makes. "/dev/disk/by-id/nvme-*" stands for the links in that directory
 // whose names match. A link is followed on each call, so it always names the device that it leads to now.
-#ifndef MOORING_MOUNTER_PATH_DEVICE_LINKS_H_
-#define MOORING_MOUNTER_PATH_DEVICE_LINKS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -23,5 +22,3 @@ absl::StatusOr<std::vector<std::string>> LinksIn(const std::string& directory, c
 bool IsBehindLinks(const std::vector<std::string>& links, dev_t device);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PATH_DEVICE_LINKS_H_

@@ -1,7 +1,6 @@
 // Decides whether an opened source may be used. The check and the use share one descriptor, so exchanging the path
 // before or after the check has no effect.
-#ifndef MOORING_MOUNTER_PATH_SOURCE_POLICY_H_
-#define MOORING_MOUNTER_PATH_SOURCE_POLICY_H_
+#pragma once
 
 #include <string>
 
@@ -46,5 +45,3 @@ class EverySource final : public SourcePolicy {
 inline const EverySource kEverySource{};
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PATH_SOURCE_POLICY_H_

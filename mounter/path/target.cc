@@ -19,11 +19,22 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "mounter/sys/lazy_unmount.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
+
+// Unmounts a tree of mounts lazily, umount2(2) with MNT_DETACH, and no other tree. `link` leads to its root through an
+// open file ("/proc/self/fd/N"), so that nobody can exchange it. Returns 0, or an errno, and then nothing is unmounted.
+// EINVAL: it is not mounted (any more).
+int UnmountLazily(const std::string& link) {
+  // A mount that disappears below one mount disappears below all its peers (mount_namespaces(7), "MNT_DETACH"). A copy
+  // of a shared mount is a peer of its source. So the tree is made private first. Unbindable is private, and a
+  // recursive bind at this moment does not copy it.
+  constexpr unsigned long kAlone = MS_REC | MS_UNBINDABLE;
+  if (::mount(nullptr, link.c_str(), nullptr, kAlone, nullptr) != 0) return errno;
+  return ::umount2(link.c_str(), MNT_DETACH) == 0 ? 0 : errno;
+}
 
 // The path up to its first symbolic link, for the message.
 std::string FirstSymlink(const std::string& path) {
@@ -48,14 +59,14 @@ std::string LastThatOpens(const std::string& path) {
 
 absl::Status OpenError(int error, const std::string& path) {
   if (MeansBroken(error)) {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "{} cannot be reached: the filesystem at {} does not answer any more ({}). Restart its server, or unmount it "
         "with everything mounted below it (umount -l {})",
-        Quote(path), Quote(LastThatOpens(path)), std::generic_category().message(error), LastThatOpens(path)));
+        Quote(path), Quote(LastThatOpens(path)), std::generic_category().message(error), LastThatOpens(path));
   }
   if (error == ELOOP) {
-    return FailedPrecondition(fmt::format("{} is not used: {} is a symbolic link; give the path that it leads to",
-                                          Quote(path), Quote(FirstSymlink(path))));
+    return FailedPrecondition("{} is not used: {} is a symbolic link; give the path that it leads to", Quote(path),
+                              Quote(FirstSymlink(path)));
   }
   return ErrnoStatus(error, "open", path);
 }
@@ -132,8 +143,7 @@ absl::StatusOr<std::string> ProcFdPath(const UniqueFd& fd) { return fmt::format(
 
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots) {
   if (IsBelowAny(path, roots)) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("{} lies below none of the directories that this process may mount in", Quote(path)));
+  return FailedPrecondition("{} lies below none of the directories that this process may mount in", Quote(path));
 }
 
 absl::StatusOr<Target> Target::Resolve(const std::string& path, const std::vector<std::string>& roots, FdPath fd_path) {
@@ -199,8 +209,7 @@ absl::StatusOr<UniqueFd> Target::OpenRegular(const UniqueFd& found) const {
   struct stat status = {};
   if (::fstat(found.get(), &status) != 0) return ErrnoStatus(errno, "inspect", path_);
   if (!S_ISREG(status.st_mode)) {
-    return FailedPrecondition(
-        fmt::format("{} has to be an empty file, so that a block device can be bound on it", Quote(path_)));
+    return FailedPrecondition("{} has to be an empty file, so that a block device can be bound on it", Quote(path_));
   }
   MOORING_ASSIGN_OR_RETURN(const std::string link, fd_path_(found));
   UniqueFd fd(::open(link.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -228,7 +237,7 @@ absl::Status Target::CheckRemovable() const {
     MOORING_ASSIGN_OR_RETURN(removable, IsEmptyDirectory());
   }
   if (removable && !status.mount_root) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is not removed: it is not an empty directory or file", Quote(path_)));
+  return FailedPrecondition("{} is not removed: it is not an empty directory or file", Quote(path_));
 }
 
 absl::Status Target::Remove() const {
@@ -278,14 +287,14 @@ absl::Status Target::CheckArrived(const UniqueFd& mount) const {
   // descriptor itself keeps the mount busy. Nobody else uses it yet.
   const int error = UnmountLazily(link);
   if (error == EINVAL) {
-    return FailedPrecondition(fmt::format(
-        "{} was unmounted again at once: nothing is mounted; keep other programs from unmounting it", Quote(path_)));
+    return FailedPrecondition(
+        "{} was unmounted again at once: nothing is mounted; keep other programs from unmounting it", Quote(path_));
   }
   if (error != 0) return ErrnoStatus(error, "unmount", here.empty() ? path_ : here);
   if (unknown != 0) return ErrnoStatus(unknown, "find the place of the new mount at", path_);
   return FailedPrecondition(
-      fmt::format("{} was moved to {} during the mount: nothing is mounted; keep other programs from renaming there",
-                  Quote(path_), Quote(here)));
+      "{} was moved to {} during the mount: nothing is mounted; keep other programs from renaming there", Quote(path_),
+      Quote(here));
 }
 
 std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }

@@ -1,7 +1,6 @@
 // Resolves a path once, to an open parent directory and a last name. No component on the way may be a symbolic link,
 // and the last one is never followed. So nobody can redirect an operation by exchanging a component later.
-#ifndef MOORING_MOUNTER_PATH_TARGET_H_
-#define MOORING_MOUNTER_PATH_TARGET_H_
+#pragma once
 
 #include <sys/stat.h>
 
@@ -106,5 +105,3 @@ absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::stri
 std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PATH_TARGET_H_

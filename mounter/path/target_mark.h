@@ -1,8 +1,7 @@
 // Marks the directories and files that were targets of a mount, with an extended attribute, trusted.mooring.target.
 // Only CAP_SYS_ADMIN can read or write it. After a reboot the mounts are gone and the targets remain. The mark tells
 // the mount helper that it may remove an empty one, whatever the plugin claims.
-#ifndef MOORING_MOUNTER_PATH_TARGET_MARK_H_
-#define MOORING_MOUNTER_PATH_TARGET_MARK_H_
+#pragma once
 
 #include "base/file/unique_fd.h"
 #include "mounter/path/target.h"
@@ -21,5 +20,3 @@ bool IsMarkedTarget(const Target& target);
 bool CoversMarkedTarget(const Target& target);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PATH_TARGET_MARK_H_

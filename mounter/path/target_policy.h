@@ -1,7 +1,6 @@
 // Decides whether a target may be mounted on or unmounted. The check and the mount share one open parent directory, so
 // the path that led there, and a later exchange, have no effect.
-#ifndef MOORING_MOUNTER_PATH_TARGET_POLICY_H_
-#define MOORING_MOUNTER_PATH_TARGET_POLICY_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "mounter/path/target.h"
@@ -25,5 +24,3 @@ class EveryTarget final : public TargetPolicy {
 inline const EveryTarget kEveryTarget{};
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PATH_TARGET_POLICY_H_

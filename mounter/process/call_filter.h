@@ -3,8 +3,7 @@
 // The plugin (plugin/process/confinement.h) and the mount helper (mounter/process/helper_calls.h) use it. In every such
 // process a system call of a foreign architecture (i386 or x32 on x86-64) kills the process. The same number means
 // another call there.
-#ifndef MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
-#define MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
+#pragma once
 
 #include <seccomp.h>
 
@@ -49,5 +48,3 @@ class CallFilter {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PROCESS_CALL_FILTER_H_

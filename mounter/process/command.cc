@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/child.h"
+#include "base/file/pipe.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "mounter/process/helper_calls.h"
@@ -73,21 +74,18 @@ absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec) {
 
 absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command, const UniqueFd& held,
                             const std::vector<std::string>& environment) {
-  std::array<int, 2> ends = {-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
-  UniqueFd reader(ends[0]);
-  const UniqueFd writer(ends[1]);
+  MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   SpawnSpec spec = {.program = program,
                     .arguments = command,
                     .variables = std::vector<std::string>{"PATH=" + SearchPath(), "LC_ALL=C"},
-                    .descriptors = {{writer.get(), STDOUT_FILENO}, {writer.get(), STDERR_FILENO}},
+                    .descriptors = {{pipe.writer.get(), STDOUT_FILENO}, {pipe.writer.get(), STDERR_FILENO}},
                     .leads_group = true};
   spec.variables->insert(spec.variables->end(), environment.begin(), environment.end());
   if (held.ok()) spec.descriptors.emplace_back(held.get(), STDERR_FILENO + 1);
   Child child;
   MOORING_ASSIGN_OR_RETURN(child.pid, SpawnConfined(spec));
-  ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
-  child.output = std::move(reader);
+  ::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
+  child.output = std::move(pipe.reader);
   child.pidfd = OpenPidFd(child.pid);
   if (child.pidfd.ok()) return child;
   const absl::Status failure = ErrnoStatus(errno, "watch", program);
@@ -167,8 +165,8 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
                                          const std::vector<std::string>& environment) {
   const std::string program = Locate(command[0]);
   if (program.empty()) {
-    return FailedPrecondition(
-        fmt::format("{} is not installed (looked in {}): install the package {}", command[0], SearchPath(), package));
+    return FailedPrecondition("{} is not installed (looked in {}): install the package {}", command[0], SearchPath(),
+                              package);
   }
   TheLingering().Reap();
   MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, environment));
@@ -178,15 +176,12 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
   if (!ended && !EndsWithin(child.pidfd, kKillGrace)) {
     TheLingering().Add(child.pid);
     return absl::DeadlineExceededError(fmt::format(
-        "{} was killed after {} s and has not ended yet: it waits for the kernel, or for a device that does "
-        "not answer",
+        "{} was killed after {} s and has not ended yet: it waits for the kernel, or for a device that does not answer",
         command[0], limit.count()));
   }
   result.exit_code = ExitCode(AwaitChild(child.pid));
   result.output = OneLine(std::move(result.output));
-  if (!ended) {
-    return absl::DeadlineExceededError(fmt::format("{} was killed after {} s", command[0], limit.count()));
-  }
+  if (!ended) return absl::DeadlineExceededError(fmt::format("{} was killed after {} s", command[0], limit.count()));
   return result;
 }
 

@@ -1,6 +1,5 @@
 // Runs a program with a time limit, for work that no library does: mkfs, e2fsck, resize2fs.
-#ifndef MOORING_MOUNTER_PROCESS_COMMAND_H_
-#define MOORING_MOUNTER_PROCESS_COMMAND_H_
+#pragma once
 
 #include <chrono>
 #include <string>
@@ -14,6 +13,8 @@ namespace mooring {
 struct CommandResult {
   int exit_code = 0;   // 128 + signal if a signal killed it
   std::string output;  // the last 2 KiB of stdout and stderr together, on one line
+
+  bool MeansFullDisk() const { return output.find("No space left") != std::string::npos; }
 };
 
 // Searches PATH for command[0], and runs it without a shell and with an empty stdin. Its environment is PATH, LC_ALL=C
@@ -27,5 +28,3 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
                                          const std::vector<std::string>& environment = {});
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PROCESS_COMMAND_H_

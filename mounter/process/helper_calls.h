@@ -3,8 +3,7 @@
 //
 //   spawner, helper   a list of allowed calls; every other call gives ENOSYS
 //   mkfs, e2fsck, …   the same list without mounts, device nodes and sockets, which give EPERM
-#ifndef MOORING_MOUNTER_PROCESS_HELPER_CALLS_H_
-#define MOORING_MOUNTER_PROCESS_HELPER_CALLS_H_
+#pragma once
 
 #include "absl/status/status.h"
 
@@ -17,5 +16,3 @@ absl::Status ConfineHelperCalls();
 absl::Status ConfineProgramCalls();
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PROCESS_HELPER_CALLS_H_

@@ -1,6 +1,5 @@
 // Gives up the privileges that a process does not need, capabilities(7).
-#ifndef MOORING_MOUNTER_PROCESS_PRIVILEGES_H_
-#define MOORING_MOUNTER_PROCESS_PRIVILEGES_H_
+#pragma once
 
 #include <string_view>
 #include <vector>
@@ -11,7 +10,7 @@ namespace mooring {
 
 struct Privilege {
   int capability;        // CAP_…
-  std::string_view why;  // repeated in docs/security.md; a test compares them
+  std::string_view why;  // docs/security.md repeats it: change both
 };
 
 // The capabilities that mooring-mounter keeps.
@@ -26,5 +25,3 @@ void DropFromBoundingSet(const std::vector<int>& keep);
 absl::Status KeepOnly(const std::vector<int>& capabilities);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PROCESS_PRIVILEGES_H_

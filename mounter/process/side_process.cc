@@ -19,6 +19,7 @@
 
 #include "base/child.h"
 #include "base/file/await_input.h"
+#include "base/file/pipe.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "mounter/sys/syscalls.h"
@@ -94,15 +95,12 @@ absl::StatusOr<pid_t> StartSideProcess(const SideProcessSpec& spec, const std::f
   SideProcessSpec sorted = spec;
   std::sort(sorted.kept.begin(), sorted.kept.end());
   const char* const cgroup = RootCgroup();
-  std::array<int, 2> ends = {-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
+  MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoStatus(errno, "fork", spec.name);
   if (pid == 0) RunAside(sorted, cgroup, work);
-  writer.reset();
-  AwaitInput(reader, std::chrono::steady_clock::now() + kSetupPatience);  // its end: the child has closed it
+  pipe.writer.reset();
+  AwaitInput(pipe.reader, std::chrono::steady_clock::now() + kSetupPatience);  // its end: the child has closed it
   return pid;
 }
 

@@ -1,7 +1,6 @@
 // A small process beside the mount helper, which has one task and outlives the helper. It thaws filesystems that the
 // helper left frozen (mounter/copy/thaw_guard.h), or holds a device open (mounter/loop/device_holder.h).
-#ifndef MOORING_MOUNTER_PROCESS_SIDE_PROCESS_H_
-#define MOORING_MOUNTER_PROCESS_SIDE_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -34,5 +33,3 @@ absl::StatusOr<pid_t> StartSideProcess(const SideProcessSpec& spec, const std::f
 bool EndSideProcess(pid_t pid, const std::function<bool()>& is_meant = {});
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_PROCESS_SIDE_PROCESS_H_

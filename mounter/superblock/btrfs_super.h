@@ -1,7 +1,6 @@
 // Reads and changes the superblock of a btrfs on one device without the kernel. "On-disk Format" in the documentation
 // of btrfs describes it; little-endian.
-#ifndef MOORING_MOUNTER_SUPERBLOCK_BTRFS_SUPER_H_
-#define MOORING_MOUNTER_SUPERBLOCK_BTRFS_SUPER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -27,5 +26,3 @@ absl::StatusOr<BtrfsSuper> ReadBtrfsSuper(int fd, const std::string& path);
 absl::Status RenewBtrfs(const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_SUPERBLOCK_BTRFS_SUPER_H_

@@ -1,6 +1,5 @@
 // CRC-32C, the checksum of ext4's, xfs' and btrfs' superblocks: the Castagnoli polynomial, reflected (RFC 3720, B.4).
-#ifndef MOORING_MOUNTER_SUPERBLOCK_CRC32C_H_
-#define MOORING_MOUNTER_SUPERBLOCK_CRC32C_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -38,5 +37,3 @@ constexpr std::uint32_t Crc32c(std::string_view bytes) { return ~Crc32cUpdate(~s
 static_assert(Crc32c("123456789") == 0xE3069283);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_SUPERBLOCK_CRC32C_H_

@@ -182,9 +182,8 @@ absl::Status CheckSuperblock(int fd, const std::string& path, std::string_view f
   MOORING_ASSIGN_OR_RETURN(const Findings found, Find(fd, path, fs_type));
   if (!found) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("the {} in {} is refused, and was not mounted: its superblock says "
-                  "{} = {}, and {}; to use it, {}",
-                  fs_type, Quote(path), found->field, found->value, found->reason, found->remedy));
+      "the {} in {} is refused, and was not mounted: its superblock says {} = {}, and {}; to use it, {}", fs_type,
+      Quote(path), found->field, found->value, found->reason, found->remedy);
 }
 
 absl::StatusOr<UniqueFd> OpenChecked(const UniqueFd& place, const std::string& path, std::string_view fs_type) {

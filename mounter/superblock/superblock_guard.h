@@ -1,7 +1,6 @@
 // Refuses a filesystem whose superblock would decide what the host does. A tenant that has a volume as a block device
 // writes every byte of its superblock.
-#ifndef MOORING_MOUNTER_SUPERBLOCK_SUPERBLOCK_GUARD_H_
-#define MOORING_MOUNTER_SUPERBLOCK_SUPERBLOCK_GUARD_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -37,5 +36,3 @@ absl::StatusOr<UniqueFd> OpenChecked(const UniqueFd& place, const std::string& p
 bool IsExt(std::string_view fs_type);  // ext2, ext3 and ext4
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_SUPERBLOCK_SUPERBLOCK_GUARD_H_

@@ -1,6 +1,5 @@
 // The superblock of an xfs, "XFS Algorithms & Data Structures": the fields that change how a host mounts it.
-#ifndef MOORING_MOUNTER_SUPERBLOCK_XFS_SUPER_H_
-#define MOORING_MOUNTER_SUPERBLOCK_XFS_SUPER_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -10,6 +9,8 @@
 namespace mooring {
 
 struct XfsSuper {
+  std::string uuid;         // 16 bytes
+  std::uint64_t bytes = 0;  // size of the filesystem
   std::uint64_t realtime_blocks = 0, realtime_extents = 0;
   std::uint64_t log_start = 0;  // block of the internal log; 0: the log is on another device
   std::uint16_t quota_flags = 0;
@@ -20,5 +21,3 @@ struct XfsSuper {
 absl::StatusOr<XfsSuper> ReadXfsSuper(int fd, const std::string& path);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_SUPERBLOCK_XFS_SUPER_H_

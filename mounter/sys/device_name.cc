@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <charconv>
 #include <string>
 
 #include "base/file/path.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
@@ -16,10 +16,8 @@ namespace {
 std::optional<dev_t> LoopNamed(std::string_view name) {
   constexpr std::string_view kLoop = "/dev/loop";
   if (!name.starts_with(kLoop)) return std::nullopt;
-  unsigned number = 0;
-  const auto [end, error] = std::from_chars(name.data() + kLoop.size(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return makedev(LOOP_MAJOR, number);
+  const auto number = ParseWhole<unsigned>(name.substr(kLoop.size()));
+  return number ? std::optional<dev_t>(makedev(LOOP_MAJOR, *number)) : std::nullopt;
 }
 
 }  // namespace

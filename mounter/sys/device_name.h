@@ -1,6 +1,5 @@
 // Device numbers of block devices, by their names below /dev.
-#ifndef MOORING_MOUNTER_SYS_DEVICE_NAME_H_
-#define MOORING_MOUNTER_SYS_DEVICE_NAME_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -14,5 +13,3 @@ namespace mooring {
 std::optional<dev_t> DeviceNamed(std::string_view name);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_SYS_DEVICE_NAME_H_

@@ -1,6 +1,5 @@
 // System calls without a wrapper in glibc 2.36. They return -1 and set errno; ENOSYS on kernels without them.
-#ifndef MOORING_MOUNTER_SYS_SYSCALLS_H_
-#define MOORING_MOUNTER_SYS_SYSCALLS_H_
+#pragma once
 
 #include <linux/openat2.h>
 #include <sys/mount.h>
@@ -48,5 +47,3 @@ inline constexpr std::uint32_t kStatxMntId = 0x1000, kStatxMntIdUnique = 0x4000;
 inline constexpr std::uint64_t kStatxAttrMountRoot = 0x2000;
 
 }  // namespace mooring::sys
-
-#endif  // MOORING_MOUNTER_SYS_SYSCALLS_H_

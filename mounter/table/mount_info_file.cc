@@ -26,10 +26,6 @@ std::uint64_t GroupAfter(std::string_view fields, std::string_view key) {
 
 std::string_view Text(const char* text) { return text == nullptr ? std::string_view() : std::string_view(text); }
 
-bool HasOption(std::string_view options, std::string_view name) {
-  return fmt::format(",{},", options).find(fmt::format(",{},", name)) != std::string::npos;
-}
-
 TableMount FromLibmount(libmnt_fs* fs) {
   const std::string_view fields = Text(mnt_fs_get_optional_fields(fs));
   TableMount info;
@@ -39,7 +35,7 @@ TableMount FromLibmount(libmnt_fs* fs) {
   info.fs_type = Text(mnt_fs_get_fstype(fs));
   info.device = mnt_fs_get_devno(fs);
   info.flags = FlagsOfMountInfo(Text(mnt_fs_get_vfs_options(fs)));
-  info.superblock_read_only = HasOption(Text(mnt_fs_get_fs_options(fs)), "ro");
+  info.superblock_read_only = HasWord(Text(mnt_fs_get_fs_options(fs)), "ro");
   info.peer_group = GroupAfter(fields, "shared:");
   info.master = GroupAfter(fields, "master:");
   info.propagate_from = GroupAfter(fields, "propagate_from:");

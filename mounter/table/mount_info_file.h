@@ -1,6 +1,5 @@
 // /proc/PID/mountinfo, proc(5): the mounts of a mount namespace as one of its processes reaches them.
-#ifndef MOORING_MOUNTER_TABLE_MOUNT_INFO_FILE_H_
-#define MOORING_MOUNTER_TABLE_MOUNT_INFO_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ absl::StatusOr<std::vector<TableMount>> ReadMountInfo(const std::string& path);
 std::string PropagationText(const TableMount& mount);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_TABLE_MOUNT_INFO_FILE_H_

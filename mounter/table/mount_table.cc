@@ -142,7 +142,7 @@ absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique) {
   if (unique) return AskKernelForOne(id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ReadTable());
   const auto found = std::find_if(mounts.begin(), mounts.end(), [id](const MountInfo& info) { return info.id == id; });
-  if (found == mounts.end()) return NotFound(fmt::format("mount {} is not in this mount namespace", id));
+  if (found == mounts.end()) return NotFound("mount {} is not in this mount namespace", id);
   return *found;
 }
 

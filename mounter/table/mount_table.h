@@ -1,7 +1,6 @@
 // Looks mounts up by statmount(2), whose cost does not depend on the number of mounts. Where the kernel (before
 // Linux 6.8) or a seccomp profile lacks it, libmount's table is read.
-#ifndef MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_
-#define MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -28,5 +27,3 @@ absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);
 std::string FilesystemOptions(std::uint64_t id);
 
 }  // namespace mooring
-
-#endif  // MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_

@@ -25,11 +25,11 @@ constexpr std::string_view kKubernetesFsType = "csi.storage.k8s.io/fstype";
 absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_view where) {
   if (fs_type.empty()) return absl::OkStatus();
   if (!IsSupportedFsType(fs_type)) {
-    return InvalidArgument(fmt::format("{} {} is not one of {}", where, Quote(fs_type), SupportedFsTypes()));
+    return InvalidArgument("{} {} is not one of {}", where, Quote(fs_type), SupportedFsTypes());
   }
   if (!chosen.empty() && chosen != fs_type) {
-    return InvalidArgument(fmt::format("{} {} contradicts {}, which the request also asks for: name one filesystem",
-                                       where, Quote(fs_type), Quote(chosen)));
+    return InvalidArgument("{} {} contradicts {}, which the request also asks for: name one filesystem", where,
+                           Quote(fs_type), Quote(chosen));
   }
   chosen = fs_type;
   return absl::OkStatus();
@@ -54,7 +54,7 @@ bool AsksForEncryption(std::string_view key) {
 
 absl::StatusOr<bool> ParseTruth(std::string_view key, const std::string& value) {
   if (value == "true" || value == "false") return value == "true";
-  return InvalidArgument(fmt::format("parameter {} {}: it is true or false", key, Quote(value)));
+  return InvalidArgument("parameter {} {}: it is true or false", key, Quote(value));
 }
 
 // Some orchestrators show only this text.
@@ -73,13 +73,12 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
       MOORING_ASSIGN_OR_RETURN(asked.allows_conversion, ParseTruth(key, value));
     } else if (AsksForEncryption(key)) {
       return InvalidArgument(
-          fmt::format("parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state "
-                      "directory on an encrypted device",
-                      Quote(key)));
+          "parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state directory "
+          "on an encrypted device",
+          Quote(key));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {}, {}, {} and {}",
-                                         Quote(key), kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey,
-                                         kPropagationKey, kConversionKey));
+      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {} and {}", Quote(key),
+                             kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey, kConversionKey);
     }
   }
   return asked;
@@ -98,16 +97,15 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
 absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
   if (!asked.device.empty() && !pool->traits().whole_devices) {
-    return InvalidArgument(
-        fmt::format("parameter {} {}: pool {} has the backend {}, where there are none to choose from", kDeviceKey,
-                    Quote(asked.device), pool->name, ToString(pool->kind)));
+    return InvalidArgument("parameter {} {}: pool {} has the backend {}, where there are none to choose from",
+                           kDeviceKey, Quote(asked.device), pool->name, ToString(pool->kind));
   }
   const std::vector<std::string>& choices = pool->traits().fs_types;
   if (!asked.fs_type.empty() && std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
     return InvalidArgument(
-        fmt::format("filesystem {} is asked for, and pool {} has the backend {}, which {}", Quote(asked.fs_type),
-                    pool->name, ToString(pool->kind),
-                    choices.empty() ? "leaves no choice: name none" : fmt::format("has {}", fmt::join(choices, ", "))));
+        "filesystem {} is asked for, and pool {} has the backend {}, which {}", Quote(asked.fs_type), pool->name,
+        ToString(pool->kind),
+        choices.empty() ? "leaves no choice: name none" : fmt::format("has {}", fmt::join(choices, ", ")));
   }
   return pool;
 }
@@ -136,20 +134,6 @@ absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, c
   return types;
 }
 
-absl::StatusOr<SizeRange> ParseRange(const csi::v1::CapacityRange& range) {
-  if (range.required_bytes() < 0 || range.limit_bytes() < 0) {
-    return InvalidArgument(fmt::format("capacity_range: required_bytes {} and limit_bytes {} must not be negative",
-                                       range.required_bytes(), range.limit_bytes()));
-  }
-  const SizeRange parsed = {.required = static_cast<std::uint64_t>(range.required_bytes()),
-                            .limit = static_cast<std::uint64_t>(range.limit_bytes())};
-  if (parsed.limit != 0 && parsed.required > parsed.limit) {
-    return InvalidArgument(
-        fmt::format("capacity_range: required_bytes {} is more than limit_bytes {}", parsed.required, parsed.limit));
-  }
-  return parsed;
-}
-
 Segments ToSegments(const csi::v1::Topology& topology) {
   return Segments(topology.segments().begin(), topology.segments().end());
 }
@@ -168,8 +152,8 @@ absl::StatusOr<ContentSource> ParseSource(const csi::v1::CreateVolumeRequest& re
   ContentSource source = ContentSourceOf(request);
   if (!source.exists()) return InvalidArgument("volume_content_source: neither snapshot nor volume is set");
   if (!source.id.empty()) return source;
-  return InvalidArgument(source.kind == ContentSource::Kind::kSnapshot ? "volume_content_source: snapshot_id is missing"
-                                                                       : "volume_content_source: volume_id is missing");
+  return InvalidArgument("volume_content_source: {}_id is missing",
+                         source.kind == ContentSource::Kind::kSnapshot ? "snapshot" : "volume");
 }
 
 absl::StatusOr<TuningChange> ParseMutable(const Parameters& parameters) {
@@ -197,15 +181,13 @@ absl::StatusOr<std::optional<Propagation>> FindPropagation(const Parameters& map
 }
 
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability, bool read_only) {
+  if (propagation != Propagation::kShared || !IsReadOnly(capability, read_only)) return absl::OkStatus();
   const bool reader = IsReaderOnly(capability.mode);
-  if (propagation != Propagation::kShared || !(reader || capability.options.flags.read_only || read_only)) {
-    return absl::OkStatus();
-  }
   return InvalidArgument(
-      fmt::format("propagation rshared needs write access, and {} has none: take rslave or private, or write access",
-                  reader      ? "access mode " + ToString(capability.mode)
-                  : read_only ? "readonly"
-                              : "mount flag ro"));
+      "propagation rshared needs write access, and {} has none: take rslave or private, or write access",
+      reader      ? "access mode " + ToString(capability.mode)
+      : read_only ? "readonly"
+                  : "mount flag ro");
 }
 
 ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request) {
@@ -220,6 +202,20 @@ ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request) {
       return {};
   }
   return {};
+}
+
+absl::StatusOr<SizeRange> ParseRange(const csi::v1::CapacityRange& range) {
+  if (range.required_bytes() < 0 || range.limit_bytes() < 0) {
+    return InvalidArgument("capacity_range: required_bytes {} and limit_bytes {} must not be negative",
+                           range.required_bytes(), range.limit_bytes());
+  }
+  const SizeRange parsed = {.required = static_cast<std::uint64_t>(range.required_bytes()),
+                            .limit = static_cast<std::uint64_t>(range.limit_bytes())};
+  if (parsed.limit != 0 && parsed.required > parsed.limit) {
+    return InvalidArgument("capacity_range: required_bytes {} is more than limit_bytes {}", parsed.required,
+                           parsed.limit);
+  }
+  return parsed;
 }
 
 absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request, const Pools& pools,
@@ -249,18 +245,12 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   return spec;
 }
 
-absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id) {
-  if (volume_id.empty()) return InvalidArgument("volume_id is missing");
-  return volume_id;
-}
-
 absl::StatusOr<ControllerPublishSpec> ParseControllerPublish(const csi::v1::ControllerPublishVolumeRequest& request,
                                                              std::string_view fs_type) {
   ControllerPublishSpec spec;
-  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
-  if (request.node_id().empty()) return InvalidArgument("node_id is missing");
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, Required("volume_id", request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(spec.node_id, Required("node_id", request.node_id()));
   if (!request.has_volume_capability()) return InvalidArgument("volume_capability is missing");
-  spec.node_id = request.node_id();
   MOORING_ASSIGN_OR_RETURN(spec.capability, ParseCapability(request.volume_capability(), fs_type));
   spec.read_only = request.readonly();
   return spec;
@@ -268,13 +258,13 @@ absl::StatusOr<ControllerPublishSpec> ParseControllerPublish(const csi::v1::Cont
 
 absl::StatusOr<ControllerUnpublishSpec> ParseControllerUnpublish(
     const csi::v1::ControllerUnpublishVolumeRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, Required("volume_id", request.volume_id()));
   return ControllerUnpublishSpec{.volume_id = std::move(volume_id), .node_id = request.node_id()};
 }
 
 absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::ControllerExpandVolumeRequest& request) {
   ControllerExpandSpec spec;
-  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, Required("volume_id", request.volume_id()));
   if (!request.has_capacity_range())
     return InvalidArgument("capacity_range is missing: say how large the volume is to be");
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
@@ -286,7 +276,7 @@ absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::Contro
 
 absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request) {
   ModifySpec spec;
-  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, Required("volume_id", request.volume_id()));
   if (request.mutable_parameters().empty()) {
     return InvalidArgument("mutable_parameters is missing: say what is to be changed");
   }
@@ -295,7 +285,7 @@ absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequ
 }
 
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, Required("volume_id", request.volume_id()));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
   for (const VolumeCapability& capability : request.volume_capabilities()) {
     if (!IsComplete(capability)) {
@@ -305,47 +295,43 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
   return volume_id;
 }
 
-std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+absl::Status CheckConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
                             const Pools& pools) {
   // The present values do not matter, because they can be changed to the requested ones.
-  const auto tuning = ParseMutable(request.mutable_parameters());
-  const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, TraitsOf(volume.kind)) : tuning.status();
-  if (!possible.ok()) return Message(possible);
-  const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
-  if (!asked.ok()) return Message(asked.status());
-  if (!asked->pool.empty() && asked->pool != volume.pool) {
-    return fmt::format("pool {} is asked for, and the volume lies in {}", Quote(asked->pool), volume.pool);
+  MOORING_ASSIGN_OR_RETURN(const TuningChange tuning, ParseMutable(request.mutable_parameters()));
+  MOORING_RETURN_IF_ERROR(CheckPossible(tuning, TraitsOf(volume.kind)));
+  MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
+  if (!asked.pool.empty() && asked.pool != volume.pool) {
+    return InvalidArgument("pool {} is asked for, and the volume lies in {}", Quote(asked.pool), volume.pool);
   }
-  const absl::StatusOr<const Pool*> pool = pools.Find(volume.pool);
-  if (!pool.ok()) return Message(pool.status());
-  if (asked->propagation && asked->propagation != volume.propagation) {
-    return fmt::format("propagation {} is asked for, and the volume was made with {}", ToString(*asked->propagation),
-                       volume.propagation ? ToString(*volume.propagation) : "none");
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(volume.pool));
+  if (asked.propagation && asked.propagation != volume.propagation) {
+    return InvalidArgument("propagation {} is asked for, and the volume was made with {}", ToString(*asked.propagation),
+                           volume.propagation ? ToString(*volume.propagation) : "none");
   }
-  const auto in_context = FindPropagation(request.volume_context(), "volume_context");
-  if (!in_context.ok()) return Message(in_context.status());
+  MOORING_ASSIGN_OR_RETURN(const auto in_context, FindPropagation(request.volume_context(), "volume_context"));
   // Keys that others have added to the context (as Kubernetes' sidecars do) are ignored.
   const auto context = request.volume_context().find(std::string(kFsTypeKey));
   const std::string& noted = context == request.volume_context().end() ? volume.fs_type : context->second;
-  for (const std::string& fs_type : {OrElse(asked->fs_type, volume.fs_type), noted}) {
+  for (const std::string& fs_type : {OrElse(asked.fs_type, volume.fs_type), noted}) {
     if (fs_type == volume.fs_type) continue;
-    return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
+    return InvalidArgument("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type),
+                           volume.fs_type);
   }
-  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, volume.fs_type,
-                                      *in_context ? *in_context : volume.propagation);
-  if (!types.ok()) return Message(types.status());
-  if (types->mount && volume.block_only)
-    return "mount access is asked for, and the volume was made for block access only";
-  const std::uint64_t least = types->Minimum(volume.fs_type);
-  if (volume.bytes >= least) return "";
-  return fmt::format("the volume has {}, and such a use of it needs at least {}: expand it first",
-                     SizeText(volume.bytes), SizeText(least));
+  MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
+                           ParseAccessTypes(request.volume_capabilities(), *pool, volume.fs_type,
+                                            in_context ? in_context : volume.propagation));
+  if (types.mount && volume.block_only) {
+    return InvalidArgument("mount access is asked for, and the volume was made for block access only");
+  }
+  const std::uint64_t least = types.Minimum(volume.fs_type);
+  if (volume.bytes >= least) return absl::OkStatus();
+  return InvalidArgument("the volume has {}, and such a use of it needs at least {}: expand it first",
+                         SizeText(volume.bytes), SizeText(least));
 }
 
-absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const PageFields page,
-                           ParsePage(request.max_entries(), request.starting_token(), kListVolumes));
-  return ListVolumesSpec{.after = page.after, .max_entries = page.max_entries};
+absl::StatusOr<PageSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {
+  return ParsePage(request.max_entries(), request.starting_token(), kListVolumes);
 }
 
 CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools) {

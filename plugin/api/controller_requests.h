@@ -1,7 +1,6 @@
 // Parses the requests of the controller into structs, without side effects. It checks all that needs no lookup. Errors
 // are INVALID_ARGUMENT with the name of the field. A malformed id passes, because it is an unknown id.
-#ifndef MOORING_PLUGIN_API_CONTROLLER_REQUESTS_H_
-#define MOORING_PLUGIN_API_CONTROLLER_REQUESTS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "csi.pb.h"
 #include "mounter/mounter.h"
 #include "plugin/backends/pools.h"
+#include "plugin/catalog/volume_catalog.h"
 #include "plugin/model/volume_specs.h"
 
 namespace mooring {
@@ -49,8 +49,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
                                                    const Pools& pools = DefaultPoolOnly(),
                                                    const SourceFacts& source = {});
 
-// The id of the volume, for requests that have only that.
-absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id);
+absl::StatusOr<SizeRange> ParseRange(const csi::v1::CapacityRange& range);
 
 // `fs_type` is the filesystem of the volume. It decides which mount flags are valid if the capability names no
 // filesystem.
@@ -63,19 +62,17 @@ absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::Contro
 // INVALID_ARGUMENT: also if there is nothing to change.
 absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request);
 
-// The id of the volume. WhyNotConfirmed checks the capabilities.
+// The id of the volume. CheckConfirmed checks the capabilities.
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request);
 
-// Empty if the volume has all capabilities of the request, else the reason.
-std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+// INVALID_ARGUMENT: the volume does not have all capabilities of the request.
+absl::Status CheckConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
                             const Pools& pools = DefaultPoolOnly());
 
 // ABORTED: the starting_token is unknown (CSI 1.12, ListVolumes Errors).
-absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request);
+absl::StatusOr<PageSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request);
 
 // Never an error: for impossible volumes the capacity is 0.
 CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools = DefaultPoolOnly());
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_CONTROLLER_REQUESTS_H_

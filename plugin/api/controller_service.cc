@@ -1,10 +1,7 @@
 #include "plugin/api/controller_service.h"
 
-#include <fmt/format.h>
-
 #include <set>
 #include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "mounter/propagation.h"
@@ -27,8 +24,8 @@ void SetCondition(const VolumeInfo& volume, const NodeVolumes::Problems& in_use,
 
 absl::Status WithCommandsToFree(const absl::Status& status, const std::string& commands) {
   if (commands.empty()) return status;
-  return FailedPrecondition(fmt::format("{}. If the orchestrator has forgotten it, run where the plugin runs: {}",
-                                        Message(status), commands));
+  return FailedPrecondition("{}. If the orchestrator has forgotten it, run where the plugin runs: {}", Message(status),
+                            commands);
 }
 
 }  // namespace
@@ -49,7 +46,7 @@ absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const cs
 
 absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const csi::v1::DeleteVolumeRequest& request,
                                                                         const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, Required("volume_id", request.volume_id()));
   const absl::Status deleted = catalog_.Delete(volume_id, call);
   if (absl::IsFailedPrecondition(deleted)) return WithCommandsToFree(deleted, uses_.CommandsToFree(volume_id));
   MOORING_RETURN_IF_ERROR(deleted);
@@ -77,11 +74,11 @@ absl::StatusOr<csi::v1::ControllerUnpublishVolumeResponse> ControllerService::Un
 }
 
 absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::Validate(
-    const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+    const csi::v1::ValidateVolumeCapabilitiesRequest& request, const Call&) {
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseValidate(request));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
   csi::v1::ValidateVolumeCapabilitiesResponse response;
-  response.set_message(WhyNotConfirmed(volume, request, catalog_.pools()));
+  response.set_message(Message(CheckConfirmed(volume, request, catalog_.pools())));
   if (!response.message().empty()) return response;
   auto& confirmed = *response.mutable_confirmed();
   *confirmed.mutable_volume_context() = request.volume_context();
@@ -91,8 +88,9 @@ absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::V
   return response;
 }
 
-absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::v1::ListVolumesRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const ListVolumesSpec spec, ParseListVolumes(request));
+absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::v1::ListVolumesRequest& request,
+                                                                     const Call&) {
+  MOORING_ASSIGN_OR_RETURN(const PageSpec spec, ParseListVolumes(request));
   MOORING_ASSIGN_OR_RETURN(const VolumePage page, catalog_.List(spec));
   std::set<std::string> ids;
   for (const VolumeInfo& volume : page.volumes) ids.insert(volume.id);
@@ -109,7 +107,8 @@ absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::
   return response;
 }
 
-absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const csi::v1::GetCapacityRequest& request) {
+absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const csi::v1::GetCapacityRequest& request,
+                                                                         const Call&) {
   MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request, catalog_.pools())));
   csi::v1::GetCapacityResponse response;
   response.set_available_capacity(static_cast<std::int64_t>(capacity.available));
@@ -118,7 +117,8 @@ absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const c
   return response;
 }
 
-absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Capabilities() {
+absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Capabilities(
+    const csi::v1::ControllerGetCapabilitiesRequest&, const Call&) {
   using Type = csi::v1::ControllerServiceCapability::RPC;
   csi::v1::ControllerGetCapabilitiesResponse response;
   for (const auto type :
@@ -147,8 +147,8 @@ absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> ControllerService::Expan
 }
 
 absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
-    const csi::v1::ControllerGetVolumeRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
+    const csi::v1::ControllerGetVolumeRequest& request, const Call&) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, Required("volume_id", request.volume_id()));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
   MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Problems problems, uses_.FindProblems({volume_id}));
   csi::v1::ControllerGetVolumeResponse response;
@@ -162,7 +162,7 @@ absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
 absl::StatusOr<csi::v1::CreateSnapshotResponse> ControllerService::CreateSnapshot(
     const csi::v1::CreateSnapshotRequest& request, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const CreateSnapshotSpec spec, ParseCreateSnapshot(request));
-  MOORING_ASSIGN_OR_RETURN(const SnapshotInfo snapshot, snapshots_.Create(spec, call));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotRecord snapshot, snapshots_.Create(spec, call));
   csi::v1::CreateSnapshotResponse response;
   mooring::Pack(snapshot, *response.mutable_snapshot());
   return response;
@@ -170,27 +170,27 @@ absl::StatusOr<csi::v1::CreateSnapshotResponse> ControllerService::CreateSnapsho
 
 absl::StatusOr<csi::v1::DeleteSnapshotResponse> ControllerService::DeleteSnapshot(
     const csi::v1::DeleteSnapshotRequest& request, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, ParseSnapshotId(request.snapshot_id()));
+  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, Required("snapshot_id", request.snapshot_id()));
   MOORING_RETURN_IF_ERROR(snapshots_.Delete(snapshot_id, call));
   return csi::v1::DeleteSnapshotResponse();
 }
 
 absl::StatusOr<csi::v1::ListSnapshotsResponse> ControllerService::ListSnapshots(
-    const csi::v1::ListSnapshotsRequest& request) {
+    const csi::v1::ListSnapshotsRequest& request, const Call&) {
   MOORING_ASSIGN_OR_RETURN(const ListSnapshotsSpec spec, ParseListSnapshots(request));
   MOORING_ASSIGN_OR_RETURN(const SnapshotPage page, snapshots_.List(spec));
   csi::v1::ListSnapshotsResponse response;
-  for (const SnapshotInfo& snapshot : page.snapshots) {
+  for (const SnapshotRecord& snapshot : page.snapshots) {
     mooring::Pack(snapshot, *response.add_entries()->mutable_snapshot());
   }
   if (page.next) response.set_next_token(ListToken(kListSnapshots, *page.next));
   return response;
 }
 
-absl::StatusOr<csi::v1::GetSnapshotResponse> ControllerService::GetSnapshot(
-    const csi::v1::GetSnapshotRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, ParseSnapshotId(request.snapshot_id()));
-  MOORING_ASSIGN_OR_RETURN(const SnapshotInfo snapshot, snapshots_.Get(snapshot_id));
+absl::StatusOr<csi::v1::GetSnapshotResponse> ControllerService::GetSnapshot(const csi::v1::GetSnapshotRequest& request,
+                                                                            const Call&) {
+  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, Required("snapshot_id", request.snapshot_id()));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotRecord snapshot, snapshots_.Get(snapshot_id));
   csi::v1::GetSnapshotResponse response;
   mooring::Pack(snapshot, *response.mutable_snapshot());
   return response;

@@ -5,7 +5,8 @@
 
 namespace mooring {
 
-absl::StatusOr<csi::v1::GetPluginInfoResponse> IdentityService::Info() const {
+absl::StatusOr<csi::v1::GetPluginInfoResponse> IdentityService::Info(const csi::v1::GetPluginInfoRequest&,
+                                                                     const Call&) {
   csi::v1::GetPluginInfoResponse response;
   response.set_name(settings_.driver_name);
   response.set_vendor_version(Version());
@@ -13,7 +14,8 @@ absl::StatusOr<csi::v1::GetPluginInfoResponse> IdentityService::Info() const {
   return response;
 }
 
-absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabilities() const {
+absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabilities(
+    const csi::v1::GetPluginCapabilitiesRequest&, const Call&) {
   using Offer = csi::v1::PluginCapability::Service;
   using Expansion = csi::v1::PluginCapability::VolumeExpansion;
   csi::v1::GetPluginCapabilitiesResponse response;
@@ -30,7 +32,7 @@ absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabili
 }
 
 // A start under way is no error: orchestrators would kill a plugin that takes long to reconcile.
-absl::StatusOr<csi::v1::ProbeResponse> IdentityService::Ready() const {
+absl::StatusOr<csi::v1::ProbeResponse> IdentityService::Ready(const csi::v1::ProbeRequest&, const Call&) {
   const absl::Status now = readiness_.Now();
   if (!now.ok() && !absl::IsUnavailable(now)) return WithCode(absl::StatusCode::kFailedPrecondition, now);
   if (const absl::Status mounter = mounter_health_(); !mounter.ok()) {

@@ -1,7 +1,5 @@
 #include "plugin/api/node_requests.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
@@ -10,6 +8,7 @@
 #include "base/text/quote.h"
 #include "base/text/size.h"
 #include "plugin/api/controller_requests.h"
+#include "plugin/api/request_fields.h"
 #include "plugin/backends/registry.h"
 #include "plugin/model/volume_id.h"
 
@@ -20,10 +19,6 @@ constexpr char kEphemeral[] = "csi.storage.k8s.io/ephemeral";
 constexpr char kSize[] = "size";  // of an ephemeral volume, whose request has no capacity_range
 
 using ContextMap = google::protobuf::Map<std::string, std::string>;
-
-absl::Status RequireVolumeId(const std::string& id) {
-  return id.empty() ? InvalidArgument("volume_id is missing") : absl::OkStatus();
-}
 
 // The filesystem of the volume from its context. Mount flags depend on it if the capability names none.
 std::string FsTypeOf(const ContextMap& volume_context) {
@@ -47,12 +42,18 @@ absl::StatusOr<Capability> RequireCapability(const Request& request) {
   return ParseCapability(request.volume_capability(), FsTypeOf(request.volume_context()));
 }
 
+absl::StatusOr<VolumePath> ParsePlace(const std::string& id, std::string_view field, const std::string& path) {
+  VolumePath place;
+  MOORING_ASSIGN_OR_RETURN(place.volume_id, Required("volume_id", id));
+  MOORING_ASSIGN_OR_RETURN(place.path, NormalisePath(field, path));
+  return place;
+}
+
 absl::StatusOr<VolumePath> ParseVolumePath(const std::string& id, const std::string& path) {
-  MOORING_RETURN_IF_ERROR(RequireVolumeId(id));
-  if (path.empty()) return InvalidArgument("volume_path is missing");
-  const absl::StatusOr<std::string> normal = NormalisePath("volume_path", path);
-  if (!normal.ok()) return NotFound(fmt::format("volume {} is not there: {}", Quote(id), Message(normal.status())));
-  return VolumePath{id, *normal};
+  MOORING_RETURN_IF_ERROR(Required("volume_id", id).status());
+  MOORING_RETURN_IF_ERROR(Required("volume_path", path).status());
+  const absl::StatusOr<VolumePath> place = ParsePlace(id, "volume_path", path);
+  return place.ok() ? place : NotFound("volume {} is not there: {}", Quote(id), Message(place.status()));
 }
 
 // A read-only or raw ephemeral volume would stay empty for ever.
@@ -61,24 +62,23 @@ absl::Status CheckEphemeralUse(const PublishSpec& publish) {
   if (capability.access_type == AccessType::kBlock) {
     return InvalidArgument("an ephemeral volume is a filesystem: for block access take one that lasts");
   }
-  if (publish.read_only || capability.options.flags.read_only || IsReaderOnly(capability.mode)) {
+  if (IsReadOnly(capability, publish.read_only)) {
     return InvalidArgument("an ephemeral volume begins empty, and read-only it would stay so: leave that out");
   }
   if (IsEphemeralId(publish.volume_id)) return absl::OkStatus();
   if (!IsVolumeId(publish.volume_id)) {
-    return InvalidArgument(fmt::format("volume_id {} is no id of an ephemeral volume: those begin with {}",
-                                       Quote(publish.volume_id), kEphemeralIdPrefix));
+    return InvalidArgument("volume_id {} is no id of an ephemeral volume: those begin with {}",
+                           Quote(publish.volume_id), kEphemeralIdPrefix);
   }
-  return InvalidArgument(fmt::format("volume_id {} is one of this driver's own: an ephemeral volume has another",
-                                     Quote(publish.volume_id)));
+  return InvalidArgument("volume_id {} is one of this driver's own: an ephemeral volume has another",
+                         Quote(publish.volume_id));
 }
 
 }  // namespace
 
 absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& request) {
   StageSpec spec;
-  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
-  spec.volume_id = request.volume_id();
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, Required("volume_id", request.volume_id()));
   MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
   MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
   spec.read_only = PublishedReadOnly(request.publish_context());
@@ -88,24 +88,19 @@ absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& requ
 }
 
 absl::StatusOr<VolumePath> ParseUnstage(const csi::v1::NodeUnstageVolumeRequest& request) {
-  VolumePath parsed;
-  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
-  parsed.volume_id = request.volume_id();
-  MOORING_ASSIGN_OR_RETURN(parsed.path, NormalisePath("staging_target_path", request.staging_target_path()));
-  return parsed;
+  return ParsePlace(request.volume_id(), "staging_target_path", request.staging_target_path());
 }
 
 absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest& request) {
   PublishSpec spec;
-  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
-  spec.volume_id = request.volume_id();
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, Required("volume_id", request.volume_id()));
   MOORING_ASSIGN_OR_RETURN(spec.target_path, NormalisePath("target_path", request.target_path()));
   if (!request.staging_target_path().empty()) {
     MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
   }
   MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
   if (spec.target_path == spec.staging_path) {
-    return InvalidArgument(fmt::format("target_path and staging_target_path are both {}", Quote(spec.target_path)));
+    return InvalidArgument("target_path and staging_target_path are both {}", Quote(spec.target_path));
   }
   spec.read_only = request.readonly() || PublishedReadOnly(request.publish_context());
   MOORING_ASSIGN_OR_RETURN(spec.propagation, FindPropagation(request.volume_context(), "volume_context"));
@@ -141,11 +136,7 @@ absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeReq
 }
 
 absl::StatusOr<VolumePath> ParseUnpublish(const csi::v1::NodeUnpublishVolumeRequest& request) {
-  VolumePath parsed;
-  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
-  parsed.volume_id = request.volume_id();
-  MOORING_ASSIGN_OR_RETURN(parsed.path, NormalisePath("target_path", request.target_path()));
-  return parsed;
+  return ParsePlace(request.volume_id(), "target_path", request.target_path());
 }
 
 absl::StatusOr<VolumePath> ParseStats(const csi::v1::NodeGetVolumeStatsRequest& request) {
@@ -157,13 +148,7 @@ absl::StatusOr<ExpandSpec> ParseNodeExpand(const csi::v1::NodeExpandVolumeReques
   MOORING_ASSIGN_OR_RETURN(const VolumePath volume, ParseVolumePath(request.volume_id(), request.volume_path()));
   spec.volume_id = volume.volume_id;
   spec.volume_path = volume.path;
-  const csi::v1::CapacityRange& range = request.capacity_range();
-  if (range.required_bytes() < 0 || range.limit_bytes() < 0) return InvalidArgument("capacity_range is negative");
-  if (range.limit_bytes() != 0 && range.required_bytes() > range.limit_bytes()) {
-    return InvalidArgument("capacity_range requires more than its limit");
-  }
-  spec.required_bytes = static_cast<std::uint64_t>(range.required_bytes());
-  spec.limit_bytes = static_cast<std::uint64_t>(range.limit_bytes());
+  MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   return spec;
 }
 

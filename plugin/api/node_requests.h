@@ -1,6 +1,5 @@
 // Parses the requests of the node service into structs, without lookups.
-#ifndef MOORING_PLUGIN_API_NODE_REQUESTS_H_
-#define MOORING_PLUGIN_API_NODE_REQUESTS_H_
+#pragma once
 
 #include <string>
 
@@ -32,5 +31,3 @@ absl::StatusOr<VolumePath> ParseStats(const csi::v1::NodeGetVolumeStatsRequest& 
 absl::StatusOr<ExpandSpec> ParseNodeExpand(const csi::v1::NodeExpandVolumeRequest& request);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_NODE_REQUESTS_H_

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -20,9 +18,9 @@ using csi::v1::VolumeUsage;
 absl::Status WithTheReasonOfKubelet(const absl::Status& status, const PublishSpec& spec) {
   const bool looks_inline = spec.staging_path.empty() && spec.volume_id.starts_with("csi-");
   if (!absl::IsFailedPrecondition(status) || !looks_inline) return status;
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "{}; if it is an inline volume of Kubernetes, set podInfoOnMount in the CSIDriver object: nothing else says so",
-      Message(status)));
+      Message(status));
 }
 
 void AddUsage(csi::v1::NodeGetVolumeStatsResponse& response, VolumeUsage::Unit unit, const Usage& usage) {
@@ -38,7 +36,8 @@ void AddUsage(csi::v1::NodeGetVolumeStatsResponse& response, VolumeUsage::Unit u
 // VOLUME_MOUNT_GROUP is offered only with --volume-mount-group. Kubelet leaves fsGroup to a plugin that offers it, and
 // the plugin gives only the root directory to the group. A request with a group is served in both cases, as CSI 1.12
 // allows.
-absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse> NodeService::Capabilities() const {
+absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse> NodeService::Capabilities(
+    const csi::v1::NodeGetCapabilitiesRequest&, const Call&) {
   csi::v1::NodeGetCapabilitiesResponse response;
   for (const NodeServiceCapability::RPC::Type type :
        {NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME, NodeServiceCapability::RPC::GET_VOLUME_STATS,
@@ -55,9 +54,9 @@ absl::Status NodeService::CheckRoots(const std::string& field, const std::string
   const std::vector<std::string>& roots = identity_.mount_roots;
   if (IsBelowAny(path, roots)) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("{} {} lies below none of the directories that the plugin was started for: "
-                  "{}; start it with a --mount-root that it lies below",
-                  field, Quote(path), fmt::join(roots, ", ")));
+      "{} {} lies below none of the directories that the plugin was started for: {}; start it with a --mount-root that "
+      "it lies below",
+      field, Quote(path), fmt::join(roots, ", "));
 }
 
 absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v1::NodeStageVolumeRequest& request,
@@ -77,19 +76,20 @@ absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> NodeService::Unstage(
 
 absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
     const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
-  if (AsksForEphemeral(request)) return PublishEphemeral(request, call);
+  if (AsksForEphemeral(request)) {
+    MOORING_RETURN_IF_ERROR(PublishEphemeral(request, call));
+    return csi::v1::NodePublishVolumeResponse();
+  }
   MOORING_ASSIGN_OR_RETURN(const PublishSpec spec, ParsePublish(request));
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.target_path));
   MOORING_RETURN_IF_ERROR(WithTheReasonOfKubelet(volumes_.Publish(spec, call), spec));
   return csi::v1::NodePublishVolumeResponse();
 }
 
-absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::PublishEphemeral(
-    const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
+absl::Status NodeService::PublishEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const EphemeralSpec spec, ParseEphemeral(request, ephemeral_.pools()));
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.publish.target_path));
-  MOORING_RETURN_IF_ERROR(ephemeral_.Publish(spec, call));
-  return csi::v1::NodePublishVolumeResponse();
+  return ephemeral_.Publish(spec, call);
 }
 
 absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> NodeService::Unpublish(
@@ -100,7 +100,7 @@ absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> NodeService::Unpublish(
 }
 
 absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
-    const csi::v1::NodeGetVolumeStatsRequest& request) {
+    const csi::v1::NodeGetVolumeStatsRequest& request, const Call&) {
   MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseStats(request));
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ephemeral_.OwnIdOf(at.volume_id));
   MOORING_ASSIGN_OR_RETURN(const VolumeStats stats, volumes_.Stats(volume_id, at.path));
@@ -124,11 +124,10 @@ absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
 absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi::v1::NodeExpandVolumeRequest& request,
                                                                       const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const ExpandSpec spec, ParseNodeExpand(request));
-  if (identity_.grow != nullptr && spec.required_bytes != 0) {
+  if (identity_.grow != nullptr && spec.range.required != 0) {
     MOORING_RETURN_IF_ERROR(
         volumes_.CheckIsAt(spec.volume_id, spec.volume_path));  // before it grows, because it cannot shrink
-    const SizeRange range = {.required = spec.required_bytes, .limit = spec.limit_bytes};
-    MOORING_RETURN_IF_ERROR(identity_.grow({spec.volume_id, range}, call));
+    MOORING_RETURN_IF_ERROR(identity_.grow({spec.volume_id, spec.range}, call));
   }
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, volumes_.Expand(spec, call));
   csi::v1::NodeExpandVolumeResponse response;
@@ -136,7 +135,7 @@ absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi:
   return response;
 }
 
-csi::v1::NodeGetInfoResponse NodeService::Info() const {
+absl::StatusOr<csi::v1::NodeGetInfoResponse> NodeService::Info(const csi::v1::NodeGetInfoRequest&, const Call&) {
   csi::v1::NodeGetInfoResponse response;
   response.set_node_id(identity_.node_id);
   response.set_max_volumes_per_node(identity_.max_volumes);

@@ -1,6 +1,5 @@
 // csi.v1.Node. NodeVolumes does the work of the calls.
-#ifndef MOORING_PLUGIN_API_NODE_SERVICE_H_
-#define MOORING_PLUGIN_API_NODE_SERVICE_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -35,58 +34,17 @@ class NodeService final : public csi::v1::Node::Service {
   NodeService(Rpc& rpc, NodeVolumes& volumes, EphemeralVolumes& ephemeral, NodeIdentity identity)
       : rpc_(rpc), volumes_(volumes), ephemeral_(ephemeral), identity_(std::move(identity)) {}
 
-  grpc::Status NodeStageVolume(grpc::ServerContext* context, const csi::v1::NodeStageVolumeRequest* request,
-                               csi::v1::NodeStageVolumeResponse* response) override {
-    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
-  }
-  grpc::Status NodeUnstageVolume(grpc::ServerContext* context, const csi::v1::NodeUnstageVolumeRequest* request,
-                                 csi::v1::NodeUnstageVolumeResponse* response) override {
-    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unstage(*request, call); });
-  }
-  grpc::Status NodePublishVolume(grpc::ServerContext* context, const csi::v1::NodePublishVolumeRequest* request,
-                                 csi::v1::NodePublishVolumeResponse* response) override {
-    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Publish(*request, call); });
-  }
-  grpc::Status NodeUnpublishVolume(grpc::ServerContext* context, const csi::v1::NodeUnpublishVolumeRequest* request,
-                                   csi::v1::NodeUnpublishVolumeResponse* response) override {
-    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unpublish(*request, call); });
-  }
-  grpc::Status NodeGetVolumeStats(grpc::ServerContext* context, const csi::v1::NodeGetVolumeStatsRequest* request,
-                                  csi::v1::NodeGetVolumeStatsResponse* response) override {
-    return rpc_.Serve(context, *request, response, [&](const Call&) { return Stats(*request); });
-  }
-  grpc::Status NodeExpandVolume(grpc::ServerContext* context, const csi::v1::NodeExpandVolumeRequest* request,
-                                csi::v1::NodeExpandVolumeResponse* response) override {
-    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Expand(*request, call); });
-  }
-  grpc::Status NodeGetCapabilities(grpc::ServerContext* context, const csi::v1::NodeGetCapabilitiesRequest* request,
-                                   csi::v1::NodeGetCapabilitiesResponse* response) override {
-    return rpc_.Serve(
-        context, *request, response, [this](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
-  }
-  grpc::Status NodeGetInfo(grpc::ServerContext* context, const csi::v1::NodeGetInfoRequest* request,
-                           csi::v1::NodeGetInfoResponse* response) override {
-    return rpc_.Serve(
-        context, *request, response,
-        [this](const Call&) { return absl::StatusOr<csi::v1::NodeGetInfoResponse>(Info()); }, Rpc::When::kAlways);
-  }
-
  private:
-  absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse> Capabilities() const;
-  absl::StatusOr<csi::v1::NodeStageVolumeResponse> Stage(const csi::v1::NodeStageVolumeRequest& request,
-                                                         const Call& call);
-  absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> Unstage(const csi::v1::NodeUnstageVolumeRequest& request,
-                                                             const Call& call);
-  absl::StatusOr<csi::v1::NodePublishVolumeResponse> Publish(const csi::v1::NodePublishVolumeRequest& request,
-                                                             const Call& call);
-  absl::StatusOr<csi::v1::NodePublishVolumeResponse> PublishEphemeral(const csi::v1::NodePublishVolumeRequest& request,
-                                                                      const Call& call);
-  absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> Unpublish(const csi::v1::NodeUnpublishVolumeRequest& request,
-                                                                 const Call& call);
-  absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> Stats(const csi::v1::NodeGetVolumeStatsRequest& request);
-  absl::StatusOr<csi::v1::NodeExpandVolumeResponse> Expand(const csi::v1::NodeExpandVolumeRequest& request,
-                                                           const Call& call);
-  csi::v1::NodeGetInfoResponse Info() const;
+  MOORING_CSI_CALL(NodeStageVolume, Stage, kWhenReady);
+  MOORING_CSI_CALL(NodeUnstageVolume, Unstage, kWhenReady);
+  MOORING_CSI_CALL(NodePublishVolume, Publish, kWhenReady);
+  MOORING_CSI_CALL(NodeUnpublishVolume, Unpublish, kWhenReady);
+  MOORING_CSI_CALL(NodeGetVolumeStats, Stats, kWhenReady);
+  MOORING_CSI_CALL(NodeExpandVolume, Expand, kWhenReady);
+  MOORING_CSI_CALL(NodeGetCapabilities, Capabilities, kAlways);
+  MOORING_CSI_CALL(NodeGetInfo, Info, kAlways);
+
+  absl::Status PublishEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Call& call);
   absl::Status CheckRoots(const std::string& field, const std::string& path) const;
 
   Rpc& rpc_;
@@ -96,5 +54,3 @@ class NodeService final : public csi::v1::Node::Service {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_NODE_SERVICE_H_

@@ -1,7 +1,6 @@
 // Whether the plugin has reconciled its records with the kernel and serves calls. The reconciler sets it, calls wait
 // for it, and Stop wakes them.
-#ifndef MOORING_PLUGIN_API_READINESS_H_
-#define MOORING_PLUGIN_API_READINESS_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -53,5 +52,3 @@ class Readiness {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_READINESS_H_

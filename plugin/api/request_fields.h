@@ -1,20 +1,22 @@
 // Fields that several requests have. Errors are INVALID_ARGUMENT with the name of the field, unless stated otherwise.
-#ifndef MOORING_PLUGIN_API_REQUEST_FIELDS_H_
-#define MOORING_PLUGIN_API_REQUEST_FIELDS_H_
+#pragma once
 
 #include <google/protobuf/map.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "plugin/model/volume_specs.h"
 
 namespace mooring {
 
 inline constexpr std::string_view kKubernetesPrefix = "csi.storage.k8s.io/";  // of keys that its sidecars add
+
+// `value`, the field of this name, which must not be empty.
+absl::StatusOr<std::string> Required(std::string_view field, const std::string& value);
 
 // Checks the name of a new object: present, at most 128 bytes, no control characters.
 absl::Status CheckName(const std::string& name, std::string_view what);
@@ -22,12 +24,6 @@ absl::Status CheckName(const std::string& name, std::string_view what);
 // For objects without parameters: only those of Kubernetes' sidecars are accepted.
 absl::Status CheckNoParameters(const google::protobuf::Map<std::string, std::string>& parameters,
                                std::string_view what);
-
-// `max_entries` and `starting_token` of a list.
-struct PageFields {
-  std::int64_t after = 0;
-  std::size_t max_entries = 0;  // 0: all
-};
 
 // A call that returns pages. Its tokens are opaque to callers. They have a prefix for the call and the position of the
 // last entry, so that a token of another call is refused.
@@ -39,10 +35,7 @@ inline constexpr PagedCall kListVolumes = {"ListVolumes", "after-"};
 inline constexpr PagedCall kListSnapshots = {"ListSnapshots", "snapshots-after-"};
 
 // ABORTED: `call` never returned this token (CSI 1.12, ListVolumes Errors).
-absl::StatusOr<PageFields> ParsePage(std::int32_t max_entries, const std::string& starting_token,
-                                     const PagedCall& call);
+absl::StatusOr<PageSpec> ParsePage(std::int32_t max_entries, const std::string& starting_token, const PagedCall& call);
 std::string ListToken(const PagedCall& call, std::int64_t after);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_REQUEST_FIELDS_H_

@@ -1,7 +1,5 @@
 #include "plugin/api/rpc.h"
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <utility>
 
@@ -59,7 +57,7 @@ std::size_t LimitOf(const FieldDescriptor& field) {
 }
 
 absl::Status TooLarge(const FieldDescriptor& field, std::size_t size, std::size_t most) {
-  return InvalidArgument(fmt::format("{} has {} bytes, more than the {} that CSI allows", field.name(), size, most));
+  return InvalidArgument("{} has {} bytes, more than the {} that CSI allows", field.name(), size, most);
 }
 
 absl::Status CheckRepeatedStrings(const ProtoMessage& message, const FieldDescriptor& field) {

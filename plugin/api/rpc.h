@@ -1,11 +1,6 @@
 // The steps around each CSI call: those of rpc/served_call.h, the size limits of CSI, and waiting until the plugin is
-// ready. A service method is an entry in a table:
-//
-//   grpc::Status NodeStageVolume(grpc::ServerContext* context, const Request* request, Response* response) override {
-//     return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
-//   }
-#ifndef MOORING_PLUGIN_API_RPC_H_
-#define MOORING_PLUGIN_API_RPC_H_
+// ready. A service is a table of its calls: MOORING_CSI_CALL.
+#pragma once
 
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
@@ -62,10 +57,20 @@ class Rpc {
   ServedCalls calls_;
 };
 
+// A row of a service's table: the call of CSI, the member function that handles it, and Rpc::When. It declares the
+// method of gRPC, which calls `rpc_`, and the handler:
+//
+//   absl::StatusOr<csi::v1::CallResponse> Handler(const csi::v1::CallRequest& request, const Call& call);
+#define MOORING_CSI_CALL(CsiCall, Handler, when)                                               \
+  grpc::Status CsiCall(grpc::ServerContext* context, const csi::v1::CsiCall##Request* request, \
+                       csi::v1::CsiCall##Response* response) override {                        \
+    const auto handle = [&](const Call& call) { return Handler(*request, call); };             \
+    return rpc_.Serve(context, *request, response, handle, Rpc::When::when);                   \
+  }                                                                                            \
+  absl::StatusOr<csi::v1::CsiCall##Response> Handler(const csi::v1::CsiCall##Request& request, const Call& call)
+
 // CSI 1.12, "Size Limits": strings 128 bytes, maps 4 KiB, mount flags 4 KiB together. INVALID_ARGUMENT names the field.
 // Ids and paths have checks of their own: an id that is too long is unknown, and NormalisePath checks paths.
 absl::Status CheckSizes(const google::protobuf::Message& request);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_RPC_H_

@@ -1,12 +1,10 @@
 #include "plugin/api/snapshot_metadata_service.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/status.h"
-#include "base/text/quote.h"
 #include "plugin/api/readiness.h"
+#include "plugin/api/request_fields.h"
 #include "plugin/backends/image/snapshot_blocks.h"
 
 namespace mooring {
@@ -17,27 +15,24 @@ constexpr int kMostResults = 65536;  // of at most 22 bytes each; a message has 
 
 // OUT_OF_RANGE: the offset is outside the volume (CSI 1.12).
 absl::Status CheckPlace(std::int64_t starting_offset, std::int32_t max_results) {
-  if (starting_offset < 0) {
-    return OutOfRange(fmt::format("starting_offset is {}: it must not be negative", starting_offset));
-  }
+  if (starting_offset < 0) return OutOfRange("starting_offset is {}: it must not be negative", starting_offset);
   if (max_results >= 0) return absl::OkStatus();
-  return InvalidArgument(fmt::format("max_results is {}: it must not be negative", max_results));
+  return InvalidArgument("max_results is {}: it must not be negative", max_results);
 }
 
 absl::Status CheckWithin(std::int64_t starting_offset, const SnapshotImage& image) {
   if (static_cast<std::uint64_t>(starting_offset) <= image.bytes()) return absl::OkStatus();
-  return OutOfRange(fmt::format("starting_offset {} lies behind the end of the snapshot, which has {} bytes",
-                                starting_offset, image.bytes()));
+  return OutOfRange("starting_offset {} lies behind the end of the snapshot, which has {} bytes", starting_offset,
+                    image.bytes());
 }
 
-absl::Status CheckOneVolume(const SnapshotInfo& base, const SnapshotInfo& target) {
+absl::Status CheckOneVolume(const SnapshotRecord& base, const SnapshotRecord& target) {
   if (base.source_volume_id != target.source_volume_id) {
-    return InvalidArgument(fmt::format("snapshots {} and {} are of different volumes, {} and {}", base.id, target.id,
-                                       base.source_volume_id, target.source_volume_id));
+    return InvalidArgument("snapshots {} and {} are of different volumes, {} and {}", base.id, target.id,
+                           base.source_volume_id, target.source_volume_id);
   }
   if (base.created_at <= target.created_at) return absl::OkStatus();
-  return InvalidArgument(
-      fmt::format("base_snapshot_id {} is newer than target_snapshot_id {}: exchange them", base.id, target.id));
+  return InvalidArgument("base_snapshot_id {} is newer than target_snapshot_id {}: exchange them", base.id, target.id);
 }
 
 absl::StatusOr<SnapshotImage> OpenImage(const SnapshotCatalog::Image& image) {
@@ -92,7 +87,7 @@ class Stream {
 absl::Status SnapshotMetadataService::Allocated(const csi::v1::GetMetadataAllocatedRequest& request,
                                                 grpc::ServerContext& context,
                                                 grpc::ServerWriter<csi::v1::GetMetadataAllocatedResponse>& writer) {
-  if (request.snapshot_id().empty()) return InvalidArgument("snapshot_id is missing");
+  MOORING_RETURN_IF_ERROR(Required("snapshot_id", request.snapshot_id()).status());
   MOORING_RETURN_IF_ERROR(CheckPlace(request.starting_offset(), request.max_results()));
   MOORING_ASSIGN_OR_RETURN(const SnapshotCatalog::Image found, snapshots_.Locate(request.snapshot_id()));
   MOORING_ASSIGN_OR_RETURN(const SnapshotImage image, OpenImage(found));
@@ -106,8 +101,8 @@ absl::Status SnapshotMetadataService::Allocated(const csi::v1::GetMetadataAlloca
 absl::Status SnapshotMetadataService::Delta(const csi::v1::GetMetadataDeltaRequest& request,
                                             grpc::ServerContext& context,
                                             grpc::ServerWriter<csi::v1::GetMetadataDeltaResponse>& writer) {
-  if (request.base_snapshot_id().empty()) return InvalidArgument("base_snapshot_id is missing");
-  if (request.target_snapshot_id().empty()) return InvalidArgument("target_snapshot_id is missing");
+  MOORING_RETURN_IF_ERROR(Required("base_snapshot_id", request.base_snapshot_id()).status());
+  MOORING_RETURN_IF_ERROR(Required("target_snapshot_id", request.target_snapshot_id()).status());
   MOORING_RETURN_IF_ERROR(CheckPlace(request.starting_offset(), request.max_results()));
   MOORING_ASSIGN_OR_RETURN(const SnapshotCatalog::Image older, snapshots_.Locate(request.base_snapshot_id()));
   MOORING_ASSIGN_OR_RETURN(const SnapshotCatalog::Image newer, snapshots_.Locate(request.target_snapshot_id()));

@@ -1,6 +1,5 @@
 // csi.v1.SnapshotMetadata: which blocks of a snapshot hold data, and which changed since another one. Streams.
-#ifndef MOORING_PLUGIN_API_SNAPSHOT_METADATA_SERVICE_H_
-#define MOORING_PLUGIN_API_SNAPSHOT_METADATA_SERVICE_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "csi.grpc.pb.h"
@@ -34,5 +33,3 @@ class SnapshotMetadataService final : public csi::v1::SnapshotMetadata::Service 
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_SNAPSHOT_METADATA_SERVICE_H_

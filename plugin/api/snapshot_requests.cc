@@ -1,9 +1,7 @@
 #include "plugin/api/snapshot_requests.h"
 
-#include <fmt/format.h>
 #include <google/protobuf/timestamp.pb.h>
 
-#include <algorithm>
 #include <set>
 
 #include "base/status.h"
@@ -26,9 +24,7 @@ absl::Status CheckSourceIds(const std::vector<std::string>& ids) {
   std::set<std::string> seen;
   for (const std::string& id : ids) {
     if (id.empty()) return InvalidArgument("source_volume_ids: one of them is empty");
-    if (!seen.insert(id).second) {
-      return InvalidArgument(fmt::format("source_volume_ids: {} is named twice", Quote(id)));
-    }
+    if (!seen.insert(id).second) return InvalidArgument("source_volume_ids: {} is named twice", Quote(id));
   }
   return absl::OkStatus();
 }
@@ -42,27 +38,21 @@ absl::Status CheckGroupParameters(google::protobuf::Map<std::string, std::string
 
 template <typename Request>
 absl::StatusOr<GroupSpec> ParseGroup(const Request& request) {
-  if (request.group_snapshot_id().empty()) return InvalidArgument("group_snapshot_id is missing");
-  return GroupSpec{.id = request.group_snapshot_id(),
-                   .snapshot_ids = {request.snapshot_ids().begin(), request.snapshot_ids().end()}};
+  MOORING_ASSIGN_OR_RETURN(std::string id, Required("group_snapshot_id", request.group_snapshot_id()));
+  return GroupSpec{.id = std::move(id), .snapshot_ids = {request.snapshot_ids().begin(), request.snapshot_ids().end()}};
 }
 
 }  // namespace
 
 absl::StatusOr<CreateSnapshotSpec> ParseCreateSnapshot(const csi::v1::CreateSnapshotRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckName(request.name(), "snapshot"));
-  if (request.source_volume_id().empty()) return InvalidArgument("source_volume_id is missing");
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, Required("source_volume_id", request.source_volume_id()));
   MOORING_RETURN_IF_ERROR(CheckNoParameters(request.parameters(), "snapshot"));
-  return CreateSnapshotSpec{.name = request.name(), .source_volume_id = request.source_volume_id()};
-}
-
-absl::StatusOr<std::string> ParseSnapshotId(const std::string& snapshot_id) {
-  if (snapshot_id.empty()) return InvalidArgument("snapshot_id is missing");
-  return snapshot_id;
+  return CreateSnapshotSpec{.name = request.name(), .source_volume_id = std::move(volume_id)};
 }
 
 absl::StatusOr<ListSnapshotsSpec> ParseListSnapshots(const csi::v1::ListSnapshotsRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const PageFields page,
+  MOORING_ASSIGN_OR_RETURN(const PageSpec page,
                            ParsePage(request.max_entries(), request.starting_token(), kListSnapshots));
   return ListSnapshotsSpec{.after = page.after,
                            .max_entries = page.max_entries,
@@ -88,7 +78,7 @@ absl::StatusOr<GroupSpec> ParseDeleteGroup(const csi::v1::DeleteVolumeGroupSnaps
   return ParseGroup(request);
 }
 
-void Pack(const SnapshotInfo& info, csi::v1::Snapshot& snapshot) {
+void Pack(const SnapshotRecord& info, csi::v1::Snapshot& snapshot) {
   snapshot.set_snapshot_id(info.id);
   snapshot.set_source_volume_id(info.source_volume_id);
   snapshot.set_group_snapshot_id(info.group_id);
@@ -97,11 +87,11 @@ void Pack(const SnapshotInfo& info, csi::v1::Snapshot& snapshot) {
   snapshot.set_ready_to_use(true);  // the plugin returns only complete snapshots
 }
 
-void Pack(const GroupInfo& info, csi::v1::VolumeGroupSnapshot& group) {
+void Pack(const SnapshotSet& info, csi::v1::VolumeGroupSnapshot& group) {
   group.set_group_snapshot_id(info.id);
-  *group.mutable_creation_time() = ToTimestamp(info.created_at);
+  *group.mutable_creation_time() = ToTimestamp(info.snapshots.front().created_at);
   group.set_ready_to_use(true);
-  for (const SnapshotInfo& snapshot : info.snapshots) Pack(snapshot, *group.add_snapshots());
+  for (const SnapshotRecord& snapshot : info.snapshots) Pack(snapshot, *group.add_snapshots());
 }
 
 }  // namespace mooring

@@ -1,6 +1,5 @@
 // Answers calls of services that are not served. gRPC alone refuses them without a message.
-#ifndef MOORING_PLUGIN_API_UNKNOWN_CALLS_H_
-#define MOORING_PLUGIN_API_UNKNOWN_CALLS_H_
+#pragma once
 
 #include <fmt/format.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -34,5 +33,3 @@ class UnknownCalls final : public grpc::CallbackGenericService {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_API_UNKNOWN_CALLS_H_

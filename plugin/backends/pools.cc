@@ -15,7 +15,7 @@ absl::StatusOr<const Pool*> Pools::Find(std::string_view name) const {
   if (found != pools_.end()) return &*found;
   std::string names;
   for (const Pool& pool : pools_) names += (names.empty() ? "" : ", ") + pool.name;
-  return InvalidArgument(fmt::format("pool {} is not one of this plugin's: {}", Quote(std::string(name)), names));
+  return InvalidArgument("pool {} is not one of this plugin's: {}", Quote(std::string(name)), names);
 }
 
 bool Pools::AnyCan(bool BackendTraits::*ability) const {

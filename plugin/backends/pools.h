@@ -1,7 +1,6 @@
 // The pools of volumes: each has a name, a backend and a limit. CreateVolume chooses one with the parameter `pool`. The
 // record of a volume names its pool, and snapshots are in the pool of their source.
-#ifndef MOORING_PLUGIN_BACKENDS_POOLS_H_
-#define MOORING_PLUGIN_BACKENDS_POOLS_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -51,5 +50,3 @@ std::string NoBlockAccess(std::string_view pool, BackendKind kind);
 const Pools& DefaultPoolOnly();
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_POOLS_H_

@@ -1,6 +1,5 @@
 // The table of backends.
-#ifndef MOORING_PLUGIN_BACKENDS_REGISTRY_H_
-#define MOORING_PLUGIN_BACKENDS_REGISTRY_H_
+#pragma once
 
 #include <string_view>
 
@@ -18,5 +17,3 @@ inline std::string_view ToString(BackendKind kind) { return TraitsOf(kind).name;
 std::string_view DefaultFsTypeOf(BackendKind kind);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_REGISTRY_H_

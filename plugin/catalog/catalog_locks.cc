@@ -1,7 +1,5 @@
 #include "plugin/catalog/catalog_locks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +13,7 @@ absl::StatusOr<KeyedLocks::Hold> LockName(KeyedLocks& locks, const NameKind& kin
                                           const Call& call) {
   absl::StatusOr<KeyedLocks::Hold> hold = locks.Acquire(std::string(kind.prefix) + name, "name", call.wait_until);
   if (!absl::IsAborted(hold.status())) return hold;
-  return Aborted(fmt::format("another {} for {} is still under way: call again later", kind.call, Quote(name)));
+  return Aborted("another {} for {} is still under way: call again later", kind.call, Quote(name));
 }
 
 absl::StatusOr<KeyedLocks::Hold> LockId(KeyedLocks& locks, const std::string& id, const Call& call) {

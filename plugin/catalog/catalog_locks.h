@@ -2,8 +2,7 @@
 // (pool_room.h). The node side and the other
 // processes on the state directory share the locks. Such processes are an old and a new plugin during an update, or a
 // controller beside a node.
-#ifndef MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_
-#define MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -34,5 +33,3 @@ absl::StatusOr<std::vector<KeyedLocks::Hold>> LockIds(KeyedLocks& locks, std::ve
                                                       const Call& call);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_

@@ -1,6 +1,5 @@
 // Reads one page of a list of volumes or snapshots.
-#ifndef MOORING_PLUGIN_CATALOG_PAGE_H_
-#define MOORING_PLUGIN_CATALOG_PAGE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -34,5 +33,3 @@ absl::StatusOr<std::optional<std::int64_t>> ReadPage(std::int64_t after, std::si
 }
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_PAGE_H_

@@ -1,7 +1,5 @@
 #include "plugin/catalog/pool_room.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -37,12 +35,11 @@ absl::StatusOr<std::optional<KeyedLocks::Hold>> PoolRoom::Lock(const Pool& pool,
   MOORING_ASSIGN_OR_RETURN(const Room room, RoomIn(pool));
   if (more_bytes <= room.left) return std::optional<KeyedLocks::Hold>(std::move(hold));
   if (more_bytes > room.most) {
-    return OutOfRange(fmt::format("{} are needed, and pool {} can hold at most {}: ask for less", SizeText(more_bytes),
-                                  pool.name, SizeText(room.most)));
+    return OutOfRange("{} are needed, and pool {} can hold at most {}: ask for less", SizeText(more_bytes), pool.name,
+                      SizeText(room.most));
   }
-  return ResourceExhausted(
-      fmt::format("{} are needed, and pool {} has {} of {} left: delete volumes, or raise its limit (--pool)",
-                  SizeText(more_bytes), pool.name, SizeText(room.left), SizeText(room.most)));
+  return ResourceExhausted("{} are needed, and pool {} has {} of {} left: delete volumes, or raise its limit (--pool)",
+                           SizeText(more_bytes), pool.name, SizeText(room.left), SizeText(room.most));
 }
 
 absl::StatusOr<CapacityInfo> PoolRoom::Capacity(const Pool& pool, std::uint64_t minimum_bytes) {

@@ -1,6 +1,5 @@
 // The room that a pool can still promise to volumes and snapshots (Pool::overcommit).
-#ifndef MOORING_PLUGIN_CATALOG_POOL_ROOM_H_
-#define MOORING_PLUGIN_CATALOG_POOL_ROOM_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -41,5 +40,3 @@ class PoolRoom {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_POOL_ROOM_H_

@@ -1,10 +1,9 @@
 #include "plugin/catalog/snapshot_catalog.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <limits>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -19,9 +18,7 @@
 namespace mooring {
 namespace {
 
-absl::Status NoSuchSnapshot(const std::string& id) {
-  return NotFound(fmt::format("snapshot {} does not exist", Quote(id)));
-}
+absl::Status NoSuchSnapshot(const std::string& id) { return NotFound("snapshot {} does not exist", Quote(id)); }
 
 std::set<std::string> IdsOf(const std::vector<SnapshotRecord>& snapshots) {
   std::set<std::string> ids;
@@ -32,24 +29,8 @@ std::set<std::string> IdsOf(const std::vector<SnapshotRecord>& snapshots) {
 absl::Status CheckMembers(const GroupSpec& spec, const std::vector<SnapshotRecord>& members) {
   const std::set<std::string> named(spec.snapshot_ids.begin(), spec.snapshot_ids.end());
   if (named.empty() || named == IdsOf(members)) return absl::OkStatus();
-  return InvalidArgument(
-      fmt::format("snapshot_ids are not the members of group snapshot {}: name all {} of them, or none", Quote(spec.id),
-                  members.size()));
-}
-
-SnapshotInfo ToInfo(const SnapshotRecord& record) {
-  return {.id = record.id,
-          .source_volume_id = record.source_volume_id,
-          .group_id = record.group_id,
-          .bytes = record.bytes,
-          .created_at = record.created_at,
-          .restore_bytes = record.restore_bytes};
-}
-
-GroupInfo ToInfo(const SnapshotSet& group) {
-  GroupInfo info = {.id = group.id, .created_at = group.snapshots.front().created_at, .snapshots = {}};
-  for (const SnapshotRecord& snapshot : group.snapshots) info.snapshots.push_back(ToInfo(snapshot));
-  return info;
+  return InvalidArgument("snapshot_ids are not the members of group snapshot {}: name all {} of them, or none",
+                         Quote(spec.id), members.size());
 }
 
 }  // namespace
@@ -62,40 +43,31 @@ SnapshotCatalog::SnapshotCatalog(SnapshotStore& store, VolumeCatalog& volumes, c
       sets_(store, volumes, pools, contents),
       maker_(store, volumes, pools, locks, sets_) {}
 
-absl::StatusOr<SnapshotInfo> SnapshotCatalog::Create(const CreateSnapshotSpec& spec, const Call& call) {
+absl::StatusOr<SnapshotRecord> SnapshotCatalog::Create(const CreateSnapshotSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const SnapshotSet set,
                            maker_.FindOrMake(spec.name, /*is_group=*/false, {spec.source_volume_id}, call));
-  return ToInfo(set.snapshots.front());
+  return set.snapshots.front();
 }
 
-absl::StatusOr<GroupInfo> SnapshotCatalog::CreateGroup(const CreateGroupSpec& spec, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const SnapshotSet set,
-                           maker_.FindOrMake(spec.name, /*is_group=*/true, spec.source_volume_ids, call));
-  return ToInfo(set);
+absl::StatusOr<SnapshotSet> SnapshotCatalog::CreateGroup(const CreateGroupSpec& spec, const Call& call) {
+  return maker_.FindOrMake(spec.name, /*is_group=*/true, spec.source_volume_ids, call);
 }
 
-absl::StatusOr<SnapshotRecord> SnapshotCatalog::FindReady(const std::string& id) {
+absl::StatusOr<SnapshotRecord> SnapshotCatalog::Get(const std::string& id) {
   if (!IsSnapshotId(id)) return NoSuchSnapshot(id);
   MOORING_ASSIGN_OR_RETURN(std::optional<SnapshotRecord> record, store_.FindById(id));
   if (!record || record->state == SnapshotState::kCreating) return NoSuchSnapshot(id);
-  if (record->state == SnapshotState::kDeleting) {
-    return NotFound(fmt::format("snapshot {} is being deleted", Quote(id)));
-  }
+  if (record->state == SnapshotState::kDeleting) return NotFound("snapshot {} is being deleted", Quote(id));
   return *std::move(record);
 }
 
-absl::StatusOr<SnapshotInfo> SnapshotCatalog::Get(const std::string& id) {
-  MOORING_ASSIGN_OR_RETURN(const SnapshotRecord record, FindReady(id));
-  return ToInfo(record);
-}
-
 absl::StatusOr<SnapshotCatalog::Image> SnapshotCatalog::Locate(const std::string& id) {
-  MOORING_ASSIGN_OR_RETURN(const SnapshotRecord record, FindReady(id));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotRecord record, Get(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   const absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
-  if (location.ok()) return Image{.snapshot = ToInfo(record), .path = location->path};
-  return Internal(fmt::format("snapshot {} is in the catalog, but {}: put it back, or delete the snapshot", Quote(id),
-                              Message(location.status())));
+  if (location.ok()) return Image{.snapshot = record, .path = location->path};
+  return Internal("snapshot {} is in the catalog, but {}: put it back, or delete the snapshot", Quote(id),
+                  Message(location.status()));
 }
 
 absl::StatusOr<SnapshotPage> SnapshotCatalog::List(const ListSnapshotsSpec& spec) {
@@ -105,20 +77,20 @@ absl::StatusOr<SnapshotPage> SnapshotCatalog::List(const ListSnapshotsSpec& spec
         {.after = after, .most = most, .id = spec.snapshot_id, .source_volume_id = spec.source_volume_id});
   };
   const auto add = [&](const SnapshotRecord& record) {
-    page.snapshots.push_back(ToInfo(record));
+    page.snapshots.push_back(record);
     return record.seq;
   };
   MOORING_ASSIGN_OR_RETURN(page.next, ReadPage(spec.after, spec.max_entries, list, add));
   return page;
 }
 
-absl::StatusOr<GroupInfo> SnapshotCatalog::GetGroup(const GroupSpec& spec) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotSet> group, sets_.Find(spec.id, /*is_group=*/true));
+absl::StatusOr<SnapshotSet> SnapshotCatalog::GetGroup(const GroupSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(std::optional<SnapshotSet> group, sets_.Find(spec.id, /*is_group=*/true));
   if (!group || group->state != SnapshotState::kReady) {
-    return NotFound(fmt::format("group snapshot {} does not exist", Quote(spec.id)));
+    return NotFound("group snapshot {} does not exist", Quote(spec.id));
   }
   MOORING_RETURN_IF_ERROR(CheckMembers(spec, group->snapshots));
-  return ToInfo(*group);
+  return *std::move(group);
 }
 
 absl::Status SnapshotCatalog::DeleteGroup(const GroupSpec& spec, const Call& call) {
@@ -139,8 +111,8 @@ absl::Status SnapshotCatalog::Delete(const std::string& id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> snapshot, store_.FindById(id));
   if (!snapshot || snapshot->state == SnapshotState::kCreating) return absl::OkStatus();  // no call has returned its id
   if (!snapshot->group_id.empty()) {
-    return InvalidArgument(
-        fmt::format("snapshot {} is a member of group snapshot {}: delete that", Quote(id), Quote(snapshot->group_id)));
+    return InvalidArgument("snapshot {} is a member of group snapshot {}: delete that", Quote(id),
+                           Quote(snapshot->group_id));
   }
   return sets_.Delete(SetOf(*snapshot));
 }

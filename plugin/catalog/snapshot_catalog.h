@@ -18,16 +18,23 @@
 //
 // Calls for one name wait for each other, then for the volumes or the snapshot. They are ABORTED at Call::wait_until.
 // catalog_locks.h has the order of the locks.
-#ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_
-#define MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_
+#pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "plugin/catalog/snapshot_maker.h"
-#include "plugin/model/snapshot_specs.h"
+#include "plugin/model/volume_specs.h"
 
 namespace mooring {
+
+struct SnapshotPage {
+  std::vector<SnapshotRecord> snapshots;
+  std::optional<std::int64_t> next;  // `after` of the next page; none: this is the last page
+};
 
 class SnapshotCatalog {
  public:
@@ -37,25 +44,25 @@ class SnapshotCatalog {
 
   // Finds or creates the snapshot with that name. ALREADY_EXISTS: it is of another volume. NOT_FOUND: the volume does
   // not exist. FAILED_PRECONDITION: the pool has no snapshots. RESOURCE_EXHAUSTED: there is no room.
-  absl::StatusOr<SnapshotInfo> Create(const CreateSnapshotSpec& spec, const Call& call);
+  absl::StatusOr<SnapshotRecord> Create(const CreateSnapshotSpec& spec, const Call& call);
 
   // OK if it does not exist. INVALID_ARGUMENT: it is a member of a group.
   absl::Status Delete(const std::string& id, const Call& call);
 
-  absl::StatusOr<SnapshotInfo> Get(const std::string& id);  // NOT_FOUND: it does not exist or is not ready
+  absl::StatusOr<SnapshotRecord> Get(const std::string& id);  // NOT_FOUND: it does not exist or is not ready
   absl::StatusOr<SnapshotPage> List(const ListSnapshotsSpec& spec);
 
   // Creates all members, at one instant, or none. They are in the pool of the first volume. Codes as Create.
   // ALREADY_EXISTS: the group with that name is of other volumes.
-  absl::StatusOr<GroupInfo> CreateGroup(const CreateGroupSpec& spec, const Call& call);
+  absl::StatusOr<SnapshotSet> CreateGroup(const CreateGroupSpec& spec, const Call& call);
 
   // INVALID_ARGUMENT: the group has other members than the call names. Delete is OK if the group does not exist.
-  absl::StatusOr<GroupInfo> GetGroup(const GroupSpec& spec);
+  absl::StatusOr<SnapshotSet> GetGroup(const GroupSpec& spec);
   absl::Status DeleteGroup(const GroupSpec& spec, const Call& call);
 
   // The image of a snapshot, for reading its blocks. NOT_FOUND as Get.
   struct Image {
-    SnapshotInfo snapshot;
+    SnapshotRecord snapshot;
     std::string path;
   };
   absl::StatusOr<Image> Locate(const std::string& id);
@@ -65,7 +72,6 @@ class SnapshotCatalog {
   absl::Status Reconcile();
 
  private:
-  absl::StatusOr<SnapshotRecord> FindReady(const std::string& id);
   void FinishInterrupted(const SnapshotSet& listed);
   absl::Status ReportLostImages();
 
@@ -77,5 +83,3 @@ class SnapshotCatalog {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_

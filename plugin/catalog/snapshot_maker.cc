@@ -1,7 +1,5 @@
 #include "plugin/catalog/snapshot_maker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -40,11 +38,11 @@ absl::Status CheckSources(const std::string& name, bool is_group, const std::vec
                           const std::vector<std::string>& wanted) {
   if (Sorted(SourcesOf(there)) == Sorted(wanted)) return absl::OkStatus();
   if (is_group) {
-    return AlreadyExists(
-        fmt::format("a group snapshot named {} exists, of other volumes: delete it, or use another name", Quote(name)));
+    return AlreadyExists("a group snapshot named {} exists, of other volumes: delete it, or use another name",
+                         Quote(name));
   }
-  return AlreadyExists(fmt::format("a snapshot named {} exists, of volume {}: delete it, or use another name",
-                                   Quote(name), there.front().source_volume_id));
+  return AlreadyExists("a snapshot named {} exists, of volume {}: delete it, or use another name", Quote(name),
+                       there.front().source_volume_id);
 }
 
 SnapshotRecord Draft(const std::string& volume_id, const CopySource& source) {
@@ -73,7 +71,7 @@ absl::StatusOr<SnapshotSet> SnapshotMaker::FindOrMake(const std::string& name, b
     }
     MOORING_RETURN_IF_ERROR(ClearName(*there, call));
   }
-  return Aborted(fmt::format("another process is deleting the snapshot {}: call again later", Quote(name)));
+  return Aborted("another process is deleting the snapshot {}: call again later", Quote(name));
 }
 
 // The volumes are locked during the copy, so no call deletes, expands, stages or copies them.
@@ -102,10 +100,8 @@ absl::StatusOr<SnapshotSet> SnapshotMaker::Make(const std::string& name, bool is
   if (made.ok()) return set;
   // A failed rollback (a full disk, no mount helper) does no harm: the same call or the next start repeats it.
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
-  if (const absl::Status back = sets_.RollBack(set, MayHaveLeftFrozen(made)); !back.ok()) {
-    log::Warning("a snapshot that could not be created is not cleaned up yet",
-                 {{"snapshot", set.id}, {"cause", Message(back)}});
-  }
+  log::WarningIfFailed(sets_.RollBack(set, MayHaveLeftFrozen(made)),
+                       "a snapshot that could not be created is not cleaned up yet", {{"snapshot", set.id}});
   return made;
 }
 
@@ -114,8 +110,8 @@ absl::StatusOr<CopySource> SnapshotMaker::FindSource(const std::string& volume_i
                            volumes_.FindSource({.kind = ContentSource::Kind::kVolume, .id = volume_id}));
   if (TraitsOf(source.kind).snapshots) return source;
   return FailedPrecondition(
-      fmt::format("volume {} lies in pool {}, whose backend has no snapshots: only volumes that are images have",
-                  volume_id, Quote(source.pool)));
+      "volume {} lies in pool {}, whose backend has no snapshots: only volumes that are images have", volume_id,
+      Quote(source.pool));
 }
 
 absl::Status SnapshotMaker::InsertWithRoom(const SnapshotSet& set, const Call& call) {
@@ -128,7 +124,7 @@ absl::Status SnapshotMaker::InsertWithRoom(const SnapshotSet& set, const Call& c
   MOORING_ASSIGN_OR_RETURN(const bool inserted, set.is_group ? store_.InsertGroup(group, set.snapshots)
                                                              : store_.Insert(set.snapshots.front()));
   if (inserted) return absl::OkStatus();
-  return Aborted(fmt::format("another process is making the snapshot {}: call again later", Quote(set.name)));
+  return Aborted("another process is making the snapshot {}: call again later", Quote(set.name));
 }
 
 // Moves the set from creating to ready.
@@ -142,7 +138,7 @@ absl::Status SnapshotMaker::Populate(const SnapshotSet& set, const std::vector<C
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Copy(drafts)));
   MOORING_ASSIGN_OR_RETURN(const bool ready, store_.Move(set.id, SnapshotState::kCreating, SnapshotState::kReady));
   if (ready) return absl::OkStatus();
-  return Aborted(fmt::format("another process gave the snapshot {} up: call again", Quote(set.name)));
+  return Aborted("another process gave the snapshot {} up: call again", Quote(set.name));
 }
 
 // An unfinished set holds the name. Its sources may be frozen, and are locked, so that no other copy is thawed.

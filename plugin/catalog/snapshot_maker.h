@@ -2,8 +2,7 @@
 //
 // An interrupted copy is never finished later, because it would be of another instant than its record says. It is
 // rolled back, the volumes are thawed (Contents::Thaw), and the repeated call begins anew.
-#ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_MAKER_H_
-#define MOORING_PLUGIN_CATALOG_SNAPSHOT_MAKER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -41,5 +40,3 @@ class SnapshotMaker {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_SNAPSHOT_MAKER_H_

@@ -1,7 +1,5 @@
 #include "plugin/catalog/snapshot_sets.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/log.h"
@@ -63,7 +61,7 @@ absl::Status SnapshotSets::Delete(SnapshotSet set) {
     // ready row without an image, which the next Delete removes.
     const bool full = absl::IsResourceExhausted(moved.status());
     if (!full && !moved.ok()) return moved.status();
-    if (!full && !*moved) return Aborted(fmt::format("another process is changing {}: call again later", set.id));
+    if (!full && !*moved) return Aborted("another process is changing {}: call again later", set.id);
     set.state = SnapshotState::kDeleting;
   }
   return RollBack(set, false);

@@ -1,8 +1,7 @@
 // Finds, deletes and settles snapshots together with the members of their group: most calls treat a single snapshot and
 // a group alike. A caller that changes a set holds its locks, or that of its name while it creates it. For a set that
 // is `creating` it also holds the locks of the sources.
-#ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_SETS_H_
-#define MOORING_PLUGIN_CATALOG_SNAPSHOT_SETS_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -60,5 +59,3 @@ class SnapshotSets {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_SNAPSHOT_SETS_H_

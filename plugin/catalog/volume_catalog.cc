@@ -16,20 +16,8 @@ namespace mooring {
 namespace {
 
 absl::Status CannotGrow(const Pool& pool, std::uint64_t bytes) {
-  return OutOfRange(fmt::format("the volume has {} and stays so: pool {} has the backend {}, whose volumes do not grow",
-                                SizeText(bytes), pool.name, ToString(pool.kind)));
-}
-
-VolumeInfo ToInfo(ListedVolume listed) {
-  return {.id = std::move(listed.volume.id),
-          .bytes = listed.volume.bytes,
-          .fs_type = std::move(listed.volume.fs_type),
-          .propagation = listed.volume.propagation,
-          .pool = std::move(listed.volume.pool),
-          .source = std::move(listed.volume.source),
-          .published_nodes = std::move(listed.nodes),
-          .block_only = listed.volume.block_only,
-          .asked_bytes = listed.volume.asked_bytes};
+  return OutOfRange("the volume has {} and stays so: pool {} has the backend {}, whose volumes do not grow",
+                    SizeText(bytes), pool.name, ToString(pool.kind));
 }
 
 // Finds the problems of the volumes of one answer. It is fast, because lists ask it for every volume: it does not look
@@ -39,11 +27,10 @@ class VolumeProblems {
   explicit VolumeProblems(const Pools& pools) : pools_(pools) {}
 
   VolumeInfo InfoWithProblem(ListedVolume listed) {
-    std::string problem = ProblemOf(listed.volume);
-    VolumeInfo info = ToInfo(std::move(listed));
+    VolumeInfo info = {{std::move(listed.volume)}, std::move(listed.nodes)};
     const absl::StatusOr<const Pool*> pool = pools_.Find(info.pool);
     if (pool.ok()) info.kind = (*pool)->kind;
-    info.problem = std::move(problem);
+    info.problem = ProblemOf(info);
     return info;
   }
 
@@ -100,7 +87,7 @@ void VolumeCatalog::WaitFor(const std::string& id, std::chrono::steady_clock::ti
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(VolumeRecord record, maker_.Create(spec, call));
-  return ToInfo({std::move(record), {}});
+  return VolumeInfo{{std::move(record)}};
 }
 
 absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
@@ -113,7 +100,7 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   if (record->state == VolumeState::kReady) {
     const absl::Status unused = Unexpected(pool->backend->CheckUnused(id)), unpublished = publications_.CheckNone(id);
     if (absl::IsFailedPrecondition(unused) && absl::IsFailedPrecondition(unpublished)) {
-      return FailedPrecondition(fmt::format("{}. Then: {}", Message(unused), Message(unpublished)));
+      return FailedPrecondition("{}. Then: {}", Message(unused), Message(unpublished));
     }
     MOORING_RETURN_IF_ERROR(unused);
     MOORING_RETURN_IF_ERROR(unpublished);
@@ -129,7 +116,7 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
   return VolumeProblems(pools_).InfoWithProblem(std::move(listed));
 }
 
-absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
+absl::StatusOr<VolumePage> VolumeCatalog::List(const PageSpec& spec) {
   VolumePage page;
   VolumeProblems problems(pools_);
   const auto list = [this](std::int64_t after, std::size_t most) { return store_.ListReady(after, most); };
@@ -180,10 +167,7 @@ absl::Status VolumeCatalog::Modify(const ModifySpec& spec, const Apply& apply, c
   volume.tuning = record.tuning;
   absl::Status undone = store_.SetTuning(record.id, record.tuning);
   if (undone.ok()) undone = apply(volume);
-  if (!undone.ok()) {
-    log::Warning("a failed change of a volume is not rolled back everywhere",
-                 {{"volume", record.id}, {"cause", Message(undone)}});
-  }
+  log::WarningIfFailed(undone, "a failed change of a volume is not rolled back everywhere", {{"volume", record.id}});
   return applied;
 }
 

@@ -15,12 +15,12 @@
 // No call returns the id of a volume before the volume is ready. Calls for one volume wait for each other until
 // Call::wait_until, and are ABORTED then: catalog_locks.h. The store and the images are also safe without locks, by
 // compare-and-set and by a lock on the image (image_backend.h).
-#ifndef MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_
-#define MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +29,18 @@
 #include "plugin/catalog/volume_publications.h"
 
 namespace mooring {
+
+// The record of a volume, and what else an answer says about it.
+struct VolumeInfo : VolumeRecord {
+  std::vector<std::string> published_nodes = {};
+  BackendKind kind = BackendKind::kImage;
+  std::string problem = {};  // a sentence about its image or pool; empty: healthy. Set by Get and List
+};
+
+struct VolumePage {
+  std::vector<VolumeInfo> volumes;
+  std::optional<std::int64_t> next;  // `after` of the next page; none: this is the last page
+};
 
 class VolumeCatalog : public VolumeSource {
  public:
@@ -62,7 +74,7 @@ class VolumeCatalog : public VolumeSource {
   // NOT_FOUND: it does not exist or is not ready.
   absl::StatusOr<VolumeInfo> Get(const std::string& id);
 
-  absl::StatusOr<VolumePage> List(const ListVolumesSpec& spec);
+  absl::StatusOr<VolumePage> List(const PageSpec& spec);
   absl::StatusOr<CapacityInfo> Capacity(const CapacitySpec& spec);
 
   // Returns the new size. OUT_OF_RANGE: the size is not possible.
@@ -103,5 +115,3 @@ class VolumeCatalog : public VolumeSource {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_

@@ -1,7 +1,5 @@
 #include "plugin/catalog/volume_lookup.h"
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <utility>
 
@@ -13,16 +11,14 @@
 namespace mooring {
 namespace {
 
-absl::Status NoSuchVolume(const std::string& id) {
-  return NotFound(fmt::format("volume {} does not exist", Quote(id)));
-}
+absl::Status NoSuchVolume(const std::string& id) { return NotFound("volume {} does not exist", Quote(id)); }
 
 absl::StatusOr<const Pool*> PoolNamed(const Pools& pools, const std::string& name, std::string_view kind,
                                       const std::string& id) {
   absl::StatusOr<const Pool*> pool = pools.Find(name);
   if (pool.ok()) return pool;
-  return FailedPrecondition(
-      fmt::format("{} {} lies in a pool that this plugin was not started with: {}", kind, id, Message(pool.status())));
+  return FailedPrecondition("{} {} lies in a pool that this plugin was not started with: {}", kind, id,
+                            Message(pool.status()));
 }
 
 }  // namespace
@@ -48,9 +44,7 @@ absl::StatusOr<VolumeRecord> VolumeLookup::FindReady(const std::string& id) {
   if (!IsVolumeId(id)) return NoSuchVolume(id);
   MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record || record->state == VolumeState::kCreating) return NoSuchVolume(id);
-  if (record->state == VolumeState::kDeleting) {
-    return NotFound(fmt::format("volume {} is being deleted", Quote(id)));
-  }
+  if (record->state == VolumeState::kDeleting) return NotFound("volume {} is being deleted", Quote(id));
   return *std::move(record);
 }
 
@@ -59,8 +53,8 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
   if (!location.ok()) {
-    return Internal(fmt::format("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
-                                Message(location.status())));
+    return Internal("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
+                    Message(location.status()));
   }
   return NodeVolume{.id = id,
                     .kind = pool->kind,
@@ -90,7 +84,7 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> record, snapshots_.FindById(wanted.id));
   if (!record || record->state != SnapshotState::kReady) {
-    return NotFound(fmt::format("snapshot {} does not exist", Quote(wanted.id)));
+    return NotFound("snapshot {} does not exist", Quote(wanted.id));
   }
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
   const absl::StatusOr<VolumeLocation> image = pool->backend->Locate(record->id);

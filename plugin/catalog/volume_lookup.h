@@ -1,6 +1,5 @@
 // Finds volumes and content sources, and locks them for a call.
-#ifndef MOORING_PLUGIN_CATALOG_VOLUME_LOOKUP_H_
-#define MOORING_PLUGIN_CATALOG_VOLUME_LOOKUP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -60,5 +59,3 @@ class VolumeLookup {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_VOLUME_LOOKUP_H_

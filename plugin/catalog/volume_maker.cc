@@ -36,8 +36,8 @@ std::string PropagationWord(const std::optional<Propagation>& propagation) {
 
 absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std::uint64_t source_bytes) {
   if (spec.range.limit != 0 && spec.range.limit < source_bytes) {
-    return OutOfRange(fmt::format("capacity_range asks for {}, and volume_content_source {} has {}: raise limit_bytes",
-                                  RangeText(spec.range), Quote(spec.source.id), SizeText(source_bytes)));
+    return OutOfRange("capacity_range asks for {}, and volume_content_source {} has {}: raise limit_bytes",
+                      RangeText(spec.range), Quote(spec.source.id), SizeText(source_bytes));
   }
   const SizeRange range = {.required = std::max(spec.range.required, source_bytes), .limit = spec.range.limit};
   return ChooseSize(range, spec.minimum_bytes);
@@ -45,18 +45,18 @@ absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std:
 
 absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::string_view what) {
   if (TraitsOf(kind).clones) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("{} pool {}, whose backend copies no volumes: only images can be copied", what, Quote(pool)));
+  return FailedPrecondition("{} pool {}, whose backend copies no volumes: only images can be copied", what,
+                            Quote(pool));
 }
 
 // Kubernetes calls it "prevention of volume mode conversion".
 absl::Status CheckConversion(bool source_block_only, const CreateVolumeSpec& spec) {
   if (!source_block_only || !spec.is_mounted || spec.allows_conversion) return absl::OkStatus();
   return InvalidArgument(
-      fmt::format("mount access is asked for, and volume_content_source {} was made for block access only: whoever had "
-                  "it wrote every byte of what would be mounted; ask for block access, or set the parameter "
-                  "{}=true where that user is trusted",
-                  Quote(spec.source.id), kConversionKey));
+      "mount access is asked for, and volume_content_source {} was made for block access only: whoever had it wrote "
+      "every byte of what would be mounted; ask for block access, or set the parameter {}=true where that user is "
+      "trusted",
+      Quote(spec.source.id), kConversionKey);
 }
 
 }  // namespace
@@ -97,14 +97,12 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, c
     }
     MOORING_RETURN_IF_ERROR(ClearName(*there, call));
   }
-  return Aborted(
-      fmt::format("another process is creating or deleting the volume {}: call again later", Quote(spec.name)));
+  return Aborted("another process is creating or deleting the volume {}: call again later", Quote(spec.name));
 }
 
 absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const {
   const auto differs = [&](const std::string& how) {
-    return AlreadyExists(
-        fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
+    return AlreadyExists("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how);
   };
   if (existing.source != spec.source.id) {
     return differs(fmt::format("{}, and {} is asked for", SourceText(existing.source), SourceText(spec.source.id)));
@@ -119,9 +117,7 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
     return differs(fmt::format("propagation {}, and {} is asked for", PropagationWord(existing.propagation),
                                PropagationWord(spec.propagation)));
   }
-  if (existing.block_only && !spec.block_only) {
-    return differs("block access only, and another use is asked for");
-  }
+  if (existing.block_only && !spec.block_only) return differs("block access only, and another use is asked for");
   if (!Satisfies(existing.bytes, spec.range)) {
     return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
   }
@@ -138,9 +134,9 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
 absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec) {
   if (!node_.HasOneOf(spec.topologies)) {
     return ResourceExhausted(
-        fmt::format("accessibility_requirements name no place where this plugin can make volumes: "
-                    "volumes of node {} are reachable only at {}",
-                    Quote(node_.id), SegmentsText(node_.topology)));
+        "accessibility_requirements name no place where this plugin can make volumes: volumes of node {} are reachable "
+        "only at {}",
+        Quote(node_.id), SegmentsText(node_.topology));
   }
   if (spec.source.exists()) return NewCopy(spec);
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
@@ -168,9 +164,8 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
     return InvalidArgument(
-        fmt::format("filesystem {} is asked for, and volume_content_source {} was made for {}: a "
-                    "copy keeps its source's",
-                    spec.fs_type, Quote(spec.source.id), source.fs_type));
+        "filesystem {} is asked for, and volume_content_source {} was made for {}: a copy keeps its source's",
+        spec.fs_type, Quote(spec.source.id), source.fs_type);
   }
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
@@ -230,16 +225,14 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Finish(VolumeRecord record, const Crea
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state == VolumeState::kReady) return record;
   if (!now) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(record.id)));
-  return Aborted(fmt::format("another process rolled back the creation of volume {}: call again", Quote(record.name)));
+  return Aborted("another process rolled back the creation of volume {}: call again", Quote(record.name));
 }
 
 // A row that cannot be deleted now, on a full disk, does no harm: Create of that name or Reconcile clears it.
 void VolumeMaker::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
-  if (const absl::Status erased = remover_.RollBack(record, may_be_frozen); !erased.ok()) {
-    log::Warning("a volume that could not be created is not cleaned up yet",
-                 {{"volume", record.id}, {"cause", Message(erased)}});
-  }
+  log::WarningIfFailed(remover_.RollBack(record, may_be_frozen),
+                       "a volume that could not be created is not cleaned up yet", {{"volume", record.id}});
 }
 
 // An unfinished volume holds the name. If it becomes ready, because another process finished it or because it has data,

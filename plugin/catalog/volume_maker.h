@@ -1,6 +1,5 @@
 // Creates volumes, empty ones and copies of a snapshot or of another volume.
-#ifndef MOORING_PLUGIN_CATALOG_VOLUME_MAKER_H_
-#define MOORING_PLUGIN_CATALOG_VOLUME_MAKER_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -63,5 +62,3 @@ class VolumeMaker {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_VOLUME_MAKER_H_

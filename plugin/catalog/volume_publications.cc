@@ -38,16 +38,15 @@ bool IsForSeveral(const PublicationRecord& record) {
 // and read-write at the same time.
 absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
   if (there.node_id != wanted.node_id) {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "volume {} is published to node {}: unpublish it there (ControllerUnpublishVolume) before it goes to node {}",
-        Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id)));
+        Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id));
   }
   const bool mixes = IsForSeveral(there) && IsForSeveral(wanted);
   if (there.access_type == wanted.access_type && (mixes || there.read_only == wanted.read_only))
     return absl::OkStatus();
-  return AlreadyExists(
-      fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
-                  Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted)));
+  return AlreadyExists("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
+                       Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted));
 }
 
 }  // namespace
@@ -63,8 +62,8 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
   MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
   if (spec.node_id != node_id_) {
-    return NotFound(fmt::format("node {} is not known here: volume {} lives on node {} and can be published only there",
-                                Quote(spec.node_id), Quote(spec.volume_id), Quote(node_id_)));
+    return NotFound("node {} is not known here: volume {} lives on node {} and can be published only there",
+                    Quote(spec.node_id), Quote(spec.volume_id), Quote(node_id_));
   }
   PublicationRecord wanted = ToRecord(spec);
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
@@ -79,9 +78,9 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
   if (done) return absl::OkStatus();
   return ResourceExhausted(
-      fmt::format("node {} has {} volumes published to it, as many as --max-volumes allows: "
-                  "unpublish one first, or raise the limit",
-                  Quote(spec.node_id), max_volumes_));
+      "node {} has {} volumes published to it, as many as --max-volumes allows: unpublish one first, or raise the "
+      "limit",
+      Quote(spec.node_id), max_volumes_);
 }
 
 absl::Status VolumePublications::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
@@ -101,9 +100,9 @@ absl::Status VolumePublications::CheckNone(const std::string& id) {
                             ShellQuote(publication.node_id));
   }
   return FailedPrecondition(
-      fmt::format("volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume). If the "
-                  "orchestrator has forgotten it, run where the plugin runs: {}",
-                  Quote(id), nodes, commands));
+      "volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume). If the orchestrator has "
+      "forgotten it, run where the plugin runs: {}",
+      Quote(id), nodes, commands);
 }
 
 }  // namespace mooring

@@ -1,6 +1,5 @@
 // The publications of volumes to this node: ControllerPublishVolume and its opposite.
-#ifndef MOORING_PLUGIN_CATALOG_VOLUME_PUBLICATIONS_H_
-#define MOORING_PLUGIN_CATALOG_VOLUME_PUBLICATIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -36,5 +35,3 @@ class VolumePublications {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_VOLUME_PUBLICATIONS_H_

@@ -1,7 +1,5 @@
 #include "plugin/catalog/volume_reconciler.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -44,10 +42,8 @@ void VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
   if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
   const Call patient = {std::chrono::steady_clock::now() + kHelperEnds};
   const absl::Status settled = now.ok() ? RepeatWhileAborted(patient, [&] { return Settle(**now); }) : now.status();
-  if (!settled.ok()) {
-    log::Warning("cannot clean up after an interrupted call: one volume is left as it is",
-                 {{"volume", listed.id}, {"name", listed.name}, {"cause", Message(settled)}});
-  }
+  log::WarningIfFailed(settled, "cannot clean up after an interrupted call: one volume is left as it is",
+                       {{"volume", listed.id}, {"name", listed.name}});
 }
 
 absl::StatusOr<bool> VolumeReconciler::HasDataToKeep(const VolumeRecord& unfinished) const {
@@ -112,9 +108,10 @@ void VolumeReconciler::CompareSize(const VolumeRecord& record) {
   const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
   const absl::StatusOr<VolumeLocation> found = pool.ok() ? (*pool)->backend->Locate(record.id) : pool.status();
   if (!found.ok()) {
-    log::Error("a volume has lost its image: put it back, or delete the volume",
-               {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}});
-    return;
+    const log::Fields fields = {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}};
+    // At boot udev may link a disk after the start of the plugin.
+    if (absl::IsUnavailable(found.status())) return log::Info("a volume waits for its device", fields);
+    return log::Error("a volume has lost its image: put it back, or delete the volume", fields);
   }
   if (!(*pool)->traits().enforces_size) return;
   if (found->bytes < record.bytes) {
@@ -126,10 +123,8 @@ void VolumeReconciler::CompareSize(const VolumeRecord& record) {
   }
   if (found->bytes <= record.bytes) return;
   // An expansion was interrupted between the image and the record. A full disk does not stop the start.
-  if (const absl::Status noted = store_.SetBytes(record.id, found->bytes); !noted.ok()) {
-    log::Warning("the new size of an expanded volume is not recorded yet",
-                 {{"volume", record.id}, {"cause", Message(noted)}});
-  }
+  log::WarningIfFailed(store_.SetBytes(record.id, found->bytes),
+                       "the new size of an expanded volume is not recorded yet", {{"volume", record.id}});
 }
 
 }  // namespace mooring

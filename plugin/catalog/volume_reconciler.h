@@ -2,8 +2,7 @@
 //
 // A row in `creating` or `deleting` may be older than its image, because an administrator may have put back an old copy
 // of the catalog. So no data is deleted because of such a row, and the orchestrator repeats its call.
-#ifndef MOORING_PLUGIN_CATALOG_VOLUME_RECONCILER_H_
-#define MOORING_PLUGIN_CATALOG_VOLUME_RECONCILER_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -47,5 +46,3 @@ class VolumeReconciler {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_VOLUME_RECONCILER_H_

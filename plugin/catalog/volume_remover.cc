@@ -1,7 +1,5 @@
 #include "plugin/catalog/volume_remover.h"
 
-#include <fmt/format.h>
-
 #include <optional>
 
 #include "base/status.h"
@@ -18,9 +16,7 @@ absl::Status VolumeRemover::Delete(const VolumeRecord& record) {
     // ready row without an image, which the next Delete removes.
     const bool full = absl::IsResourceExhausted(moved.status()) && record.state == VolumeState::kReady;
     if (!full && !moved.ok()) return moved.status();
-    if (!full && !*moved) {
-      return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
-    }
+    if (!full && !*moved) return Aborted("another process is changing volume {}: call again later", Quote(record.id));
   }
   const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
   if (deleted.ok()) return store_.Delete(record.id);
@@ -37,7 +33,7 @@ absl::Status VolumeRemover::RollBack(const VolumeRecord& record, bool may_be_fro
   if (record.state != VolumeState::kCreating) return Delete(record);
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state != VolumeState::kCreating) {
-    return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
+    return Aborted("another process is changing volume {}: call again later", Quote(record.id));
   }
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));

@@ -1,7 +1,6 @@
 // Deletes volumes with their records, and rolls back unfinished ones. The caller holds the lock of the
 // volume, or of its name while it creates it.
-#ifndef MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
-#define MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "plugin/catalog/volume_lookup.h"
@@ -31,5 +30,3 @@ class VolumeRemover {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_

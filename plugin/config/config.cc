@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -140,10 +139,10 @@ absl::StatusOr<std::string> CheckKubeletEndpoint(const std::string& endpoint, co
   }
   if (directory.empty()) return std::string();
   if (NameOf(directory) == kRegistry) return config.socket_path;
-  return InvalidArgument(fmt::format(
-      "--kubelet-endpoint is missing: --kubelet-registration-dir {} is not the path that kubelet has for it "
-      "(…/{}), so {} will be another for it, too: give it, as /var/lib/kubelet/plugins/{}/csi.sock",
-      Quote(directory), kRegistry, Quote(config.socket_path), config.driver_name));
+  return InvalidArgument(
+      "--kubelet-endpoint is missing: --kubelet-registration-dir {} is not the path that kubelet has for it (…/{}), so "
+      "{} will be another for it, too: give it, as /var/lib/kubelet/plugins/{}/csi.sock",
+      Quote(directory), kRegistry, Quote(config.socket_path), config.driver_name);
 }
 
 absl::Status ReadNode(const Flags& flags, Config& config) {
@@ -229,8 +228,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
   add_list("--pool", flags.pools, "MOORING_POOL", ';',
-           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend "
-           "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons");
+           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend (path=, "
+           "overcommit=, match=, size=); may be repeated, or several with semicolons");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "most volumes published to this node at a time, 0: no limit");
@@ -247,10 +246,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--grow-on-node", flags.grow_on_node,
                "volumes grow by NodeExpandVolume alone, for orchestrators whose controller is on another node")
       ->envname("MOORING_GROW_ON_NODE");
-  app.add_flag(
-         "--volume-mount-group", flags.volume_mount_group,
-         "offer VOLUME_MOUNT_GROUP: the plugin gives the root directory of a volume to a pod's fsGroup, and kubelet "
-         "leaves the files in it as they are")
+  app.add_flag("--volume-mount-group", flags.volume_mount_group,
+               "offer VOLUME_MOUNT_GROUP: the plugin gives the root directory of a volume to a pod's fsGroup, and "
+               "kubelet leaves the files in it as they are")
       ->envname("MOORING_VOLUME_MOUNT_GROUP");
   add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
       "seconds that calls under way have to end after SIGTERM");

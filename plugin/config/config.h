@@ -1,7 +1,6 @@
 // The plugin's configuration. Each flag can also be an environment variable: MOORING_…, and CSI_ENDPOINT for
 // --endpoint.
-#ifndef MOORING_PLUGIN_CONFIG_CONFIG_H_
-#define MOORING_PLUGIN_CONFIG_CONFIG_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -17,7 +16,7 @@
 #include "mounter/mounter.h"
 #include "plugin/config/pool_config.h"
 #include "plugin/config/run_as.h"
-#include "plugin/model/staging_by.h"
+#include "plugin/model/backend_traits.h"
 
 namespace mooring {
 
@@ -72,5 +71,3 @@ void SetNodeId(Config& config, const std::string& id);
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CONFIG_CONFIG_H_

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 
 #include "base/host.h"
 #include "base/server_start.h"
@@ -77,11 +76,10 @@ absl::StatusOr<std::string> CheckDriverName(const std::string& name) {
   if (name.size() <= kLongestDriverName && IsDomainName(name) && IsLetter(name.front()) && IsLetter(name.back())) {
     return name;
   }
-  return WrongFlag(
-      "--driver-name", name,
-      fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and last, and "
-                  "at most {} bytes",
-                  kLongestDriverName));
+  return WrongFlag("--driver-name", name,
+                   fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and "
+                               "last, and at most {} bytes",
+                               kLongestDriverName));
 }
 
 absl::StatusOr<std::string> CheckNodeId(std::string id) {

@@ -1,6 +1,5 @@
 // The names of the driver, the node and its topology, by the rules of CSI 1.12 (GetPluginInfo, NodeGetInfo).
-#ifndef MOORING_PLUGIN_CONFIG_NODE_NAMES_H_
-#define MOORING_PLUGIN_CONFIG_NODE_NAMES_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -27,5 +26,3 @@ absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vect
                                                                  const std::string& driver_name);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CONFIG_NODE_NAMES_H_

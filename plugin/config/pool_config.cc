@@ -4,15 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string_view>
-#include <system_error>
 
 #include "base/file/path.h"
 #include "base/server_start.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 #include "plugin/backends/registry.h"
 
 namespace mooring {
@@ -56,23 +55,17 @@ absl::StatusOr<BackendKind> ParseKind(const std::string& text, const std::string
   return WrongPool(text, fmt::format("backend is missing or unknown: use one of {}", fmt::join(names, ", ")));
 }
 
-template <typename Number>
-bool ParseWhole(const std::string& text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 absl::Status ReadKey(const std::string& text, const std::string& key, const std::string& value, PoolConfig& pool) {
   if (key == "path") {
     const absl::StatusOr<std::string> path = NormalisePath("path", value);
     if (!path.ok()) return WrongPool(text, Message(path.status()));
     pool.path = *path;
   } else if (key == "size") {
-    if (!ParseWhole(value, pool.bytes) || pool.bytes == 0)
-      return WrongPool(text, "size must be a whole number of bytes");
+    pool.bytes = ParseWhole<std::uint64_t>(value).value_or(0);
+    if (pool.bytes == 0) return WrongPool(text, "size must be a whole number of bytes");
   } else if (key == "overcommit") {
-    double ratio = 0;
-    if (!ParseWhole(value, ratio) || !(ratio > 0) || ratio > kMostOvercommit) {
+    const double ratio = ParseWhole<double>(value).value_or(0);
+    if (!(ratio > 0) || ratio > kMostOvercommit) {
       return WrongPool(text, fmt::format("overcommit must be a number above 0, at most {}", kMostOvercommit));
     }
     pool.overcommit = ratio;

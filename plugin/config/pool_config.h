@@ -1,6 +1,5 @@
 // Parses --pool: the pools, their directories and their limits.
-#ifndef MOORING_PLUGIN_CONFIG_POOL_CONFIG_H_
-#define MOORING_PLUGIN_CONFIG_POOL_CONFIG_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -15,5 +14,3 @@ namespace mooring {
 absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CONFIG_POOL_CONFIG_H_

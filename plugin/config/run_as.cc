@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -15,16 +14,15 @@
 #include "base/child.h"
 #include "base/server_start.h"
 #include "base/status.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
 
 // Empty: not a number, or the largest one, which means "no change" to setresuid(2).
 std::optional<std::uint32_t> NumberIn(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && number != std::numeric_limits<std::uint32_t>::max() ? std::optional(number) : std::nullopt;
+  const std::optional<std::uint32_t> number = ParseWhole<std::uint32_t>(text);
+  return number != std::numeric_limits<std::uint32_t>::max() ? number : std::nullopt;
 }
 
 absl::Status Wrong(const std::string& text, const std::string& rule) { return WrongFlag("--user", text, rule); }

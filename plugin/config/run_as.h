@@ -1,6 +1,5 @@
 // The user that mooring-plugin works as once its mount helper runs: --user.
-#ifndef MOORING_PLUGIN_CONFIG_RUN_AS_H_
-#define MOORING_PLUGIN_CONFIG_RUN_AS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -33,5 +32,3 @@ absl::Status CheckMayBecome(const RunAs& user);
 int ErrnoAs(const RunAs& user, const std::function<int()>& work);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CONFIG_RUN_AS_H_

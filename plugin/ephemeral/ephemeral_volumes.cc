@@ -1,9 +1,6 @@
 #include "plugin/ephemeral/ephemeral_volumes.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
-#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -37,8 +34,8 @@ absl::Status EphemeralVolumes::CheckNoOtherTarget(const EphemeralSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> paths, uses_.LivePaths(there->id));
   for (const std::string& path : paths) {
     if (path == spec.publish.target_path) continue;
-    return FailedPrecondition(fmt::format("ephemeral volume {} is published at {} already, and it has one target",
-                                          Quote(spec.volume.ephemeral), Quote(path)));
+    return FailedPrecondition("ephemeral volume {} is published at {} already, and it has one target",
+                              Quote(spec.volume.ephemeral), Quote(path));
   }
   return absl::OkStatus();
 }
@@ -55,10 +52,9 @@ absl::Status EphemeralVolumes::Publish(const EphemeralSpec& spec, const Call& ca
   if (published.ok()) return published;
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own deadline may be over
   const absl::Status deleted = DeleteUnused(volume.id, Call::WithLongestWait());
-  if (!deleted.ok()) {
-    log::Warning("an ephemeral volume that could not be published stays until it is unpublished, or the next start",
-                 {{"volume", spec.volume.ephemeral}, {"own_id", volume.id}, {"cause", Message(deleted)}});
-  }
+  log::WarningIfFailed(
+      deleted, "an ephemeral volume that could not be published stays until it is unpublished, or the next start",
+      {{"volume", spec.volume.ephemeral}, {"own_id", volume.id}});
   return published;
 }
 
@@ -108,10 +104,8 @@ absl::Status EphemeralVolumes::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> records, store_.ListEphemeral());
   for (const VolumeRecord& record : records) {
     const DeadlineScope patience(std::chrono::steady_clock::now() + kPatience);
-    if (const absl::Status status = ReconcileVolume(record); !status.ok()) {
-      log::Warning("an ephemeral volume cannot be cleaned up: it is left as it is",
-                   {{"volume", record.ephemeral}, {"own_id", record.id}, {"cause", Message(status)}});
-    }
+    log::WarningIfFailed(ReconcileVolume(record), "an ephemeral volume cannot be cleaned up: it is left as it is",
+                         {{"volume", record.ephemeral}, {"own_id", record.id}});
   }
   return absl::OkStatus();
 }

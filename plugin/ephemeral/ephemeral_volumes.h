@@ -6,8 +6,7 @@
 //   Reconcile   deletes volumes that are not mounted, after a reboot or a killed process
 //
 // So after any interruption the next Unpublish or start cleans up.
-#ifndef MOORING_PLUGIN_EPHEMERAL_EPHEMERAL_VOLUMES_H_
-#define MOORING_PLUGIN_EPHEMERAL_EPHEMERAL_VOLUMES_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -66,5 +65,3 @@ class EphemeralVolumes {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_EPHEMERAL_EPHEMERAL_VOLUMES_H_

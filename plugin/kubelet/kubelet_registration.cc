@@ -133,16 +133,16 @@ absl::Status KubeletRegistration::CheckMayBind() const {
   const std::optional<File> now = FileAt(settings_.directory);
   const bool replaced = now && directory_ && (now->device != directory_->device || now->inode != directory_->inode);
   if (error == EACCES && replaced) {
-    return FailedPrecondition(Message(failed) +
-                              ": it is another directory than at the start, to which the plugin has confined itself: "
-                              "restart the plugin");
+    return FailedPrecondition(
+        Message(failed) +
+        ": it is another directory than at the start, to which the plugin has confined itself: restart the plugin");
   }
   if (error == EROFS) return FailedPrecondition(Message(failed) + ": bind it writable into the plugin's container");
   if (error != EACCES && error != EPERM) return failed;
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "{}: the plugin works as user {}:{}: let that user write there, or leave the registration to a registrar beside "
       "it, without --kubelet-registration-dir",
-      Message(failed), ::geteuid(), ::getegid()));
+      Message(failed), ::geteuid(), ::getegid());
 }
 
 absl::Status KubeletRegistration::Start() {
@@ -219,7 +219,7 @@ std::optional<KubeletRegistration::File> KubeletRegistration::InspectSocket() {
 absl::Status KubeletRegistration::CheckMayReplace() const {
   const std::optional<File> now = FileAt(path_);
   if (!now || now == stale_ || now == ours_) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} was put there by another process: {}", Quote(path_), kAnother));
+  return FailedPrecondition("{} was put there by another process: {}", Quote(path_), kAnother);
 }
 
 absl::Status KubeletRegistration::OfferSocket() {
@@ -233,7 +233,7 @@ absl::Status KubeletRegistration::OfferSocket() {
   builder.RegisterService(service_.get());
   LimitServer(builder, "kubelet-registration", kMostKubeletCalls);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(hidden_path_)));
+  if (server_ == nullptr || bound == 0) return Internal("cannot listen on {}", Quote(hidden_path_));
   const absl::Status placed = MoveIntoPlace();
   if (!placed.ok()) EndServer();
   return placed;

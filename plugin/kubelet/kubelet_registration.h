@@ -13,8 +13,7 @@
 //
 // Kubelet does not try a plugin again that it refused, until the socket is a new file. So the plugin announces itself
 // again after 1 s, 2 s, 4 s, up to a minute.
-#ifndef MOORING_PLUGIN_KUBELET_KUBELET_REGISTRATION_H_
-#define MOORING_PLUGIN_KUBELET_KUBELET_REGISTRATION_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -110,5 +109,3 @@ class KubeletRegistration {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_KUBELET_KUBELET_REGISTRATION_H_

@@ -1,7 +1,6 @@
 // The kinds of backends, and the abilities by which the rest of the plugin treats their volumes. The registry
 // (plugin/backends/registry.h) gives each kind its abilities. docs/backends.md explains them to users.
-#ifndef MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_
-#define MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -31,7 +30,13 @@ enum class Staging {
   kMemory,       // there is no path: a tmpfs of the volume's size is mounted
 };
 
-// docs/backends.md has a table of the abilities, and a test compares the two.
+// The side that creates staging directories and unstages volumes.
+enum class StagingBy {
+  kOrchestrator,  // as CSI 1.12 says: it creates the directory before Stage, and calls Unstage
+  kPlugin,        // Stage creates a missing directory, and the end of the last target unstages the volume
+};
+
+// docs/backends.md has a table of the abilities: change both.
 struct BackendTraits {
   std::string_view name;  // "image": in --pool, in messages, and the label `backend` of the metrics
   Staging staging = Staging::kDirectory;
@@ -55,5 +60,3 @@ struct KnownDevice {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_

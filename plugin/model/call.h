@@ -1,6 +1,5 @@
 // The time limit of a call, passed from the RPC to the places that wait.
-#ifndef MOORING_PLUGIN_MODEL_CALL_H_
-#define MOORING_PLUGIN_MODEL_CALL_H_
+#pragma once
 
 #include <chrono>
 
@@ -15,5 +14,3 @@ struct Call {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_CALL_H_

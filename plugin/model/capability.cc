@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
@@ -51,12 +51,9 @@ absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability
 
 absl::StatusOr<std::optional<gid_t>> ParseGroup(const std::string& text) {
   if (text.empty()) return std::optional<gid_t>();
-  gid_t group = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), group);
-  if (error != std::errc() || end != text.data() + text.size() || group == static_cast<gid_t>(-1)) {
-    return InvalidArgument(fmt::format("volume_mount_group {} is not a numeric group id", Quote(text)));
-  }
-  return std::optional<gid_t>(group);
+  const std::optional<gid_t> group = ParseWhole<gid_t>(text);
+  if (group && *group != static_cast<gid_t>(-1)) return group;
+  return InvalidArgument("volume_mount_group {} is not a numeric group id", Quote(text));
 }
 
 // An element is a single flag, or several with commas between them.
@@ -69,7 +66,7 @@ bool NamesDev(const std::vector<std::string>& flags) {
 absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std::string_view volume_fs_type,
                         Capability& parsed) {
   if (!mount.fs_type().empty() && !IsSupportedFsType(mount.fs_type())) {
-    return InvalidArgument(fmt::format("fs_type {} is not one of {}", Quote(mount.fs_type()), SupportedFsTypes()));
+    return InvalidArgument("fs_type {} is not one of {}", Quote(mount.fs_type()), SupportedFsTypes());
   }
   parsed.fs_type = mount.fs_type();
   const std::string_view fs_type = parsed.fs_type.empty() ? volume_fs_type : std::string_view(parsed.fs_type);
@@ -138,6 +135,10 @@ Atime AtimeIn(const std::string& capability) {
   if (flags == std::string::npos) return Atime::kRelatime;
   const std::string words = capability.substr(flags + sizeof(kFlags) - 1);
   return FlagsOfMountInfo(std::string_view(words).substr(0, words.find(' '))).atime;
+}
+
+bool IsReadOnly(const Capability& capability, bool read_only) {
+  return read_only || capability.options.flags.read_only || IsReaderOnly(capability.mode);
 }
 
 bool IsReaderOnly(AccessMode mode) { return RowOf(mode).reader_only; }

@@ -1,7 +1,6 @@
 // Volume capabilities and access modes as plain values, and the tables that say which go together (CSI 1.12,
 // "VolumeCapability" and "NodePublishVolume").
-#ifndef MOORING_PLUGIN_MODEL_CAPABILITY_H_
-#define MOORING_PLUGIN_MODEL_CAPABILITY_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -9,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "csi.pb.h"
@@ -70,6 +68,8 @@ bool IsAskedAgain(const std::string& known, const std::string& asked);
 
 Atime AtimeIn(const std::string& capability);  // of its mount flags; kRelatime: there is none
 
+// Whether a mount with the capability is read-only. `read_only`: the request says so apart from the capability.
+bool IsReadOnly(const Capability& capability, bool read_only);
 bool IsReaderOnly(AccessMode mode);  // targets in this mode are read-only
 
 // Whether a volume may be published on one node at a second target in this mode.
@@ -79,5 +79,3 @@ bool AllowsSecondTarget(AccessMode mode);
 bool IsMultiNode(AccessMode mode);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_CAPABILITY_H_

@@ -1,17 +1,21 @@
 // The word for a propagation in a database column. Empty: none.
-#ifndef MOORING_PLUGIN_MODEL_PROPAGATION_COLUMN_H_
-#define MOORING_PLUGIN_MODEL_PROPAGATION_COLUMN_H_
+#pragma once
 
 #include <optional>
 #include <string>
 
-#include "mounter/mounter.h"
+#include "mounter/propagation.h"
 
 namespace mooring {
 
-std::string ToColumn(std::optional<Propagation> propagation);
-std::optional<Propagation> PropagationFromColumn(const std::string& word);  // an unknown word is read as none
+inline std::string ToColumn(std::optional<Propagation> propagation) {
+  return propagation ? std::string(ToString(*propagation)) : "";
+}
+
+// An unknown word is read as none.
+inline std::optional<Propagation> PropagationFromColumn(const std::string& word) {
+  const absl::StatusOr<Propagation> parsed = ParsePropagation(word);
+  return parsed.ok() ? std::optional<Propagation>(*parsed) : std::nullopt;
+}
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_PROPAGATION_COLUMN_H_

@@ -1,6 +1,5 @@
 // Waits for work of other processes, and time limits for rolling back interrupted work.
-#ifndef MOORING_PLUGIN_MODEL_REPEAT_H_
-#define MOORING_PLUGIN_MODEL_REPEAT_H_
+#pragma once
 
 #include <chrono>
 #include <thread>
@@ -34,5 +33,3 @@ absl::Status RepeatWhileAborted(const Call& call, Action action) {
 }
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_REPEAT_H_

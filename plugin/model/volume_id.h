@@ -1,7 +1,6 @@
 // The ids of volumes, snapshots and groups of snapshots. The plugin makes them, so that no text from an orchestrator
 // becomes part of a path.
-#ifndef MOORING_PLUGIN_MODEL_VOLUME_ID_H_
-#define MOORING_PLUGIN_MODEL_VOLUME_ID_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -35,10 +34,14 @@ inline bool IsEphemeralId(std::string_view id) { return id.starts_with(kEphemera
 inline bool IsVolumeId(std::string_view id) { return IsIdWith(kVolumeIdPrefix, id); }
 inline bool IsSnapshotId(std::string_view id) { return IsIdWith(kSnapshotIdPrefix, id); }
 inline bool IsGroupId(std::string_view id) { return IsIdWith(kGroupIdPrefix, id); }
-inline bool IsStoredId(std::string_view id) {
-  return IsVolumeId(id) || IsSnapshotId(id);
-}  // it may have files in a pool
+// Whether it may have files in a pool.
+inline bool IsStoredId(std::string_view id) { return IsVolumeId(id) || IsSnapshotId(id); }
+
+// The id in the name of a pool's file, which is the id with `suffix`. Empty: the file has another name.
+inline std::string IdOfFile(std::string_view name, std::string_view suffix) {
+  if (!name.ends_with(suffix)) return "";
+  name.remove_suffix(suffix.size());
+  return IsStoredId(name) ? std::string(name) : "";
+}
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_VOLUME_ID_H_

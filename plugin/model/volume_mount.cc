@@ -1,7 +1,5 @@
 #include "plugin/model/volume_mount.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/file/path.h"
@@ -49,8 +47,8 @@ absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> all, mounts.List("/"));
   for (const MountInfo& mount : all) {
     if (OwnerOf(mount) != volume_id) continue;
-    return FailedPrecondition(fmt::format(
-        "the volume is in use on this host, mounted at {}: unpublish and unstage it first", Quote(mount.target)));
+    return FailedPrecondition("the volume is in use on this host, mounted at {}: unpublish and unstage it first",
+                              Quote(mount.target));
   }
   return absl::OkStatus();
 }

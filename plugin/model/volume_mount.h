@@ -8,8 +8,7 @@
 //
 // A block device does not name its volume. A record does (plugin/backends/device/device_backend.h), and the device
 // number identifies its mounts.
-#ifndef MOORING_PLUGIN_MODEL_VOLUME_MOUNT_H_
-#define MOORING_PLUGIN_MODEL_VOLUME_MOUNT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -42,5 +41,3 @@ const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDev
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_VOLUME_MOUNT_H_

@@ -1,7 +1,5 @@
 #include "plugin/model/volume_size.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/status.h"
@@ -19,8 +17,8 @@ std::uint64_t RoundUp(std::uint64_t bytes) { return RoundDown(bytes + kVolumeGra
 
 absl::Status CheckLargest(const SizeRange& range) {
   if (range.required <= kLargestVolumeBytes) return absl::OkStatus();
-  return OutOfRange(fmt::format("capacity_range: {} are asked for, and the largest volume is {}",
-                                SizeText(range.required), SizeText(kLargestVolumeBytes)));
+  return OutOfRange("capacity_range: {} are asked for, and the largest volume is {}", SizeText(range.required),
+                    SizeText(kLargestVolumeBytes));
 }
 
 }  // namespace
@@ -41,9 +39,9 @@ absl::StatusOr<std::uint64_t> ChooseSize(const SizeRange& range, std::uint64_t m
   bytes = std::max(bytes, minimum);
   if (range.limit != 0 && bytes > range.limit) {
     return OutOfRange(
-        fmt::format("capacity_range asks for {}: the size that fits is {} (multiples of {} bytes, here at "
-                    "least {}): raise limit_bytes",
-                    RangeText(range), SizeText(bytes), kVolumeGranularity, SizeText(minimum)));
+        "capacity_range asks for {}: the size that fits is {} (multiples of {} bytes, here at least {}): raise "
+        "limit_bytes",
+        RangeText(range), SizeText(bytes), kVolumeGranularity, SizeText(minimum));
   }
   return bytes;
 }
@@ -53,19 +51,18 @@ absl::StatusOr<std::uint64_t> ChooseGrownSize(const SizeRange& range, std::uint6
   const std::uint64_t bytes = std::max(current, RoundUp(range.required));
   if (range.limit == 0 || bytes <= range.limit) return bytes;
   if (current > range.limit) {
-    return OutOfRange(fmt::format("the volume has {} and cannot shrink: limit_bytes is {}", SizeText(current),
-                                  SizeText(range.limit)));
+    return OutOfRange("the volume has {} and cannot shrink: limit_bytes is {}", SizeText(current),
+                      SizeText(range.limit));
   }
-  return OutOfRange(fmt::format("capacity_range asks for {}, and no multiple of {} bytes lies in it: raise limit_bytes",
-                                RangeText(range), kVolumeGranularity));
+  return OutOfRange("capacity_range asks for {}, and no multiple of {} bytes lies in it: raise limit_bytes",
+                    RangeText(range), kVolumeGranularity);
 }
 
 absl::Status CheckCanGrow(std::string_view fs_type, std::uint64_t from, std::uint64_t to) {
   if (fs_type != "btrfs" || to <= from || to >= kSmallestGrownBtrfs) return absl::OkStatus();
   return OutOfRange(
-      fmt::format("capacity_range: {} are to become {}, and Linux grows no btrfs to less than {}: ask for "
-                  "that or more",
-                  SizeText(from), SizeText(to), SizeText(kSmallestGrownBtrfs)));
+      "capacity_range: {} are to become {}, and Linux grows no btrfs to less than {}: ask for that or more",
+      SizeText(from), SizeText(to), SizeText(kSmallestGrownBtrfs));
 }
 
 bool Satisfies(std::uint64_t bytes, const SizeRange& range) {

@@ -1,6 +1,5 @@
 // The size of a volume for a requested size. All sizes are bytes.
-#ifndef MOORING_PLUGIN_MODEL_VOLUME_SIZE_H_
-#define MOORING_PLUGIN_MODEL_VOLUME_SIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ bool Satisfies(std::uint64_t bytes, const SizeRange& range);
 std::string RangeText(const SizeRange& range);  // "1 GiB to 2 GiB", "at least 1 GiB", "at most 2 GiB", "any size"
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_VOLUME_SIZE_H_

@@ -1,6 +1,5 @@
 // The facts about a volume that the node side needs. The catalog provides them; tests provide fakes.
-#ifndef MOORING_PLUGIN_MODEL_VOLUME_SOURCE_H_
-#define MOORING_PLUGIN_MODEL_VOLUME_SOURCE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -54,5 +53,3 @@ class VolumeSource {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_VOLUME_SOURCE_H_

@@ -1,7 +1,6 @@
-// The arguments and results of the controller's calls, as plain values: controller_requests.h parses requests into
-// them, and VolumeCatalog executes them.
-#ifndef MOORING_PLUGIN_MODEL_VOLUME_SPECS_H_
-#define MOORING_PLUGIN_MODEL_VOLUME_SPECS_H_
+// The arguments and results of the controller's calls, as plain values: controller_requests.h and snapshot_requests.h
+// parse requests into them, and VolumeCatalog and SnapshotCatalog execute them.
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -73,8 +72,9 @@ struct ControllerExpandSpec {
   SizeRange range;
 };
 
-struct ListVolumesSpec {
-  std::int64_t after = 0;       // the seq of the last volume of the previous page
+// A page of a list.
+struct PageSpec {
+  std::int64_t after = 0;       // the seq of the last entry of the previous page
   std::size_t max_entries = 0;  // 0: all
 };
 
@@ -85,23 +85,26 @@ struct CapacitySpec {
   std::string pool = std::string(kDefaultPool);
 };
 
-struct VolumeInfo {
-  std::string id;
-  std::uint64_t bytes = 0;
-  std::string fs_type;
-  std::optional<Propagation> propagation = std::nullopt;
-  std::string pool = std::string(kDefaultPool);
-  std::string source = {};  // the id of the snapshot or volume that it was created from; empty: none
-  std::vector<std::string> published_nodes = {};
-  BackendKind kind = BackendKind::kImage;
-  bool block_only = false;        // CreateVolumeSpec::block_only
-  std::string problem = {};       // a sentence about its image or pool; empty: healthy. Set by Get and List
-  std::uint64_t asked_bytes = 0;  // VolumeRecord::asked_bytes: `bytes` may be more, by rounding or for the filesystem
+struct CreateSnapshotSpec {
+  std::string name;
+  std::string source_volume_id;
 };
 
-struct VolumePage {
-  std::vector<VolumeInfo> volumes;
-  std::optional<std::int64_t> next;  // `after` of the next page; none: this is the last page
+struct ListSnapshotsSpec {
+  std::int64_t after = 0;             // the seq of the last snapshot of the previous page
+  std::size_t max_entries = 0;        // 0: all
+  std::string snapshot_id = {};       // empty: any
+  std::string source_volume_id = {};  // empty: any
+};
+
+struct CreateGroupSpec {
+  std::string name;
+  std::vector<std::string> source_volume_ids;  // each once
+};
+
+struct GroupSpec {
+  std::string id;
+  std::vector<std::string> snapshot_ids;  // its members; empty: the call names none
 };
 
 struct CapacityInfo {
@@ -111,5 +114,3 @@ struct CapacityInfo {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_VOLUME_SPECS_H_

@@ -21,9 +21,8 @@ absl::StatusOr<std::uint64_t> ParseReadAhead(const std::string& text) {
   if (!bytes.ok()) return Annotate(bytes.status(), "mutable parameter readAhead");
   if (*bytes % kReadAheadUnit != 0 || *bytes > kMostReadAhead) {
     return InvalidArgument(
-        fmt::format("mutable parameter readAhead: {} is not 0 (as new devices have it) or a multiple of "
-                    "4KiB up to 64MiB",
-                    Quote(text)));
+        "mutable parameter readAhead: {} is not 0 (as new devices have it) or a multiple of 4KiB up to 64MiB",
+        Quote(text));
   }
   return static_cast<std::uint64_t>(*bytes);
 }
@@ -31,7 +30,7 @@ absl::StatusOr<std::uint64_t> ParseReadAhead(const std::string& text) {
 absl::StatusOr<bool> ParseNoatime(const std::string& text) {
   if (text == "true") return true;
   if (text == "false") return false;
-  return InvalidArgument(fmt::format("mutable parameter noatime: {} is neither true nor false", Quote(text)));
+  return InvalidArgument("mutable parameter noatime: {} is neither true nor false", Quote(text));
 }
 
 }  // namespace
@@ -44,8 +43,8 @@ absl::StatusOr<TuningChange> ParseTuning(const std::map<std::string, std::string
     } else if (key == kNoatime) {
       MOORING_ASSIGN_OR_RETURN(change.noatime, ParseNoatime(value));
     } else {
-      return InvalidArgument(fmt::format("mutable parameter {} is unknown: this driver knows {} and {}", Quote(key),
-                                         kReadAhead, kNoatime));
+      return InvalidArgument("mutable parameter {} is unknown: this driver knows {} and {}", Quote(key), kReadAhead,
+                             kNoatime);
     }
   }
   return change;

@@ -2,8 +2,7 @@
 //
 //   readAhead   the read-ahead of its loop device
 //   noatime     its mounts have noatime, whatever their mount flags are
-#ifndef MOORING_PLUGIN_MODEL_VOLUME_TUNING_H_
-#define MOORING_PLUGIN_MODEL_VOLUME_TUNING_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -46,5 +45,3 @@ VolumeTuning TuningIn(const std::string& text);
 MountFlags Tuned(MountFlags asked, const VolumeTuning& tuning);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_MODEL_VOLUME_TUNING_H_

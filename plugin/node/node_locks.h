@@ -4,8 +4,7 @@
 // It owns the locks of paths. The locks of volumes are shared with the catalog, so no volume is deleted while it is
 // staged. ABORTED: another call for the volume or the path is under way until Call::wait_until. UNAVAILABLE: Stop was
 // called.
-#ifndef MOORING_PLUGIN_NODE_NODE_LOCKS_H_
-#define MOORING_PLUGIN_NODE_NODE_LOCKS_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -44,5 +43,3 @@ class NodeLocks {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_NODE_LOCKS_H_

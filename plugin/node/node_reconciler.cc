@@ -103,10 +103,8 @@ void NodeReconciler::ReconcileVolumes(const Listing& listing) {
   }
   for (const auto& [volume_id, found] : volumes) {
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
-    if (const absl::Status status = ReconcileVolume(volume_id, found); !status.ok()) {
-      log::Warning("the records and mounts of a volume could not be compared",
-                   {{"volume", volume_id}, {"cause", Message(status)}});
-    }
+    log::WarningIfFailed(ReconcileVolume(volume_id, found), "the records and mounts of a volume could not be compared",
+                         {{"volume", volume_id}});
   }
 }
 
@@ -140,10 +138,8 @@ absl::Status NodeReconciler::UnstageAllUnused() {
   for (const std::string& volume_id : staged) {
     if (Clock::now() >= end) break;  // the next Unpublish unstages the others
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
-    if (const absl::Status status = teardown_.UnstageUnused(volume_id, {Clock::now()}); !status.ok()) {
-      log::Warning("a volume without targets could not be unstaged",
-                   {{"volume", volume_id}, {"cause", Message(status)}});
-    }
+    log::WarningIfFailed(teardown_.UnstageUnused(volume_id, {Clock::now()}),
+                         "a volume without targets could not be unstaged", {{"volume", volume_id}});
   }
   return absl::OkStatus();
 }
@@ -164,10 +160,8 @@ absl::Status NodeReconciler::DropStale(const Listing& listing) {
       return absl::OkStatus();
     }
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
-    if (const absl::Status status = DropIfStale(use); !status.ok()) {
-      log::Warning("a record could not be compared with the mounts",
-                   {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(status)}});
-    }
+    log::WarningIfFailed(DropIfStale(use), "a record could not be compared with the mounts",
+                         {{"volume", use.volume_id}, {"path", use.path}});
   }
   return absl::OkStatus();
 }

@@ -5,8 +5,7 @@
 // It keeps no state, and takes the locks without waiting: a volume that another process has locked is left to it.
 // Problems of a volume are logged and skipped, so that no volume, not even a hanging one, delays the others.
 // NodeVolumes calls it.
-#ifndef MOORING_PLUGIN_NODE_NODE_RECONCILER_H_
-#define MOORING_PLUGIN_NODE_NODE_RECONCILER_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -64,5 +63,3 @@ class NodeReconciler {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_NODE_RECONCILER_H_

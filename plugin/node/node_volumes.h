@@ -6,14 +6,13 @@
 //            Unstage                   Unpublish
 //
 // NodeVolumes owns the objects that do this. It takes the locks of the volume and of the path, looks the volume up, and
-// calls one object. VolumeTeardown and NodeReconciler take the locks by themselves. Calls that
-// change nothing take none.
+// calls one object. It expands volumes itself. VolumeTeardown and NodeReconciler take the locks by themselves. Calls
+// that change nothing take none.
 //
 //   NodeVolumes ─┬─▶ NodeReconciler ──▶ VolumeTeardown                   at the start
 //                ├─▶ VolumeTeardown ──▶ VolumeUnmounter                  Unstage, Unpublish
 //                ├─▶ Publisher ───────▶ Stager                           Publish, PublishAlone
-//                ├─▶ Stager ──────────▶ a stager for each kind, stage/   Stage
-//                ├─▶ VolumeExpander                                      Expand
+//                ├─▶ Stager ──────────▶ LoopStager, FilesystemStager     Stage
 //                ├─▶ VolumeHealth                                        Stats, FindProblems
 //                ├─▶ VolumeTuner                                         Tune
 //                └─▶ NodeLocks                                           the locks of paths
@@ -26,22 +25,27 @@
 //
 // Orchestrators create staging directories, and unstage and remove them. For orchestrators that do not (Docker Swarm),
 // the plugin does it: StagingBy::kPlugin.
-#ifndef MOORING_PLUGIN_NODE_NODE_VOLUMES_H_
-#define MOORING_PLUGIN_NODE_NODE_VOLUMES_H_
+#pragma once
 
 #include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "plugin/model/volume_size.h"
 #include "plugin/node/node_locks.h"
 #include "plugin/node/node_reconciler.h"
 #include "plugin/node/publisher.h"
-#include "plugin/node/volume_expander.h"
 #include "plugin/node/volume_health.h"
 #include "plugin/node/volume_teardown.h"
 
 namespace mooring {
+
+struct ExpandSpec {
+  std::string volume_id;
+  std::string volume_path;
+  SizeRange range = {};  // required 0: the size of the volume
+};
 
 class NodeVolumes {
  public:
@@ -66,7 +70,10 @@ class NodeVolumes {
     return teardown_.Unpublish(volume_id, target_path, call);
   }
 
-  absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
+  // Brings the devices and the filesystem to the volume's size, and returns it (CSI 1.12, NodeExpandVolume). NOT_FOUND:
+  // the volume is not at the path. OUT_OF_RANGE: the volume itself has another size than is asked for. A failed growth
+  // has one of the codes that CSI allows.
+  absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);
 
   // NOT_FOUND: no such volume, or not at the path.
   absl::Status CheckIsAt(const std::string& volume_id, const std::string& path);
@@ -94,6 +101,9 @@ class NodeVolumes {
   void Stop() { locks_.Stop(); }
 
  private:
+  absl::Status Grow(const NodeVolume& volume, const VolumeFinder::Place& place, const std::string& path);
+
+  Mounter& mounter_;
   VolumeSource& source_;
   VolumeFinder finder_;
   VolumeDevices devices_;
@@ -101,12 +111,9 @@ class NodeVolumes {
   NodeLocks locks_;
   Stager stager_;
   Publisher publisher_;
-  VolumeExpander expander_;
   VolumeHealth health_;
   VolumeTeardown teardown_;
   NodeReconciler reconciler_;
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_NODE_VOLUMES_H_

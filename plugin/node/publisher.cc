@@ -15,22 +15,13 @@
 namespace mooring {
 namespace {
 
-bool PublishesReadOnly(const PublishSpec& spec) {
-  return spec.read_only || spec.capability.options.flags.read_only || IsReaderOnly(spec.capability.mode);
-}
-
 // The fields in which a repeated call must agree (CSI 1.12, NodePublishVolume, "the second publish").
 std::string AskedFor(const PublishSpec& spec) {
   return (spec.read_only ? "readonly " : "") + ToString(spec.capability);
 }
 
 VolumeUse PublishedUse(const PublishSpec& spec, const BindRequest& wanted, const std::string& options) {
-  VolumeUse use;
-  use.path = spec.target_path;
-  use.volume_id = spec.volume_id;
-  use.role = VolumeUse::Role::kTarget;
-  use.access_type = spec.capability.access_type;
-  use.mode = spec.capability.mode;
+  VolumeUse use = NewUse(VolumeUse::Role::kTarget, spec.volume_id, spec.target_path, spec.capability);
   use.read_only = wanted.flags.read_only;
   use.capability = AskedFor(spec);
   use.options = options;
@@ -40,13 +31,13 @@ VolumeUse PublishedUse(const PublishSpec& spec, const BindRequest& wanted, const
 }
 
 absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
-  return FailedPrecondition(fmt::format("volume {} is not staged at {} ({}): NodeStageVolume comes first",
-                                        spec.volume_id, Quote(spec.staging_path), detail));
+  return FailedPrecondition("volume {} is not staged at {} ({}): NodeStageVolume comes first", spec.volume_id,
+                            Quote(spec.staging_path), detail);
 }
 
 absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
-  return AlreadyExists(fmt::format("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
-                                   Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec))));
+  return AlreadyExists("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
+                       Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec)));
 }
 
 // The volume's propagation holds if the request names none.
@@ -97,22 +88,21 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
   }
   if (!staged.failure.empty()) {
     return FailedPrecondition(
-        fmt::format("volume {} is staged at {}, where its filesystem does not answer any more "
-                    "({}): unpublish and unstage it",
-                    spec.volume_id, Quote(spec.staging_path), staged.failure));
+        "volume {} is staged at {}, where its filesystem does not answer any more ({}): unpublish and unstage it",
+        spec.volume_id, Quote(spec.staging_path), staged.failure);
   }
   if (!spec.capability.fs_type.empty() && spec.capability.fs_type != staged.mount->fs_type) {
-    return FailedPrecondition(fmt::format("volume {} is staged as {}, {} is asked for", spec.volume_id,
-                                          staged.mount->fs_type, spec.capability.fs_type));
+    return FailedPrecondition("volume {} is staged as {}, {} is asked for", spec.volume_id, staged.mount->fs_type,
+                              spec.capability.fs_type);
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   const std::string options = ToString(spec.capability.options.options);
   if (known && !known->adopted() && !spec.capability.options.options.empty() && known->options != options) {
-    return FailedPrecondition(fmt::format(
-        "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id));
+    return FailedPrecondition(
+        "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id);
   }
   MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
-  asked.read_only = PublishesReadOnly(spec);
+  asked.read_only = IsReadOnly(spec.capability, spec.read_only);
   BindRequest request;
   request.source = spec.staging_path;
   request.target = spec.target_path;
@@ -159,7 +149,7 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanBlock(const PublishSpec& spec, co
   request.source = device;
   request.target = spec.target_path;
   request.target_kind = TargetKind::kFile;
-  request.flags.read_only = PublishesReadOnly(spec) || (staged && staged->read_only);
+  request.flags.read_only = IsReadOnly(spec.capability, spec.read_only) || (staged && staged->read_only);
   request.propagation = PropagationFor(spec);
   return Plan{request, ""};
 }
@@ -171,8 +161,8 @@ absl::Status Publisher::CheckMayBeShared(const PublishSpec& spec, const BindRequ
       fmt::format("propagation rshared{} needs write access, and {} ",
                   spec.propagation ? "" : " (the default, --propagation)", Quote(spec.target_path));
   constexpr std::string_view kAdvice = "ask for rslave or private, or for a target that can be written";
-  if (PublishesReadOnly(spec)) return InvalidArgument(fmt::format("{}is to be read-only: {}", what, kAdvice));
-  return FailedPrecondition(fmt::format("{}would be read-only, as the volume is staged: {}", what, kAdvice));
+  if (IsReadOnly(spec.capability, spec.read_only)) return InvalidArgument("{}is to be read-only: {}", what, kAdvice);
+  return FailedPrecondition("{}would be read-only, as the volume is staged: {}", what, kAdvice);
 }
 
 // CSI 1.12, NodePublishVolume, "the second publish": a single-node mode allows one target.
@@ -188,10 +178,10 @@ absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
       continue;
     }
     return FailedPrecondition(
-        fmt::format("volume {} is published at {} already, and {} allows one target on a node. If the task there is "
-                    "gone, free the volume, where the plugin runs: mooring csi unpublish {} --target-path {}",
-                    spec.volume_id, Quote(use.path), ToString(allows ? use.mode : spec.capability.mode), spec.volume_id,
-                    ShellQuote(use.path)));
+        "volume {} is published at {} already, and {} allows one target on a node. If the task there is gone, free the "
+        "volume, where the plugin runs: mooring csi unpublish {} --target-path {}",
+        spec.volume_id, Quote(use.path), ToString(allows ? use.mode : spec.capability.mode), spec.volume_id,
+        ShellQuote(use.path));
   }
   return absl::OkStatus();
 }
@@ -211,16 +201,13 @@ absl::Status Publisher::BindPlanned(const PublishSpec& spec, const NodeVolume& v
 // Accepts the mount at the target if it is the requested one.
 absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target) {
   if (!IsMountOf(volume, target)) {
-    const std::string owner = finder_.Owner(target);
-    return FailedPrecondition(
-        fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
-                    owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
+    return FailedPrecondition("target path {} is a mount of {} already: nothing is stacked on it",
+                              Quote(spec.target_path), finder_.OwnerText(target));
   }
   if (!target.failure.empty()) {
     return FailedPrecondition(
-        fmt::format("volume {} is published at {}, where its filesystem does not answer any more ({}): unpublish and "
-                    "unstage it",
-                    spec.volume_id, Quote(spec.target_path), target.failure));
+        "volume {} is published at {}, where its filesystem does not answer any more ({}): unpublish and unstage it",
+        spec.volume_id, Quote(spec.target_path), target.failure);
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
   if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
@@ -234,9 +221,8 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
   // If neither call named a propagation, the default at the time of the mount holds.
   const Propagation before = known->asked_propagation.value_or(known->propagation);
   if (known->asked_propagation != spec.propagation && before != PropagationFor(spec)) {
-    return AlreadyExists(
-        fmt::format("volume {} is published at {} with propagation {}; asked for: {}. Unpublish it there first",
-                    spec.volume_id, Quote(spec.target_path), ToString(before), ToString(PropagationFor(spec))));
+    return AlreadyExists("volume {} is published at {} with propagation {}; asked for: {}. Unpublish it there first",
+                         spec.volume_id, Quote(spec.target_path), ToString(before), ToString(PropagationFor(spec)));
   }
   if (!intact) {
     return PublishedOtherwise(
@@ -255,7 +241,7 @@ absl::Status Publisher::AdoptTarget(const PublishSpec& spec, const NodeVolume& v
   const std::string how = is_block ? "block" : "mount " + target.mount->fs_type;
   if (is_block != (spec.capability.access_type == AccessType::kBlock)) return PublishedOtherwise(spec, how);
   Plan plan;
-  plan.bind.flags.read_only = PublishesReadOnly(spec);
+  plan.bind.flags.read_only = IsReadOnly(spec.capability, spec.read_only);
   if (!is_block) {
     if (spec.staging_path.empty()) {
       plan.bind.flags = Tuned(spec.capability.options.flags, volume.tuning);

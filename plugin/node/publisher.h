@@ -6,8 +6,7 @@
 // It keeps no state. NodeVolumes calls it, and holds the locks of the volume and of the target.
 // FAILED_PRECONDITION: the volume is not staged, or the target is in use. ALREADY_EXISTS: it is published there in
 // another way. INVALID_ARGUMENT: the kind of volume or the request does not allow it.
-#ifndef MOORING_PLUGIN_NODE_PUBLISHER_H_
-#define MOORING_PLUGIN_NODE_PUBLISHER_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -67,5 +66,3 @@ class Publisher {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_PUBLISHER_H_

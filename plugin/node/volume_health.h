@@ -3,8 +3,7 @@
 //
 // It keeps no state and takes no locks, so that a hanging filesystem does not block its Unpublish, and no list blocks a
 // call. NodeVolumes calls it.
-#ifndef MOORING_PLUGIN_NODE_VOLUME_HEALTH_H_
-#define MOORING_PLUGIN_NODE_VOLUME_HEALTH_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -51,5 +50,3 @@ class VolumeHealth {
 std::string FullnessOf(const StatsInfo& usage);  // a sentence if 95 % of the bytes or inodes are used, else empty
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_VOLUME_HEALTH_H_

@@ -27,7 +27,7 @@ absl::StatusOr<VolumeTeardown::Ending> VolumeTeardown::AcquireToEnd(const std::s
     MOORING_RETURN_IF_ERROR(finder_.CheckMayEnd(volume_id, path, owner));
     locked = std::move(owner);
   }
-  return Aborted(fmt::format("{} is being used for other volumes: call again later", Quote(path)));
+  return Aborted("{} is being used for other volumes: call again later", Quote(path));
 }
 
 absl::StatusOr<std::string> VolumeTeardown::Unstage(const std::string& volume_id, const std::string& staging_path,
@@ -44,7 +44,7 @@ absl::Status VolumeTeardown::EndStaging(const std::string& volume_id, const std:
     const absl::Status ended = unmounter_.Unmount(volume_id, staging_path, ending.place, plugin_stages_);
     // A block volume is not mounted at its staging path, so other files in that directory do not keep the device.
     if (!ended.ok() && (!is_block || ending.place.mount)) return ended;
-    if (!ended.ok()) log::Warning("a staging directory is left", {{"volume", volume_id}, {"cause", Message(ended)}});
+    log::WarningIfFailed(ended, "a staging directory is left", {{"volume", volume_id}});
   }
   if (!ending.known) return absl::OkStatus();
   if (is_block) MOORING_RETURN_IF_ERROR(devices_.Release(ending.known->volume_id, staging_path));
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> VolumeTeardown::Unpublish(const std::string& volume_
 absl::Status VolumeTeardown::EndTarget(const std::string& volume_id, const std::string& target_path,
                                        const Ending& ending) {
   if (ending.place.kind == PathInfo::Kind::kSymlink) {
-    return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
+    return FailedPrecondition("target path {} is a symbolic link: it is left alone", Quote(target_path));
   }
   MOORING_RETURN_IF_ERROR(unmounter_.Unmount(volume_id, target_path, ending.place, true));
   const bool was_block = ending.place.kind == PathInfo::Kind::kBlockDevice ||

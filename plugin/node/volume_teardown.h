@@ -4,13 +4,12 @@
 // It keeps no state and takes the locks by itself, because the end of a target may unstage other paths (StagingBy).
 // NodeVolumes and NodeReconciler call it. Errors: VolumeFinder::CheckMayEnd, VolumeUnmounter, VolumeDevices;
 // FAILED_PRECONDITION: the path is a symbolic link. ABORTED: other calls use the path again and again.
-#ifndef MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
-#define MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
+#pragma once
 
 #include <optional>
 #include <string>
 
-#include "plugin/model/staging_by.h"
+#include "plugin/model/backend_traits.h"
 #include "plugin/node/node_locks.h"
 #include "plugin/node/uses/volume_devices.h"
 #include "plugin/node/uses/volume_unmounter.h"
@@ -61,5 +60,3 @@ class VolumeTeardown {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_

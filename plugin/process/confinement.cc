@@ -83,8 +83,7 @@ absl::Status ConfineFiles(const SandboxPolicy& policy) {
   const long abi = LandlockAbi();
   if (abi < 1) {
     log::Warning(
-        "the kernel has no Landlock, or it is not allowed here: files are protected by their owners and modes "
-        "alone",
+        "the kernel has no Landlock, or it is not allowed here: files are protected by their owners and modes alone",
         {{"errno", fmt::format("{}", errno)}});
     return absl::OkStatus();
   }

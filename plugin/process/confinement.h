@@ -8,8 +8,7 @@
 //
 //   seccomp(2): only the calls of gRPC, SQLite and the plugin; no exec, fork, mount or chmod(2); no socket but unix(7);
 //   no connect(2), because D-Bus and container engines obey a client that is root
-#ifndef MOORING_PLUGIN_PROCESS_CONFINEMENT_H_
-#define MOORING_PLUGIN_PROCESS_CONFINEMENT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -39,5 +38,3 @@ absl::Status Confine(const SandboxPolicy& policy, const RunAs& user);
 absl::Status ConfineServer();
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_CONFINEMENT_H_

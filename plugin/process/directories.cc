@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 #include "base/file/directory.h"
@@ -18,6 +19,7 @@
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "plugin/backends/registry.h"
+#include "plugin/model/volume_id.h"
 
 namespace mooring {
 namespace {
@@ -35,9 +37,9 @@ absl::Status CannotWrite(int error, const std::string& directory, std::string_vi
   if (error == EROFS) return FailedPrecondition(failed + ": mount it writable, or give the plugin another one");
   if (error == ENOENT) return FailedPrecondition(failed + ": it was there at the start; put it back");
   if (error != EACCES && error != EPERM) return ErrnoStatus(error, fmt::format("write in {}", what), directory);
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "{}: the plugin works as user {}:{}: see that this user may write there, and may pass all directories above it",
-      failed, user.uid, user.gid));
+      failed, user.uid, user.gid);
 }
 
 int ErrnoOfAccess(const std::string& directory) {
@@ -57,9 +59,9 @@ absl::Status CheckIsThere(const std::string& path, std::string_view what, const 
   const std::string command =
       user.is_root() ? "mkdir -m 0700" : fmt::format("install -d -m 0700 -o {} -g {}", user.uid, user.gid);
   return FailedPrecondition(
-      fmt::format("{} {} is missing, and --require-directories says that none is made: mount its disk; on a new disk, "
-                  "make the directory ({})",
-                  what, Quote(path), command));
+      "{} {} is missing, and --require-directories says that none is made: mount its disk; on a new disk, make the "
+      "directory ({})",
+      what, Quote(path), command);
 }
 
 // Whose files a directory may hold.
@@ -119,16 +121,15 @@ class OwnDirectory {
       if (::chmod(opened.c_str(), 0700) == 0) return absl::OkStatus();
       return ErrnoStatus(errno, "make private the directory", directory_.path);
     }
-    return FailedPrecondition(
-        fmt::format("others may write in {} {} (owner {}, mode {:o}): give the plugin a directory of its own", what_,
-                    Quote(directory_.path), status.st_uid, status.st_mode & 07777));
+    return FailedPrecondition("others may write in {} {} (owner {}, mode {:o}): give the plugin a directory of its own",
+                              what_, Quote(directory_.path), status.st_uid, status.st_mode & 07777);
   }
 
   absl::Status BelongsToAnother(const std::string& path, const struct stat& status) const {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "{} belongs to user {}:{}, and the plugin works as user {}:{}: end every plugin that uses it, then run: {}",
         path == directory_.path ? fmt::format("{} {}", what_, Quote(path)) : Quote(path), status.st_uid, status.st_gid,
-        user_.uid, user_.gid, ChownCommand(directory_.path, holding_, status.st_uid, user_, TasksDirectories())));
+        user_.uid, user_.gid, ChownCommand(directory_.path, holding_, status.st_uid, user_, TasksDirectories()));
   }
 
   // Directories of tasks' files that exist in this one.
@@ -179,8 +180,8 @@ absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
     for (const PoolConfig& other : pools) {
       if (&pool == &other || !TypeOf(pool.kind).owns_path || !TypeOf(other.kind).owns_path) continue;
       if (!IsBelow(pool.path, other.path)) continue;
-      return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
-                                         Quote(pool.path), pool.name, other.name));
+      return InvalidArgument("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
+                             Quote(pool.path), pool.name, other.name);
     }
   }
   return absl::OkStatus();
@@ -198,6 +199,26 @@ absl::StatusOr<std::string> PreparePool(const PoolConfig& pool, const Config& co
 absl::Status CheckWritable(const std::string& directory, std::string_view what) {
   const int error = ErrnoOfAccess(directory);
   return error == 0 ? absl::OkStatus() : CannotWrite(error, directory, what, {::geteuid(), ::getegid()});
+}
+
+absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config) {
+  std::ptrdiff_t count = 0;
+  std::vector<std::string> directories;
+  for (const PoolConfig& pool : config.pools) {
+    const BackendType& type = TypeOf(pool.kind);
+    const std::string directory = type.directory(pool, config.state_dir);
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory));
+    const std::ptrdiff_t here = std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+      return !IdOfFile(name, type.entry_suffix).empty();
+    });
+    if (here != 0) directories.push_back(Quote(directory));
+    count += here;
+  }
+  if (count == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      "the volume catalog {} is missing or empty, and {} volume(s) or snapshot(s) lie in {}: put a copy of the catalog "
+      "back (docs/backup.md); or, to begin anew without them, move them away and start the plugin again",
+      Quote(catalog), count, fmt::join(directories, ", "));
 }
 
 absl::StatusOr<Config> PrepareDirectories(Config config) {

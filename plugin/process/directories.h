@@ -1,6 +1,5 @@
 // The directories that the plugin keeps its files in: the state directory, and the directories of pools on disk.
-#ifndef MOORING_PLUGIN_PROCESS_DIRECTORIES_H_
-#define MOORING_PLUGIN_PROCESS_DIRECTORIES_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -21,6 +20,8 @@ absl::StatusOr<Config> PrepareDirectories(Config config);
 // FAILED_PRECONDITION: this process may not write in the directory, or its filesystem is read-only.
 absl::Status CheckWritable(const std::string& directory, std::string_view what);
 
-}  // namespace mooring
+// Whether a plugin without a catalog is new. With a lost catalog, the plugin would answer that its volumes do not
+// exist, and orchestrators would forget them. FAILED_PRECONDITION: volumes or snapshots lie in the directory of a pool.
+absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config);
 
-#endif  // MOORING_PLUGIN_PROCESS_DIRECTORIES_H_
+}  // namespace mooring

@@ -1,6 +1,5 @@
 #include "plugin/process/helper.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,9 +27,8 @@ absl::StatusOr<std::string> FindProgram() {
     std::string program = directory / kProgram;
     if (::access(program.c_str(), X_OK) == 0) return program;
   }
-  return FailedPrecondition(
-      fmt::format("{} is neither beside {} nor in {}: install it there, or use --mounter=in-process", kProgram,
-                  self.string(), kInstalled));
+  return FailedPrecondition("{} is neither beside {} nor in {}: install it there, or use --mounter=in-process",
+                            kProgram, self.string(), kInstalled);
 }
 
 PoolAccess AccessOf(const std::vector<PoolConfig>& pools) {

@@ -1,6 +1,5 @@
 // Starts the mount helper.
-#ifndef MOORING_PLUGIN_PROCESS_HELPER_H_
-#define MOORING_PLUGIN_PROCESS_HELPER_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -17,5 +16,3 @@ namespace mooring {
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_HELPER_H_

@@ -40,10 +40,10 @@ absl::Status GiveSocketDirectory(const UniqueFd& directory, const std::string& p
   if (status.st_uid != 0 || MayWrite(status, user)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(path));
   if (!names.empty() || IsSharedBySystem(path)) {
-    return FailedPrecondition(fmt::format(
+    return FailedPrecondition(
         "user {}:{} may not make a socket in {}, which is root's and holds more than that: give --endpoint a directory "
         "of its own, or one that this user may write in",
-        user.uid, user.gid, Quote(path)));
+        user.uid, user.gid, Quote(path));
   }
   // A root without capabilities can then reach the socket by its group. Another group gets no more than it had.
   const mode_t mode = (status.st_mode & 07777) | S_ISGID | S_IRWXU | (status.st_gid == 0 ? S_IRWXG : 0);
@@ -70,10 +70,10 @@ absl::Status CheckMayBind(const UniqueFd& directory, const std::string& path) {
       fmt::format("make the socket in the directory {} (owner {}:{}, mode {:o}): {}", Quote(path), status.st_uid,
                   status.st_gid, status.st_mode & 07777, std::generic_category().message(error));
   if (error == EROFS) return FailedPrecondition(what + ": give --endpoint a directory that can be written to");
-  return FailedPrecondition(fmt::format(
+  return FailedPrecondition(
       "{}: the plugin serves as user {}:{} without capabilities: make the directory writable for that user, or choose "
       "another --endpoint",
-      what, ::geteuid(), ::getegid()));
+      what, ::geteuid(), ::getegid());
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const Config& config, grpc:
   const mode_t before = ::umask(0117);  // for its owner and group alone
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   ::umask(before);
-  if (server == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(socket_path)));
+  if (server == nullptr || bound == 0) return Internal("cannot listen on {}", Quote(socket_path));
   return server;
 }
 

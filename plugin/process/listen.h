@@ -1,6 +1,5 @@
 // The socket of --endpoint.
-#ifndef MOORING_PLUGIN_PROCESS_LISTEN_H_
-#define MOORING_PLUGIN_PROCESS_LISTEN_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -23,5 +22,3 @@ absl::Status PrepareSocketDirectory(const Config& config);
 absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const Config& config, grpc::ServerBuilder& builder);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_LISTEN_H_

@@ -7,10 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/host.h"
 #include "base/log.h"
@@ -78,9 +76,8 @@ absl::Status CheckMayRegister(const mooring::Config& config) {
   const absl::Status failed = mooring::ErrnoStatus(error, "register with kubelet in", directory);
   if (error != EACCES && error != EPERM) return failed;
   return mooring::FailedPrecondition(
-      fmt::format("{}: user {}:{} may not write there: start the plugin without --user, or leave that to a registrar "
-                  "beside it",
-                  mooring::Message(failed), config.user.uid, config.user.gid));
+      "{}: user {}:{} may not write there: start the plugin without --user, or leave that to a registrar beside it",
+      mooring::Message(failed), config.user.uid, config.user.gid);
 }
 
 void DecideSharedRoots(mooring::Config& config) {

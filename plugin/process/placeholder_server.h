@@ -1,6 +1,5 @@
 // Reports on the socket why the plugin cannot start yet: a directory that it needs is missing or unusable.
-#ifndef MOORING_PLUGIN_PROCESS_PLACEHOLDER_SERVER_H_
-#define MOORING_PLUGIN_PROCESS_PLACEHOLDER_SERVER_H_
+#pragma once
 
 #include <signal.h>
 
@@ -20,5 +19,3 @@ absl::Status WaitUntilPrepared(const Config& config, const sigset_t& signals, ab
                                const std::function<absl::Status()>& prepare);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_PLACEHOLDER_SERVER_H_

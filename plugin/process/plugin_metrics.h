@@ -2,8 +2,7 @@
 //
 //   rpc.cc ── each call ──▶ rpcs() ──▶ counters in memory
 //   a scrape ──▶ Text() ──▶ reads the stores, the pools and the helper. It holds no lock that a call waits for
-#ifndef MOORING_PLUGIN_PROCESS_PLUGIN_METRICS_H_
-#define MOORING_PLUGIN_PROCESS_PLUGIN_METRICS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -50,5 +49,3 @@ class PluginMetrics {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_PLUGIN_METRICS_H_

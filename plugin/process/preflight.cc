@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <fstream>
 #include <string_view>
 
@@ -88,7 +87,7 @@ absl::Status HostPreflight::RunChecks() {
   if (loops_for_some_ && !warned_) {
     const absl::Status loops = mounter_.CheckNeeds({.loop_devices = true});
     warned_ = true;
-    if (!loops.ok()) log::Warning("no volume of the image pools can be staged", {{"cause", Message(loops)}});
+    log::WarningIfFailed(loops, "no volume of the image pools can be staged");
   }
   return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
 }

@@ -1,8 +1,7 @@
 // Checks the host for things that the plugin needs and cannot repair. It needs a writable state directory, loop
 // devices, and mounts that are visible outside its container. Each Probe repeats the checks, so a repaired host needs
 // no restart.
-#ifndef MOORING_PLUGIN_PROCESS_PREFLIGHT_H_
-#define MOORING_PLUGIN_PROCESS_PREFLIGHT_H_
+#pragma once
 
 #include <chrono>
 #include <mutex>
@@ -51,5 +50,3 @@ class HostPreflight {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_PREFLIGHT_H_

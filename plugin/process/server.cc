@@ -37,8 +37,8 @@
 #include "plugin/kubelet/kubelet_registration.h"
 #include "plugin/node/node_volumes.h"
 #include "plugin/node/uses/node_store.h"
+#include "plugin/process/directories.h"
 #include "plugin/process/listen.h"
-#include "plugin/process/new_catalog.h"
 #include "plugin/process/plugin_metrics.h"
 #include "plugin/process/preflight.h"
 
@@ -56,9 +56,8 @@ absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
   MOORING_ASSIGN_OR_RETURN(const std::string recorded, catalog.KeepNodeId(config.node_id));
   if (recorded == config.node_id) return absl::OkStatus();
   if (config.node_id_given) {
-    return FailedPrecondition(
-        fmt::format("the volumes in {} were made on node {}, and --node-id is {}: give --node-id {}",
-                    Quote(config.state_dir), Quote(recorded), Quote(config.node_id), recorded));
+    return FailedPrecondition("the volumes in {} were made on node {}, and --node-id is {}: give --node-id {}",
+                              Quote(config.state_dir), Quote(recorded), Quote(config.node_id), recorded);
   }
   SetNodeId(config, recorded);
   return absl::OkStatus();
@@ -102,16 +101,15 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 // In the order of dependence: each member uses only members above it, and is destroyed before them.
 struct PluginServer::Parts {
   Parts(const Config& config, Mounter& mounter, const Outside& outside, std::unique_ptr<CatalogStore> opened_catalog,
-        std::unique_ptr<SnapshotStore> opened_snapshots, std::unique_ptr<NodeStore> opened_node,
-        std::unique_ptr<KeyedLocks> shared_locks)
+        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks)
       : catalog_store(std::move(opened_catalog)),
-        snapshot_store(std::move(opened_snapshots)),
+        snapshot_store(catalog_store->database()),
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
         pools(MakePools(config, mounter)),
         has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
-        catalog(*catalog_store, *snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
-        snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
+        catalog(*catalog_store, snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
+        snapshots(snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
         ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
         ask_mounter(outside.helper_health),
@@ -149,7 +147,7 @@ struct PluginServer::Parts {
   void End();
 
   std::unique_ptr<CatalogStore> catalog_store;
-  std::unique_ptr<SnapshotStore> snapshot_store;
+  SnapshotStore snapshot_store;
   std::unique_ptr<NodeStore> node_store;
   std::unique_ptr<KeyedLocks> volume_locks;
   Pools pools;
@@ -187,7 +185,7 @@ std::unique_ptr<PluginMetrics> PluginServer::Parts::MakeMetrics(const Outside& o
   if (!outside.metrics) return nullptr;
   return std::make_unique<PluginMetrics>(PluginMetrics::Sources{.pools = pools,
                                                                 .catalog = *catalog_store,
-                                                                .snapshots = *snapshot_store,
+                                                                .snapshots = snapshot_store,
                                                                 .node = *node_store,
                                                                 .readiness = readiness,
                                                                 .helper_health = outside.helper_health,
@@ -303,15 +301,12 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   Config config = asked;
   MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
   const std::string file = config.state_dir + "/catalog.db";
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(file, [&] {
-                             return CheckBeginsEmpty(file, config.pools, config.state_dir);
-                           }));
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<SnapshotStore> snapshots, SnapshotStore::Open(catalog->database()));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog,
+                           CatalogStore::Open(file, [&] { return CheckBeginsEmpty(file, config); }));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
-  auto parts = std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(snapshots),
-                                       std::move(node), std::move(locks));
+  auto parts = std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(node), std::move(locks));
   MOORING_RETURN_IF_ERROR(parts->Listen(config));
   MOORING_RETURN_IF_ERROR(parts->ServeMetrics(std::move(outside.metrics)));
   log::Info("serving", {{"version", Version()},

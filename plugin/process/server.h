@@ -6,8 +6,7 @@
 //                   ├──▶ SnapshotCatalog ─▶ SnapshotStore (the same file), Pools
 //                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter
 //   metrics ───▶ PluginMetrics ──▶ all of these, with --metrics-listen
-#ifndef MOORING_PLUGIN_PROCESS_SERVER_H_
-#define MOORING_PLUGIN_PROCESS_SERVER_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -50,5 +49,3 @@ class PluginServer {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_PROCESS_SERVER_H_

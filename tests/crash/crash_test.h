@@ -7,8 +7,7 @@
 //
 // A new call is a row in a table in crash_volume_test.cc, crash_copy_test.cc or crash_pool_test.cc. ChosenSteps in
 // crash_test.cc says which steps are tried.
-#ifndef MOORING_TESTS_CRASH_CRASH_TEST_H_
-#define MOORING_TESTS_CRASH_CRASH_TEST_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -88,5 +87,3 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
 class HelperCrashTest : public CrashTest {};
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_CRASH_CRASH_TEST_H_

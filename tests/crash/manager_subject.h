@@ -1,7 +1,6 @@
 // The real mooring-manager, a plugin that runs beside it, and two volumes. The Expect methods check the volumes with
 // the manager, the kernel and the files. The checks hold after any crash of the manager.
-#ifndef MOORING_TESTS_CRASH_MANAGER_SUBJECT_H_
-#define MOORING_TESTS_CRASH_MANAGER_SUBJECT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -54,5 +53,3 @@ class ManagerSubject {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_CRASH_MANAGER_SUBJECT_H_

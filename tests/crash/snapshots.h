@@ -1,7 +1,6 @@
 // The snapshots of a test, single or in a group. The requests are always the same. Each listed snapshot must be ready
 // and whole.
-#ifndef MOORING_TESTS_CRASH_SNAPSHOTS_H_
-#define MOORING_TESTS_CRASH_SNAPSHOTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -37,5 +36,3 @@ class Snapshots {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_CRASH_SNAPSHOTS_H_

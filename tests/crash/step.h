@@ -1,7 +1,6 @@
 // A step is a system call that changes something that outlives the program: files, devices, mounts. An ioctl that reads
 // their state is a step, too. A crash before step n is a crash after the first n-1 steps.
-#ifndef MOORING_TESTS_CRASH_STEP_H_
-#define MOORING_TESTS_CRASH_STEP_H_
+#pragma once
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -36,5 +35,3 @@ std::vector<sock_filter> StepFilter();
 std::optional<Step> StepOf(const seccomp_notif& call, const std::string& directory);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_CRASH_STEP_H_

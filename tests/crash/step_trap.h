@@ -3,8 +3,7 @@
 // order.
 //
 //   Launch(program) ── Arm(fault) ── an RPC, hit at its n-th step ── Disarm()
-#ifndef MOORING_TESTS_CRASH_STEP_TRAP_H_
-#define MOORING_TESTS_CRASH_STEP_TRAP_H_
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -67,5 +66,3 @@ class StepTrap {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_CRASH_STEP_TRAP_H_

@@ -1,7 +1,6 @@
 // A volume, and all calls of an orchestrator on it. Paths and requests are always the same, so a repeated call is the
 // same call. The Expect methods check the state of the volume with the kernel and the files.
-#ifndef MOORING_TESTS_CRASH_SUBJECT_H_
-#define MOORING_TESTS_CRASH_SUBJECT_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -100,5 +99,3 @@ class Subject {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_CRASH_SUBJECT_H_

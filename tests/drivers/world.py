@@ -77,8 +77,7 @@ class World:
         return self.try_mooring("manager").returncode == 0
 
     def last_words(self):
-        with open(f"{self.work}/manager.log", encoding="utf-8") as log:
-            return "".join(log.readlines()[-3:]).strip()
+        return "\n".join(read(f"{self.work}/manager.log").splitlines()[-3:])
 
     def kill_manager(self, number=signal.SIGKILL):
         self.manager.send_signal(number)
@@ -256,6 +255,8 @@ class World:
         expect("the mounts of volumes", [mount.target for mount in mounts(self.disk) if mount.target != self.root()], [])
         broken = [f"{entry['rule']} in {entry['method']}: {entry['words']}" for entry in self.violations()]
         expect("the rules that the manager broke", broken, [])
+        if self.driver.token:
+            expect_true("no secret is logged", self.driver.token not in read(f"{self.work}/manager.log"))
         self.driver.check_empty(self)
         self.mooring("plugin", "stop", self.driver.plugin)
         self.halt()
@@ -301,7 +302,7 @@ def is_zombie(process):
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             return state_in(file.read()) == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
         return True
 
 

@@ -1,7 +1,6 @@
 // Fake claims and mounts for Attachments, with a log of their calls and the errors that a test injects. Safe
 // from several threads.
-#ifndef MOORING_TESTS_FAKES_COUNTING_BROKERS_H_
-#define MOORING_TESTS_FAKES_COUNTING_BROKERS_H_
+#pragma once
 
 #include <algorithm>
 #include <condition_variable>
@@ -219,5 +218,3 @@ class CountingMounter final : public manager::VolumeMounter {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_COUNTING_BROKERS_H_

@@ -1,7 +1,6 @@
 // Contents for tests without root: real files, copied byte by byte, and no mounts. Keeps a log, and fails
 // when it is told to.
-#ifndef MOORING_TESTS_FAKES_FAKE_CONTENTS_H_
-#define MOORING_TESTS_FAKES_FAKE_CONTENTS_H_
+#pragma once
 
 #include <filesystem>
 #include <mutex>
@@ -63,5 +62,3 @@ class FakeContents final : public Contents {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_CONTENTS_H_

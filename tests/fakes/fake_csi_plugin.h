@@ -6,8 +6,7 @@
 //   sockets.Serve("/run/a/csi.sock", plugin);
 //   PluginLoop loop(registry, events, sockets.connector(), ...);
 //   plugin->Hang("NodeStageVolume");  ...  plugin->WaitForCalls("NodeStageVolume", 1);  ...  plugin->Release();
-#ifndef MOORING_TESTS_FAKES_FAKE_CSI_PLUGIN_H_
-#define MOORING_TESTS_FAKES_FAKE_CSI_PLUGIN_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -33,7 +32,6 @@ class FakeCsiPlugin {
                          std::shared_ptr<FakeCsiVolumes> volumes = std::make_shared<FakeCsiVolumes>());
 
   FakeCsiVolumes& volumes() { return *volumes_; }
-  std::shared_ptr<FakeCsiVolumes> shared_volumes() { return volumes_; }
   FakeCsiFeatures features();
   void SetFeatures(const FakeCsiFeatures& features);
   void SetReady(bool ready);  // the answer of Probe
@@ -143,5 +141,3 @@ class FakeSockets {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_CSI_PLUGIN_H_

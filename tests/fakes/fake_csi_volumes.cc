@@ -57,11 +57,6 @@ std::vector<std::string> FakeCsiVolumes::Ids() {
   return ids;
 }
 
-std::size_t FakeCsiVolumes::snapshot_count() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return snapshots_.size();
-}
-
 std::size_t FakeCsiVolumes::staged_count() {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::size_t count = 0;
@@ -79,7 +74,7 @@ std::size_t FakeCsiVolumes::published_count() {
 absl::StatusOr<FakeCsiVolume*> FakeCsiVolumes::Get(const std::string& id) {
   if (id.empty()) return InvalidArgument("volume_id is missing");
   const auto volume = volumes_.find(id);
-  if (volume == volumes_.end()) return NotFound(fmt::format("there is no volume {}", Quote(id)));
+  if (volume == volumes_.end()) return NotFound("there is no volume {}", Quote(id));
   return &volume->second;
 }
 
@@ -131,7 +126,7 @@ absl::Status FakeCsiVolumes::Delete(const csi::v1::DeleteVolumeRequest& request)
   if (!volume.ok()) return volume.status();
   const FakeCsiVolume& found = **volume;
   if (!found.attached.empty() || !found.staged.empty() || !found.published.empty()) {
-    return FailedPrecondition(fmt::format("volume {} is in use", Quote(found.id)));
+    return FailedPrecondition("volume {} is in use", Quote(found.id));
   }
   volumes_.erase(request.volume_id());
   return absl::OkStatus();
@@ -154,7 +149,7 @@ absl::Status FakeCsiVolumes::Detach(const csi::v1::ControllerUnpublishVolumeRequ
   if (absl::IsNotFound(volume.status())) return absl::OkStatus();
   if (!volume.ok()) return volume.status();
   if (!(*volume)->staged.empty() || !(*volume)->published.empty()) {
-    return FailedPrecondition(fmt::format("volume {} is staged or published still", Quote(request.volume_id())));
+    return FailedPrecondition("volume {} is staged or published still", Quote(request.volume_id()));
   }
   if (request.node_id().empty()) {
     (*volume)->attached.clear();
@@ -235,7 +230,7 @@ absl::Status FakeCsiVolumes::CheckAttached(const FakeCsiFeatures& features, cons
                                            const google::protobuf::Map<std::string, std::string>& publish_context) {
   if (!features.controller || !features.attaches) return absl::OkStatus();
   if (!volume.attached.contains(features.node_id)) {
-    return FailedPrecondition(fmt::format("volume {} is not attached to {}", Quote(volume.id), features.node_id));
+    return FailedPrecondition("volume {} is not attached to {}", Quote(volume.id), features.node_id);
   }
   if (!publish_context.contains(kContextKey)) return InvalidArgument("the publish context is not that of the volume");
   return absl::OkStatus();
@@ -262,7 +257,7 @@ absl::Status FakeCsiVolumes::Unstage(const csi::v1::NodeUnstageVolumeRequest& re
   MOORING_ASSIGN_OR_RETURN(FakeCsiVolume* const volume, Get(request.volume_id()));
   for (const auto& [target, published] : volume->published) {
     if (published.staging_path == request.staging_target_path()) {
-      return FailedPrecondition(fmt::format("it is published at {} still", Quote(target)));
+      return FailedPrecondition("it is published at {} still", Quote(target));
     }
   }
   MOORING_RETURN_IF_ERROR(Unmirror(request.staging_target_path(), /*remove=*/false));
@@ -278,7 +273,7 @@ absl::Status FakeCsiVolumes::Publish(const FakeCsiFeatures& features,
   if (!request.has_volume_capability()) return InvalidArgument("volume_capability is missing");
   MOORING_RETURN_IF_ERROR(CheckAttached(features, *volume, request.publish_context()));
   if (features.stages && !volume->staged.contains(request.staging_target_path())) {
-    return FailedPrecondition(fmt::format("it is not staged at {}", Quote(request.staging_target_path())));
+    return FailedPrecondition("it is not staged at {}", Quote(request.staging_target_path()));
   }
   const FakeCsiVolume::Published wanted{.staging_path = request.staging_target_path(),
                                         .read_only = request.readonly(),
@@ -304,7 +299,7 @@ absl::Status FakeCsiVolumes::NodeExpand(const csi::v1::NodeExpandVolumeRequest& 
   const std::lock_guard<std::mutex> lock(mutex_);
   MOORING_ASSIGN_OR_RETURN(FakeCsiVolume* const volume, Get(request.volume_id()));
   if (!volume->published.contains(request.volume_path()) && !volume->staged.contains(request.volume_path())) {
-    return NotFound(fmt::format("it is not at {}", Quote(request.volume_path())));
+    return NotFound("it is not at {}", Quote(request.volume_path()));
   }
   volume->expanded[request.volume_path()] = request.capacity_range().required_bytes();
   response.set_capacity_bytes(volume->bytes);

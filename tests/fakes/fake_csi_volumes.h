@@ -3,8 +3,7 @@
 // object, as an old and a new version do. Safe from several threads.
 //
 // It does not model access modes and the contents of volumes.
-#ifndef MOORING_TESTS_FAKES_FAKE_CSI_VOLUMES_H_
-#define MOORING_TESTS_FAKES_FAKE_CSI_VOLUMES_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -64,7 +63,6 @@ class FakeCsiVolumes {
   // Queries for tests. Find gives none if the volume does not exist.
   std::optional<FakeCsiVolume> Find(const std::string& id);
   std::vector<std::string> Ids();
-  std::size_t snapshot_count();
   std::size_t staged_count();     // staging paths, of all volumes
   std::size_t published_count();  // target paths, of all volumes
 
@@ -107,5 +105,3 @@ class FakeCsiVolumes {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_CSI_VOLUMES_H_

@@ -47,11 +47,6 @@ void FakeKernel::AddBlockDevice(const std::string& path) {
   nodes_[path] = {PathInfo::Kind::kBlockDevice, 0, next_inode_++, {}};
 }
 
-void FakeKernel::AddSymlink(const std::string& path) {
-  AddDirectory(std::string(ParentOf(path)));
-  nodes_[path] = {PathInfo::Kind::kSymlink, 0, next_inode_++, {}};
-}
-
 void FakeKernel::RemovePath(const std::string& path) {
   std::erase_if(nodes_, [&path](const auto& node) { return IsBelow(node.first, path); });
 }
@@ -149,9 +144,6 @@ absl::Status FakeKernel::CheckParents(const std::string& path) const {
     const auto node = nodes_.find(above);
     if (TopMount(above) != nullptr) continue;
     if (node == nodes_.end()) return ErrnoStatus(ENOENT, "open", above);
-    if (node->second.kind == PathInfo::Kind::kSymlink) {
-      return FailedPrecondition(fmt::format("{} is not used: {} is a symbolic link", Quote(path), Quote(above)));
-    }
     if (node->second.kind != PathInfo::Kind::kDirectory) return ErrnoStatus(ENOTDIR, "open", above);
   }
   return absl::OkStatus();
@@ -205,15 +197,14 @@ std::vector<MountInfo> FakeKernel::List(const std::string& path) const {
 }
 
 absl::Status FakeKernel::CheckAttachPath(const std::string& path, TargetKind kind) const {
-  if (TopMount(path) != nullptr) return FailedPrecondition(fmt::format("{} is a mount already", Quote(path)));
+  if (TopMount(path) != nullptr) return FailedPrecondition("{} is a mount already", Quote(path));
   const auto node = nodes_.find(path);
   if (node == nodes_.end()) return absl::OkStatus();  // it can be made
   const PathInfo::Kind wanted = kind == TargetKind::kFile ? PathInfo::Kind::kRegular : PathInfo::Kind::kDirectory;
   if (node->second.kind != wanted) {
-    return FailedPrecondition(
-        fmt::format("{} is not {}", Quote(path), kind == TargetKind::kFile ? "an empty file" : "a directory"));
+    return FailedPrecondition("{} is not {}", Quote(path), kind == TargetKind::kFile ? "an empty file" : "a directory");
   }
-  if (!IsEmpty(path)) return FailedPrecondition(fmt::format("{} is not empty", Quote(path)));
+  if (!IsEmpty(path)) return FailedPrecondition("{} is not empty", Quote(path));
   return absl::OkStatus();
 }
 
@@ -254,7 +245,7 @@ absl::Status FakeKernel::Mount(const MountRequest& request) {
   }
   MOORING_ASSIGN_OR_RETURN(FakeNode * image, ImageAt(request.source));
   if (image->filesystem.type != request.fs_type || image->filesystem.size_bytes > image->bytes) {
-    return FailedPrecondition(fmt::format("mount the {} filesystem of {}", request.fs_type, Quote(request.source)));
+    return FailedPrecondition("mount the {} filesystem of {}", request.fs_type, Quote(request.source));
   }
   FakeLoop* loop = LoopOver(request.source, request.label);
   if (loop == nullptr) loop = &NewLoop(request.source, request.label, false, true);

@@ -3,8 +3,7 @@
 //
 // It has no mount namespaces, and does not keep the content of directories that are mounted over. A path below a mount
 // exists as soon as something is mounted there.
-#ifndef MOORING_TESTS_FAKES_FAKE_KERNEL_H_
-#define MOORING_TESTS_FAKES_FAKE_KERNEL_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -54,7 +53,6 @@ class FakeKernel {
   void AddDirectory(const std::string& path);  // and its parents
   void AddFile(const std::string& path, std::uint64_t bytes);
   void AddBlockDevice(const std::string& path);
-  void AddSymlink(const std::string& path);
   void RemovePath(const std::string& path);
   void AddMount(MountInfo info);  // also on top of another mount
   void AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group = 0,
@@ -127,5 +125,3 @@ class FakeKernel {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_KERNEL_H_

@@ -115,7 +115,7 @@ absl::StatusOr<LoopInfo> FakeKernel::AttachLoop(const AttachLoopRequest& request
   const bool mounted = InfoOf(*loop).mounted;
   if (!mounted) loop->info.auto_clear = false;
   if (loop->info.auto_clear || loop->info.read_only != request.read_only) {
-    return FailedPrecondition(fmt::format("{} is in use through {}", Quote(request.backing_file), loop->info.device));
+    return FailedPrecondition("{} is in use through {}", Quote(request.backing_file), loop->info.device);
   }
   loop->bytes = BytesOf(*loop);
   return loop->info;
@@ -207,10 +207,10 @@ absl::StatusOr<FilesystemInfo> FakeKernel::Probe(const std::string& path) {
 
 // A new inode: the mounter formats a new file and renames it.
 absl::Status FakeKernel::Format(const std::string& path, const std::string& fs_type) {
-  if (!IsSupported(fs_type)) return InvalidArgument(fmt::format("format as {}", Quote(fs_type)));
+  if (!IsSupported(fs_type)) return InvalidArgument("format as {}", Quote(fs_type));
   MOORING_ASSIGN_OR_RETURN(FakeNode * image, ImageAt(path));
   if (image->filesystem.content != FilesystemInfo::Content::kEmpty) {
-    return FailedPrecondition(fmt::format("{} is not empty", Quote(path)));
+    return FailedPrecondition("{} is not empty", Quote(path));
   }
   image->filesystem = {FilesystemInfo::Content::kFilesystem, fs_type, image->bytes, false, ""};
   image->inode = next_inode_++;
@@ -221,7 +221,7 @@ absl::Status FakeKernel::Check(const std::string& path, const std::string& fs_ty
   MOORING_ASSIGN_OR_RETURN(FakeNode * image, ImageAt(path));
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, FindLoops(path));
   if (!loops.empty() || fs_type != image->filesystem.type) {
-    return FailedPrecondition(fmt::format("check {} as {} while it is in use", Quote(path), fs_type));
+    return FailedPrecondition("check {} as {} while it is in use", Quote(path), fs_type);
   }
   image->filesystem.needs_check = false;
   return absl::OkStatus();
@@ -233,7 +233,7 @@ absl::Status FakeKernel::Grow(const std::string& path, const std::string& fs_typ
   MOORING_ASSIGN_OR_RETURN(FakeNode * image, mounted ? ImageBehind(info.device) : ImageAt(path));
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounted ? std::vector<LoopInfo>() : FindLoops(path));
   if (fs_type != image->filesystem.type || (!mounted && (fs_type != "ext4" || !loops.empty()))) {
-    return FailedPrecondition(fmt::format("grow the {} filesystem of {}", fs_type, Quote(path)));
+    return FailedPrecondition("grow the {} filesystem of {}", fs_type, Quote(path));
   }
   image->filesystem.size_bytes = mounted ? LoopOf(info.device)->bytes : image->bytes;
   return absl::OkStatus();
@@ -241,7 +241,7 @@ absl::Status FakeKernel::Grow(const std::string& path, const std::string& fs_typ
 
 absl::StatusOr<std::string> FakeKernel::HealthProblem(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
-  if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
+  if (!info.mount) return NotFound("nothing is mounted at {}", Quote(mount_path));
   MOORING_ASSIGN_OR_RETURN(const FakeNode* image, ImageBehind(info.device));
   return image->filesystem.health_problem;
 }

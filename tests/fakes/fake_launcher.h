@@ -1,7 +1,6 @@
 // Plugin processes in memory. Each serves a FakeCsiPlugin at the socket of its launch. They outlive the manager that
 // launched them, as real processes do.
-#ifndef MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
-#define MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -74,5 +73,3 @@ class FakeLauncher final : public manager::Launcher {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_

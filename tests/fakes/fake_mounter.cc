@@ -66,11 +66,6 @@ void FakeMounter::ClearLog() {
   log_.clear();
 }
 
-MountRequest FakeMounter::last_mount() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return last_mount_;
-}
-
 BindRequest FakeMounter::last_bind() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return last_bind_;
@@ -102,10 +97,7 @@ absl::Status FakeMounter::Enter(std::string_view operation, const std::string& p
 
 absl::Status FakeMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(Enter("Mount", request.target, request.source));
-  return With([&](FakeKernel& kernel) {
-    last_mount_ = request;
-    return kernel.Mount(request);
-  });
+  return With([&](FakeKernel& kernel) { return kernel.Mount(request); });
 }
 
 absl::Status FakeMounter::Bind(const BindRequest& request) {

@@ -1,7 +1,6 @@
 // A thread-safe Mounter that keeps its state in memory (FakeKernel). It logs its calls, injects errors, and has gates
 // that hold a call until the test opens them.
-#ifndef MOORING_TESTS_FAKES_FAKE_MOUNTER_H_
-#define MOORING_TESTS_FAKES_FAKE_MOUNTER_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -57,7 +56,6 @@ class FakeMounter final : public Mounter {
   // The calls since the start or ClearLog, in order: "Format /images/a.img ext4".
   std::vector<std::string> Calls(std::string_view operation = kAnyCall);
   void ClearLog();
-  MountRequest last_mount();
   BindRequest last_bind();
 
   absl::Status Mount(const MountRequest& request) override;
@@ -107,10 +105,7 @@ class FakeMounter final : public Mounter {
   std::vector<Fault> faults_;
   std::vector<Held> held_;
   std::vector<Slow> slow_;
-  MountRequest last_mount_;
   BindRequest last_bind_;
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_MOUNTER_H_

@@ -1,8 +1,5 @@
 // A PluginDirectory with the plugins that a test adds, without registry, loop or threads. Safe from several threads.
-#ifndef MOORING_TESTS_FAKES_FAKE_PLUGIN_DIRECTORY_H_
-#define MOORING_TESTS_FAKES_FAKE_PLUGIN_DIRECTORY_H_
-
-#include <fmt/format.h>
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -62,8 +59,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   absl::StatusOr<manager::PluginStatus> Find(const std::string& name) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = plugins_.find(name);
-    if (entry == plugins_.end())
-      return NotFound(fmt::format("plugin {} is neither registered nor declared", Quote(name)));
+    if (entry == plugins_.end()) return NotFound("plugin {} is neither registered nor declared", Quote(name));
     return Status(name, entry->second);
   }
   std::vector<manager::PluginStatus> List() override {
@@ -150,8 +146,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
       const Entry& entry = plugins_.at(name);
       return manager::ReadyPlugin{Instance(name, type), Look(entry, type), entry.channel};
     }
-    return Unavailable(
-        fmt::format("plugin {}: {}", Quote(name), plugins_.contains(name) ? plugins_.at(name).words : "not there"));
+    return Unavailable("plugin {}: {}", Quote(name), plugins_.contains(name) ? plugins_.at(name).words : "not there");
   }
 
   std::mutex mutex_;
@@ -161,5 +156,3 @@ class FakePluginDirectory final : public manager::PluginDirectory {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_PLUGIN_DIRECTORY_H_

@@ -10,8 +10,7 @@
 //               is no other attempt.
 //
 // It runs in a thread of its own. Kubelet waits a second between two rounds, and this fake 10 ms.
-#ifndef MOORING_TESTS_FAKES_FAKE_PLUGIN_MANAGER_H_
-#define MOORING_TESTS_FAKES_FAKE_PLUGIN_MANAGER_H_
+#pragma once
 
 #include <chrono>
 #include <map>
@@ -74,5 +73,3 @@ class FakePluginManager {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_PLUGIN_MANAGER_H_

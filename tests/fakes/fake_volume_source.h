@@ -1,6 +1,5 @@
 // A VolumeSource that a test fills.
-#ifndef MOORING_TESTS_FAKES_FAKE_VOLUME_SOURCE_H_
-#define MOORING_TESTS_FAKES_FAKE_VOLUME_SOURCE_H_
+#pragma once
 
 #include <map>
 #include <mutex>
@@ -42,5 +41,3 @@ class FakeVolumeSource final : public VolumeSource {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_FAKE_VOLUME_SOURCE_H_

@@ -1,8 +1,5 @@
 // A State in memory without durability. A test can let it fail from any commit on. Safe from several threads.
-#ifndef MOORING_TESTS_FAKES_MEMORY_STATE_H_
-#define MOORING_TESTS_FAKES_MEMORY_STATE_H_
-
-#include <fmt/format.h>
+#pragma once
 
 #include <functional>
 #include <map>
@@ -90,7 +87,7 @@ class MemoryState final : public manager::State {
       const auto found = values_.find(compare.key);
       const std::int64_t now = found == values_.end() ? 0 : found->second.modify_revision;
       if (now != compare.modify_revision) {
-        return Aborted(fmt::format("{} has revision {} now, not {}", Quote(compare.key), now, compare.modify_revision));
+        return Aborted("{} has revision {} now, not {}", Quote(compare.key), now, compare.modify_revision);
       }
     }
     return absl::OkStatus();
@@ -125,5 +122,3 @@ class MemoryState final : public manager::State {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_FAKES_MEMORY_STATE_H_

@@ -138,7 +138,7 @@ test_the_plugin_serves_within_100_ms() {
   use_host start
   truncate -s 4M "$root/filesystem"
   mke2fs -q "$root/filesystem"
-  while [ ${#times[@]} -lt 7 ]; do
+  while [ ${#times[@]} -lt 5 ]; do
     others+=("$(time_to_first_word)")
     start_plugin docker plugin "$plugin_image" "${flags[@]}"
     await_plugin "$socket"

@@ -46,16 +46,6 @@ without_bind() {
   flags=("${flags[@]}")
 }
 
-test_a_read_only_root_filesystem_works() {
-  use_host read-only
-  start_bad "${flags[@]}" --read-only
-  await_plugin "$socket"
-  kubelet_provision db 64MiB
-  use_volume db
-  stop_plugin docker plugin
-  leave_host
-}
-
 test_a_read_only_state_directory_is_reported() {
   use_host unwritable
   without_bind "$host/state:/var/lib/mooring"

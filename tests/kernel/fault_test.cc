@@ -1,17 +1,8 @@
 // Lets each system call of each operation fail in turn. The operation succeeds without it, or fails and changes
 // nothing.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <functional>
-#include <memory>
 #include <set>
 
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/mount/namespaces.h"
 #include "tests/support/syscall_faults.h"
 
 namespace mooring::testing {
@@ -292,7 +283,7 @@ TEST_F(FaultTest, FormatLeavesAnEmptyOrAFormattedImage) {
             if (!found.ok() || found->content != FilesystemInfo::Content::kFilesystem) return false;
             EXPECT_THAT(status, FailsWith(status.code(), "sync the directory"));
             EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
-            EXPECT_THAT(Entries(dir_.path()), ::testing::UnorderedElementsAre("image", "shared"));
+            EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "shared"));
             return true;
           },
   });
@@ -306,7 +297,7 @@ TEST_F(FaultTest, TargetThatCannotBeLockedIsRemovedAgain) {
   const std::string before = State();
   const SyscallFault fault = {.error = EWOULDBLOCK, .only = "flock", .and_after = true};
   const FaultOutcome outcome = RunWithFault(fault, [&] { return mounter_.Bind(request); });
-  EXPECT_THAT(outcome.status, FailsWith(absl::StatusCode::kAborted, "another process is mounting at"));
+  EXPECT_THAT(outcome.status, FailsWith(StatusCode::kAborted, "another process is mounting at"));
   EXPECT_EQ(State(), before);
 }
 

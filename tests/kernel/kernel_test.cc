@@ -1,23 +1,13 @@
 #include "tests/kernel/kernel_test.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <unistd.h>
+#include <sys/statvfs.h>
 
-#include <cerrno>
-#include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <thread>
-
-#include "base/file/unique_fd.h"
 
 namespace mooring::testing {
 namespace {
@@ -45,6 +35,7 @@ void DetachLoopsOver(const std::string& path) {
 }  // namespace
 
 void KernelTest::TearDown() {
+  RestorePath();
   const std::vector<MountLine> mounts = MountsBelow(dir_.path());
   for (auto line = mounts.rbegin(); line != mounts.rend(); ++line)
     ::umount2(line->target.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
@@ -104,6 +95,12 @@ std::string KernelTest::Losetup(const std::string& arguments) const {
   return device.substr(0, device.find('\n'));
 }
 
+void KernelTest::PutOnPath(const std::string& program, const std::string& script) const {
+  Dir("bin");
+  EXPECT_EQ(::chmod(File("bin/" + program, "#!/bin/sh\n" + script + "\n").c_str(), 0755), 0);
+  ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
+}
+
 BindRequest BindOf(const std::string& source, const std::string& target, const MountFlags& flags,
                    Propagation propagation) {
   BindRequest request;
@@ -127,6 +124,10 @@ MountRequest MountOf(const std::string& source, const std::string& target, const
   request.fs_type = fs_type;
   request.target = target;
   return request;
+}
+
+ImageCopy ImageCopyOf(const std::string& source, const std::string& destination, const std::string& renew) {
+  return {source, destination, static_cast<std::uint64_t>(StatOf(source).st_size), renew};
 }
 
 UnmountRequest UnmountOf(const std::string& target, bool remove_target) {
@@ -198,6 +199,12 @@ struct stat StatOf(const std::string& path) {
 }
 
 bool Exists(const std::string& path) { return StatOf(path).st_ino != 0; }
+
+std::uint64_t BytesAt(const std::string& path) {
+  struct statvfs status = {};
+  EXPECT_EQ(::statvfs(path.c_str(), &status), 0);
+  return status.f_blocks * status.f_frsize;
+}
 
 std::vector<std::string> Entries(const std::string& directory) {
   std::vector<std::string> names;

@@ -1,23 +1,45 @@
 // The base of the tests on the real kernel: a scratch directory and a mounter. The tools of the system make images,
-// devices and mounts for it.
-#ifndef MOORING_TESTS_KERNEL_KERNEL_TEST_H_
-#define MOORING_TESTS_KERNEL_KERNEL_TEST_H_
+// devices and mounts for it. It also includes the headers that most of these tests use.
+#pragma once
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/file/unique_fd.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "tests/kernel/mount/namespaces.h"
 #include "tests/support/kernel.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace mooring::testing {
+
+using absl::StatusCode;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+using Clock = std::chrono::steady_clock;
 
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 
@@ -40,10 +62,18 @@ class KernelTest : public ::testing::Test {
   std::string SharedMount(const std::string& name) const;
 
   std::string Losetup(const std::string& arguments) const;  // "losetup --show -f <arguments>": the device
+
+  // Puts a shell script in front of the programs on the PATH. The end of the test restores the PATH.
+  void PutOnPath(const std::string& program, const std::string& script) const;
+  void RestorePath() const { ::setenv("PATH", path_.c_str(), 1); }
+
   static int Tool(const std::string& shell_command) { return ::mooring::testing::Run(shell_command); }
 
   TempDir dir_;
   KernelMounter mounter_;
+
+ private:
+  const std::string path_ = ::getenv("PATH");
 };
 
 // FAILED_PRECONDITION, with this piece in its message.
@@ -53,6 +83,7 @@ BindRequest BindOf(const std::string& source, const std::string& target, const M
                    Propagation propagation = Propagation::kInherit);
 BindRequest NodeBindOf(const std::string& device, const std::string& target);  // a device node onto a file
 MountRequest MountOf(const std::string& source, const std::string& target, const std::string& fs_type = "ext4");
+ImageCopy ImageCopyOf(const std::string& source, const std::string& destination, const std::string& renew = "");
 UnmountRequest UnmountOf(const std::string& target, bool remove_target = false);
 MountFlags ReadOnly();
 
@@ -67,6 +98,7 @@ std::string GroupAt(const std::string& path, const std::string& key);  // "3" fo
 
 struct stat StatOf(const std::string& path);  // lstat(2); zeroes if the path does not exist
 bool Exists(const std::string& path);
+std::uint64_t BytesAt(const std::string& path);  // size of the filesystem
 std::vector<std::string> Entries(const std::string& directory);
 bool Eventually(const std::function<bool()>& condition);  // within two seconds
 
@@ -77,5 +109,3 @@ bool NoLoopOver(const std::string& path);  // waits: another process may have th
 void Overwrite(const std::string& path, std::uint64_t offset, const std::string& bytes);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_KERNEL_KERNEL_TEST_H_

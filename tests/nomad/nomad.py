@@ -11,7 +11,7 @@ import time
 import uuid
 
 from csi import Plugin, Refused
-from host import Container, bind, engine, eventually, expect, expect_true, mount_at, remove_containers
+from host import Container, bind, docker, eventually, expect, expect_true, mount_at, remove_containers
 
 PROPAGATION = {"private": "rprivate", "host-to-task": "rslave", "bidirectional": "rshared"}
 IGNORED_ON_THE_WAY_DOWN = "NOT_FOUND"
@@ -286,7 +286,7 @@ class Allocation:
 
 
 def remove_all_containers():
-    names = engine("ps", "-aq").split()
+    names = docker("ps", "-aq").split()
     if names:
         remove_containers(*names)
-    expect("the containers that are left", engine("ps", "-aq"), "")
+    expect("the containers that are left", docker("ps", "-aq"), "")

@@ -51,7 +51,7 @@ def Disk_that_is_mounted_late_is_waited_for(w):
         volume = volume or w.server.create("web")
         user = w.allocate(volume)
         if life == 0:
-            user.sh("echo kept >/srv/f && sync")
+            user.sh("echo kept >/srv/f && sync -f /srv/f")
         expect("what the task reads", user.sh("cat /srv/f"), "kept")
         expect_true("its image is on the disk", os.path.exists(f"{disk}/state/volumes/{volume.external_id}.img"))
         user.stop()

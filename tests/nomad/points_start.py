@@ -7,7 +7,7 @@ import stat
 import subprocess
 import time
 
-from host import Wrong, eventually, expect, expect_true, mount_at, refused, run, user_of, write
+from host import Wrong, eventually, expect, expect_true, mount_at, refused, run, write
 from nomad import PluginTask, Usage
 from world import ALONE, BIN, BLOCK, IMAGE, MANY, NODE
 
@@ -32,40 +32,6 @@ def N1_the_endpoint_may_have_two_or_three_slashes(w):
         task = w.start_plugin(environment=[f"CSI_ENDPOINT={endpoint}"])
         expect(f"the name that answers at {endpoint}", task.fingerprint().name, "mooring.csi")
         task.lose("TERM")
-
-
-# The table of docs/propagation.md: who sees a later mount of the host below the volume, and a mount of the task. With the
-# plugin as it was started, started again after a kill, and in its next allocation.
-def N2_tasks_see_what_their_propagation_mode_says(w):
-    volume = w.server.create("seen", MANY)
-    users = {mode: w.allocate(volume, MANY, mode) for mode in ("private", "host-to-task", "bidirectional")}
-    users["private"].sh("mkdir /srv/host /srv/task")
-    check_propagation(users)
-    w.lose_plugin("KILL")
-    check_propagation(users)
-    w.start_plugin_again()
-    check_propagation(users)
-    old = w.plugin
-    w.use(w.start_plugin())
-    old.lose("TERM")
-    check_propagation(users)
-    for user in users.values():
-        user.stop()
-    w.server.delete(volume)
-
-
-def check_propagation(users):
-    for mode, user in users.items():
-        run("mount", "-t", "tmpfs", "host", f"{user.target}/host")
-        expect(f"{mode}: the host's mount is seen by the task", user.can("grep -q ' /srv/host ' /proc/1/mounts"),
-               mode != "private")
-        run("umount", f"{user.target}/host")
-        expect(f"{mode}: it is gone there", user.can("grep -q ' /srv/host ' /proc/1/mounts"), False)
-    mode, user = "bidirectional", users["bidirectional"]
-    user.sh("mount -t tmpfs task /srv/task")
-    expect_true(f"{mode}: the task's mount is seen by the host", mount_at(f"{user.target}/task"))
-    user.sh("umount /srv/task")
-    expect(f"{mode}: it is gone there, too", mount_at(f"{user.target}/task"), None)
 
 
 # /dev is bound with private propagation. New nodes are visible because it is the same devtmpfs.
@@ -200,17 +166,6 @@ def N6_a_mount_that_fails_is_tried_once_and_leaves_nothing(w):
     w.check_host()
     user = w.allocate(volume)
     user.stop()
-    w.server.delete(volume)
-
-
-def N6_a_failed_unmount_is_tried_again_until_it_succeeds(w):
-    volume = w.server.create("busy")
-    user = w.allocate(volume)
-    user.stop_task()
-    with user_of(user.target):
-        refused("FAILED_PRECONDITION", "fuser", lambda: w.agent.unmount(volume, user.id, ALONE))
-    expect("the tries from then on", w.agent.unmount_until_done(volume, user.id, ALONE), 1)
-    w.server.unpublish(volume)
     w.server.delete(volume)
 
 

@@ -53,7 +53,7 @@ def N10_a_failed_unmount_holds_the_volume(w):
     user = w.allocate(volume)
     user.stop_task()
     with user_of(user.target):
-        refused("FAILED_PRECONDITION", user.id, lambda: w.agent.unmount(volume, user.id, ALONE))
+        refused("FAILED_PRECONDITION", "fuser", lambda: w.agent.unmount(volume, user.id, ALONE))
         refused("FAILED_PRECONDITION", user.id, lambda: w.allocate(volume))
         refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
     w.agent.unmount(volume, user.id, ALONE)
@@ -260,9 +260,9 @@ def Volumes_of_memory_need_a_pool_in_the_job(w):
 def Volumes_snapshots_and_copies_of_a_volume_in_use(w):
     volume = w.server.create("source")
     user = w.allocate(volume)
-    user.sh("echo before >/srv/f && sync")
+    user.sh("echo before >/srv/f && sync -f /srv/f")
     snapshot = w.plugin.call("CreateSnapshot", {"source_volume_id": volume.external_id, "name": "s"}).snapshot
-    user.sh("echo after >/srv/f && sync")
+    user.sh("echo after >/srv/f && sync -f /srv/f")
     restored = w.server.create("restored", source={"snapshot": {"snapshot_id": snapshot.snapshot_id}}, size=32 << 20)
     copy = w.server.create("copy", source={"volume": {"volume_id": volume.external_id}})
     for made, wanted in ((restored, "before"), (copy, "after")):
@@ -287,7 +287,7 @@ def Apart_a_controller_and_a_node_plugin_share_one_state_directory(w):
     w.server.task = controller
     volume = w.server.create("apart")
     user = w.allocate(volume)
-    user.sh("echo hello >/srv/f && sync")
+    user.sh("echo hello >/srv/f && sync -f /srv/f")
     refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
     snapshot = controller.call("CreateSnapshot", {"source_volume_id": volume.external_id, "name": "s"}).snapshot
     restored = w.server.create("restored", source={"snapshot": {"snapshot_id": snapshot.snapshot_id}})

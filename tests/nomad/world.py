@@ -3,7 +3,7 @@ import json
 import os
 import shutil
 
-from host import engine, eventually, expect, loops, mounts, run
+from host import docker, eventually, expect, loops, mounts, run
 from nomad import Agent, Allocation, PluginTask, Server, Usage, remove_all_containers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -70,7 +70,7 @@ class World:
 
     def unpublish_by_hand(self, volume):
         """As docs/nomad.md says: nomad alloc exec ALLOC mooring csi controller-unpublish VOLUME --node NODE."""
-        engine("exec", self.plugin.container.name,
+        docker("exec", self.plugin.container.name,
                "mooring", "csi", "controller-unpublish", volume.external_id, "--node", NODE)
 
     def allocate(self, volume, usage=ALONE, propagation="private"):
@@ -83,7 +83,7 @@ class World:
         """No mount, no loop device, no volume and no task: after each test."""
         self.check_host()
         expect("the volumes that are left", self.images(), [])
-        names = engine("ps", "-a", "--format", "{{.Names}}").split()
+        names = docker("ps", "-a", "--format", "{{.Names}}").split()
         expect("the tasks that are left", [name for name in names if name.startswith("task-")], [])
 
     def check_host(self):

@@ -62,30 +62,8 @@ def docker(*arguments, check=True):
     return run("docker", *arguments, check=check)
 
 
-@dataclasses.dataclass(frozen=True)
-class Engine:
-    """The engine of the containers: its command, and the flags that its `run` and `rm -f` have to have here."""
-    command: tuple
-    run_flags: tuple
-    rm_flags: tuple
-
-
-DOCKER = Engine(("docker",), ("--network", "none"), ())
-_engine = DOCKER
-
-
-def use_engine(chosen):
-    """For all containers from now on."""
-    global _engine
-    _engine = chosen
-
-
-def engine(*arguments, check=True):
-    return run(*_engine.command, *arguments, check=check)
-
-
 def remove_containers(*names):
-    engine("rm", "-f", *_engine.rm_flags, *names, check=False)
+    docker("rm", "-f", *names, check=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,11 +127,11 @@ class Container:
 
     def __init__(self, name, image, command=(), flags=()):
         self.name = name
-        engine("run", "-d", "--name", name, *_engine.run_flags, *flags, image, *command)
-        self.process = engine("inspect", "-f", "{{.State.Pid}}", name)
+        docker("run", "-d", "--name", name, "--network", "none", *flags, image, *command)
+        self.process = docker("inspect", "-f", "{{.State.Pid}}", name)
 
     def runs(self):
-        return engine("inspect", "-f", "{{.State.Running}}", self.name, check=False) == "true"
+        return docker("inspect", "-f", "{{.State.Running}}", self.name, check=False) == "true"
 
     def sh(self, script, check=True):
         script = "".join(f'{applet}() {{ busybox {applet} "$@"; }}; ' for applet in APPLETS) + script
@@ -162,7 +140,7 @@ class Container:
 
     def run(self, *command):
         """Runs a program of its image, and returns the output."""
-        return engine("exec", self.name, *command)
+        return docker("exec", self.name, *command)
 
     def can(self, script):
         return self.sh(f"{{ {script}; }} >/dev/null 2>&1 && echo yes || echo no") == "yes"
@@ -171,12 +149,12 @@ class Container:
         return f"/proc/{self.process}/root{inside}"
 
     def log(self):
-        done = subprocess.run([*_engine.command, "logs", self.name], capture_output=True, text=True)
+        done = subprocess.run(["docker", "logs", self.name], capture_output=True, text=True)
         return done.stdout + done.stderr
 
     def kill(self, signal="KILL"):
-        engine("kill", "-s", signal, self.name)
-        engine("wait", self.name)
+        docker("kill", "-s", signal, self.name)
+        docker("wait", self.name)
 
     def remove(self):
         remove_containers(self.name)

@@ -1,6 +1,5 @@
 // Images with random content, and a comparison of two of them byte by byte.
-#ifndef MOORING_TESTS_SUPPORT_BLOCK_PATTERNS_H_
-#define MOORING_TESTS_SUPPORT_BLOCK_PATTERNS_H_
+#pragma once
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -100,5 +99,3 @@ inline bool IsZero(const std::string& bytes, const ByteRange& range) {
 }
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_BLOCK_PATTERNS_H_

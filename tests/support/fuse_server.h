@@ -3,8 +3,7 @@
 // server.
 //
 // A thread of this process that touches it while it hangs, hangs too.
-#ifndef MOORING_TESTS_SUPPORT_FUSE_SERVER_H_
-#define MOORING_TESTS_SUPPORT_FUSE_SERVER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -70,5 +69,3 @@ class FuseServer {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_FUSE_SERVER_H_

@@ -28,12 +28,12 @@ UniqueFd Connect(const std::string& socket) {
   return fd;
 }
 
-// False: the server has hung up, or has read nothing for a second.
+// False: the server has hung up, or has read nothing for 300 ms.
 bool Send(const UniqueFd& fd, std::string_view text) {
   std::array<char, 4096> heard;
   while (!text.empty()) {
     pollfd waited = {fd.get(), POLLIN | POLLOUT, 0};
-    if (::poll(&waited, 1, 1000) <= 0) return false;
+    if (::poll(&waited, 1, 300) <= 0) return false;
     if ((waited.revents & POLLIN) != 0 && ::recv(fd.get(), heard.data(), heard.size(), MSG_DONTWAIT) <= 0) return false;
     if ((waited.revents & POLLOUT) == 0) continue;
     const ssize_t sent = ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -1,6 +1,5 @@
 // Clients that flood a server, for tests of its memory afterwards.
-#ifndef MOORING_TESTS_SUPPORT_HOSTILE_LOAD_H_
-#define MOORING_TESTS_SUPPORT_HOSTILE_LOAD_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -24,5 +23,3 @@ void Flood(const std::string& socket, int clients, const std::string& begin, con
 void FloodInEveryWay(const std::string& socket);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_HOSTILE_LOAD_H_

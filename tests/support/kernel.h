@@ -1,6 +1,5 @@
 // Reads /proc and sysfs without the code under test.
-#ifndef MOORING_TESTS_SUPPORT_KERNEL_H_
-#define MOORING_TESTS_SUPPORT_KERNEL_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -50,5 +49,3 @@ std::string StatusField(pid_t pid, const std::string& key);
 std::string FieldOf(const std::string& status, const std::string& key);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_KERNEL_H_

@@ -1,6 +1,5 @@
 // Functions for tests of docs/man. The source that includes it defines MOORING_SOURCE_DIR.
-#ifndef MOORING_TESTS_SUPPORT_MAN_PAGE_H_
-#define MOORING_TESTS_SUPPORT_MAN_PAGE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -51,5 +50,3 @@ inline void ExpectWellFormed(const std::string& name) {
 }
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_MAN_PAGE_H_

@@ -1,6 +1,5 @@
 // Namespaces made of mountinfo texts.
-#ifndef MOORING_TESTS_SUPPORT_MOUNT_GRAPH_H_
-#define MOORING_TESTS_SUPPORT_MOUNT_GRAPH_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -14,5 +13,3 @@ inline NamespaceView View(std::uint64_t id, pid_t pid, std::string command, cons
 }
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_MOUNT_GRAPH_H_

@@ -4,8 +4,7 @@
 //   goes    mounts, loop devices, processes, the contents of `run` (the host's /run), and the boot id
 //
 // Mounts and the boot id are those of the caller's mount namespace, which must be private.
-#ifndef MOORING_TESTS_SUPPORT_REBOOT_H_
-#define MOORING_TESTS_SUPPORT_REBOOT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ namespace mooring::testing {
 void Reboot(const std::string& directory, const std::vector<std::string>& run = {});
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_REBOOT_H_

@@ -1,6 +1,5 @@
 // Whether this is a build with sanitizers. It is many times slower, so tests do not measure time in it.
-#ifndef MOORING_TESTS_SUPPORT_SANITIZED_H_
-#define MOORING_TESTS_SUPPORT_SANITIZED_H_
+#pragma once
 
 namespace mooring::testing {
 
@@ -12,5 +11,3 @@ inline constexpr bool kSanitized = false;
 #endif
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_SANITIZED_H_

@@ -1,7 +1,6 @@
 // Fetches /metrics over a real socket and parses it strictly. Also reads the metric names in docs/operations.md, the
 // dashboard and the rules.
-#ifndef MOORING_TESTS_SUPPORT_SCRAPE_H_
-#define MOORING_TESTS_SUPPORT_SCRAPE_H_
+#pragma once
 
 #include <map>
 #include <set>
@@ -42,5 +41,3 @@ MetricFamilies FamiliesOfThePage(const std::set<std::string>& prefixes);
 std::set<std::string> NamesInUse(const std::string& prefix);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_SCRAPE_H_

@@ -1,6 +1,5 @@
 // Matchers for absl::Status and StatusOr.
-#ifndef MOORING_TESTS_SUPPORT_STATUS_MATCHERS_H_
-#define MOORING_TESTS_SUPPORT_STATUS_MATCHERS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 
@@ -33,5 +32,3 @@ MATCHER_P2(FailsWith, code, piece, "") {
 
 #define ASSERT_OK(expression) ASSERT_THAT(expression, ::mooring::testing::IsOk())
 #define EXPECT_OK(expression) EXPECT_THAT(expression, ::mooring::testing::IsOk())
-
-#endif  // MOORING_TESTS_SUPPORT_STATUS_MATCHERS_H_

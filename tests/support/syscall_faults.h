@@ -1,6 +1,5 @@
 // Makes one system call of a thread fail, with seccomp_unotify(2). Its other calls and those of other threads work.
-#ifndef MOORING_TESTS_SUPPORT_SYSCALL_FAULTS_H_
-#define MOORING_TESTS_SUPPORT_SYSCALL_FAULTS_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -27,5 +26,3 @@ struct FaultOutcome {
 FaultOutcome RunWithFault(const SyscallFault& fault, const std::function<absl::Status()>& work);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_SYSCALL_FAULTS_H_

@@ -1,7 +1,6 @@
 // A temporary directory, removed with the object. If something is still mounted below it, it stays and the test fails,
 // because removing through a mount would delete the mounted files.
-#ifndef MOORING_TESTS_SUPPORT_TEMP_DIR_H_
-#define MOORING_TESTS_SUPPORT_TEMP_DIR_H_
+#pragma once
 
 #include <string>
 
@@ -22,5 +21,3 @@ class TempDir {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_TEMP_DIR_H_

@@ -1,5 +1,4 @@
-#ifndef MOORING_TESTS_SUPPORT_WAIT_UNTIL_H_
-#define MOORING_TESTS_SUPPORT_WAIT_UNTIL_H_
+#pragma once
 
 #include <chrono>
 #include <functional>
@@ -18,5 +17,3 @@ inline bool WaitUntil(const std::function<bool()>& holds, std::chrono::milliseco
 }
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_SUPPORT_WAIT_UNTIL_H_

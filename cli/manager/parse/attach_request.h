@@ -1,6 +1,5 @@
 // The requests of attach and detach, for their commands and for mount.csi and umount.csi.
-#ifndef MOORING_CLI_MANAGER_PARSE_ATTACH_REQUEST_H_
-#define MOORING_CLI_MANAGER_PARSE_ATTACH_REQUEST_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "cli/manager/arguments.h"
@@ -13,5 +12,3 @@ absl::StatusOr<v1::AttachRequest> AttachRequestOf(const Arguments& arguments);
 absl::StatusOr<v1::DetachRequest> DetachRequestOf(const Arguments& arguments);
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_PARSE_ATTACH_REQUEST_H_

@@ -1,6 +1,5 @@
 // A command line in one string.
-#ifndef MOORING_CLI_MANAGER_PARSE_SPLIT_WORDS_H_
-#define MOORING_CLI_MANAGER_PARSE_SPLIT_WORDS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -15,5 +14,3 @@ namespace mooring::cli::manager_area {
 absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line);
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_PARSE_SPLIT_WORDS_H_

@@ -1,6 +1,5 @@
 // Values of proto/manager.proto as words of the command line, and as text for people.
-#ifndef MOORING_CLI_MANAGER_PARSE_VALUE_TEXT_H_
-#define MOORING_CLI_MANAGER_PARSE_VALUE_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -35,5 +34,3 @@ std::string TimeText(std::int64_t unix_ms);              // "2026-11-22T04:05:06
 std::string PerAllocId(const std::string& id, std::uint32_t index);
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_PARSE_VALUE_TEXT_H_

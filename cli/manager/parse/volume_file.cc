@@ -34,7 +34,7 @@ absl::StatusOr<std::string> TakeText(Fields& fields, const std::string& name) {
   const std::optional<Value> value = Take(fields, name);
   if (!value) return "";
   if (value->kind_case() == Value::kStringValue) return value->string_value();
-  return InvalidArgument(fmt::format("{} is not a string", Quote(name)));
+  return InvalidArgument("{} is not a string", Quote(name));
 }
 
 // Moves "id" and "namespace" into "key".
@@ -101,9 +101,7 @@ absl::Status TakeSecrets(Fields& fields, Secrets& secrets) {
   if (!value) return absl::OkStatus();
   if (value->kind_case() != Value::kStructValue) return InvalidArgument("\"secrets\" is not an object of strings");
   for (const auto& [key, secret] : value->struct_value().fields()) {
-    if (secret.kind_case() != Value::kStringValue) {
-      return InvalidArgument(fmt::format("the secret {} is not a string", Quote(key)));
-    }
+    if (secret.kind_case() != Value::kStringValue) return InvalidArgument("the secret {} is not a string", Quote(key));
     MOORING_RETURN_IF_ERROR(secrets.Add(key + "=" + secret.string_value()));
   }
   return absl::OkStatus();

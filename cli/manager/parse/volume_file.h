@@ -7,8 +7,7 @@
 //
 // The names are those of Volume in proto/manager.proto. The output of `volume status --json` is valid, too, with its
 // constants instead of words.
-#ifndef MOORING_CLI_MANAGER_PARSE_VOLUME_FILE_H_
-#define MOORING_CLI_MANAGER_PARSE_VOLUME_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ absl::StatusOr<manager::v1::Volume> ReadVolumeFile(const std::string& path, Secr
 absl::StatusOr<manager::v1::Volume> ParseVolume(const std::string& json, Secrets& secrets);
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_PARSE_VOLUME_FILE_H_

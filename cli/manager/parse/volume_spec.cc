@@ -10,8 +10,12 @@ namespace {
 
 constexpr char kDefaultAccess[] = "single-node-writer";
 
-v1::AttachmentMode AttachmentOf(const Arguments& arguments) {
-  return arguments.block ? v1::BLOCK_DEVICE : v1::FILE_SYSTEM;
+absl::StatusOr<v1::Capability> CapabilityFor(const std::string& access, bool block) {
+  v1::Capability capability;
+  MOORING_ASSIGN_OR_RETURN(const v1::AccessMode mode, ParseAccessMode(access));
+  capability.set_access(mode);
+  capability.set_attachment(block ? v1::BLOCK_DEVICE : v1::FILE_SYSTEM);
+  return capability;
 }
 
 // --block without --access means the default access mode.
@@ -19,26 +23,9 @@ absl::Status AddCapabilities(const Arguments& arguments, v1::Volume& volume) {
   std::vector<std::string> modes = arguments.access;
   if (modes.empty() && arguments.block) modes.emplace_back(kDefaultAccess);
   for (const std::string& mode : modes) {
-    v1::Capability& capability = *volume.add_capabilities();
-    MOORING_ASSIGN_OR_RETURN(const v1::AccessMode access, ParseAccessMode(mode));
-    capability.set_access(access);
-    capability.set_attachment(AttachmentOf(arguments));
+    MOORING_ASSIGN_OR_RETURN(*volume.add_capabilities(), CapabilityFor(mode, arguments.block));
   }
   return absl::OkStatus();
-}
-
-void AddTopologies(const Arguments& arguments, v1::Volume& volume) {
-  for (const KeyValues& segments : arguments.topologies) {
-    Fill(segments, *volume.add_required_topologies()->mutable_segments());
-  }
-  for (const KeyValues& segments : arguments.preferred_topologies) {
-    Fill(segments, *volume.add_preferred_topologies()->mutable_segments());
-  }
-}
-
-void SetSizes(const Arguments& arguments, v1::Volume& volume) {
-  volume.set_min_bytes(static_cast<std::uint64_t>(arguments.size.value_or(0)));
-  volume.set_max_bytes(static_cast<std::uint64_t>(arguments.limit.value_or(0)));
 }
 
 absl::StatusOr<v1::Volume> OfFlags(const Arguments& arguments) {
@@ -48,8 +35,10 @@ absl::StatusOr<v1::Volume> OfFlags(const Arguments& arguments) {
   volume.set_external_id(arguments.external_id);
   volume.set_plugin(arguments.plugin);
   volume.set_snapshot_id(arguments.from_snapshot);
-  SetSizes(arguments, volume);
-  AddTopologies(arguments, volume);
+  volume.set_min_bytes(static_cast<std::uint64_t>(arguments.size.value_or(0)));
+  volume.set_max_bytes(static_cast<std::uint64_t>(arguments.limit.value_or(0)));
+  AddSegments(arguments.topologies, *volume.mutable_required_topologies());
+  AddSegments(arguments.preferred_topologies, *volume.mutable_preferred_topologies());
   Fill(arguments.parameters, *volume.mutable_parameters());
   Fill(arguments.context, *volume.mutable_context());
   MOORING_RETURN_IF_ERROR(AddCapabilities(arguments, volume));
@@ -107,11 +96,7 @@ absl::StatusOr<std::optional<v1::Capability>> CapabilityOf(const Arguments& argu
   }
   if (arguments.access.empty() && !arguments.block) return std::optional<v1::Capability>();
   if (arguments.access.empty()) return InvalidArgument("--block needs an access mode: give --access");
-  v1::Capability capability;
-  MOORING_ASSIGN_OR_RETURN(const v1::AccessMode access, ParseAccessMode(arguments.access.front()));
-  capability.set_access(access);
-  capability.set_attachment(AttachmentOf(arguments));
-  return std::optional(capability);
+  return CapabilityFor(arguments.access.front(), arguments.block);
 }
 
 absl::StatusOr<v1::MountOptions> MountOptionsOf(const Arguments& arguments) {

@@ -1,6 +1,5 @@
 // The volume that the file and the flags of a command describe.
-#ifndef MOORING_CLI_MANAGER_PARSE_VOLUME_SPEC_H_
-#define MOORING_CLI_MANAGER_PARSE_VOLUME_SPEC_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "cli/manager/arguments.h"
@@ -28,5 +27,3 @@ bool NamesJob(const Arguments& arguments);  // whether --per-alloc, --tasks or -
 void FillJob(const Arguments& arguments, v1::Job& job);
 
 }  // namespace mooring::cli::manager_area
-
-#endif  // MOORING_CLI_MANAGER_PARSE_VOLUME_SPEC_H_

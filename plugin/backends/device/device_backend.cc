@@ -8,17 +8,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <optional>
 
 #include "base/file/directory.h"
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/host.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/image/image.h"
 #include "mounter/loop/loop_mounted.h"
+#include "mounter/path/device_links.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
@@ -62,9 +61,8 @@ std::string Identity(const std::string& serial, std::uint64_t bytes) {
 
 absl::StatusOr<UniqueFd> DeviceBackend::Lock() const {
   const std::string shared(ParentOf(directory_));
-  for (const std::string& path : {shared, directory_}) {
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", path);
-  }
+  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(shared));
+  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory_));
   UniqueFd fd(::open(shared.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "open", shared);
   MOORING_RETURN_IF_ERROR(LockFile(fd, shared, kLockPatience));
@@ -109,17 +107,17 @@ absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const st
 absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
   absl::StatusOr<Disk> disk = disks_->Find(draft.device);
   if (absl::IsNotFound(disk.status()) || absl::IsInvalidArgument(disk.status())) {
-    return ResourceExhausted(fmt::format("there is no such device to take: {}", Message(disk.status())));
+    return ResourceExhausted("there is no such device to take: {}", Message(disk.status()));
   }
   if (!disk.ok()) return disk;
   if (!Fits(*disk, draft)) {
-    return OutOfRange(fmt::format("device {} has {}, and {} is asked for", Quote(draft.device), SizeText(disk->bytes),
-                                  WantedText(draft)));
+    return OutOfRange("device {} has {}, and {} is asked for", Quote(draft.device), SizeText(disk->bytes),
+                      WantedText(draft));
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
   MOORING_ASSIGN_OR_RETURN(const std::string why, WhyNotFree(*disk, taken));
   if (why.empty()) return disk;
-  return ResourceExhausted(fmt::format("device {} cannot be taken: {}", Quote(draft.device), why));
+  return ResourceExhausted("device {} cannot be taken: {}", Quote(draft.device), why);
 }
 
 absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const {
@@ -138,26 +136,20 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
     reasons += fmt::format("; {}: {}", Quote(disk.link), why);
   }
   return ResourceExhausted(
-      fmt::format("no device of {} is free and empty ({} of any size are there{}): parameter device "
-                  "takes one as it is",
-                  WantedText(draft), disks.size(), reasons));
+      "no device of {} is free and empty ({} of any size are there{}): parameter device takes one as it is",
+      WantedText(draft), disks.size(), reasons);
 }
 
 absl::Status DeviceBackend::Create(const VolumeDraft& draft) {
-  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
+  if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   const absl::StatusOr<DeviceRecord> there = ReadDeviceRecord(PathOf(draft.id));
   if (there.ok()) {
     if (draft.device.empty() || draft.device == there->link) return absl::OkStatus();
-    return AlreadyExists(
-        fmt::format("the volume has the device {}, and {} is asked for", Quote(there->link), Quote(draft.device)));
+    return AlreadyExists("the volume has the device {}, and {} is asked for", Quote(there->link), Quote(draft.device));
   }
   MOORING_ASSIGN_OR_RETURN(const Disk disk, draft.device.empty() ? SmallestFree(draft) : Named(draft));
   return WriteDeviceRecord(PathOf(draft.id), RecordOf(disk));
-}
-
-absl::Status DeviceBackend::Copy(const std::vector<CopyDraft>&) {
-  return Unimplemented("a device is not copied: this pool has no snapshots and no clones");
 }
 
 absl::Status DeviceBackend::CheckUnused(const std::string& id) {
@@ -165,8 +157,7 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
   if (!IsVolumeId(id) || absl::IsNotFound(record.status())) return absl::OkStatus();
   if (!record.ok()) return record.status();
   const auto in_use = [](const std::string& how) {
-    return FailedPrecondition(
-        fmt::format("the volume is in use on this host, {}: unpublish and unstage it first", how));
+    return FailedPrecondition("the volume is in use on this host, {}: unpublish and unstage it first", how);
   };
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
   const std::vector<KnownDevice> own = {{.volume_id = id, .number = record->number, .node = record->node}};
@@ -191,20 +182,16 @@ absl::Status DeviceBackend::Delete(const std::string& id) {
   return SyncDirectoryOf(path);
 }
 
-absl::Status DeviceBackend::Grow(const std::string&, std::uint64_t) {
-  return Unimplemented("a device has the size that it has");
-}
-
 absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) const {
-  if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  if (!IsVolumeId(id)) return NotFound("volume {} does not exist", Quote(id));
   MOORING_ASSIGN_OR_RETURN(const DeviceRecord record, ReadDeviceRecord(PathOf(id)));
   const std::string path = disks_->PathOf(record.link);
   const absl::StatusOr<Disk> disk = disks_->Find(record.link);
-  if (absl::IsNotFound(disk.status())) return FailedPrecondition(fmt::format("its device {} is gone", Quote(path)));
+  if (absl::IsNotFound(disk.status())) return Unavailable("its device {} is gone", Quote(path));
   if (!disk.ok()) return WithCode(absl::StatusCode::kFailedPrecondition, disk.status());
   if (!IsSame(*disk, record)) {
-    return FailedPrecondition(fmt::format("its device {} is another one now ({}; the volume's has {})", Quote(path),
-                                          Identity(disk->serial, disk->bytes), Identity(record.serial, record.bytes)));
+    return FailedPrecondition("its device {} is another one now ({}; the volume's has {})", Quote(path),
+                              Identity(disk->serial, disk->bytes), Identity(record.serial, record.bytes));
   }
   const bool moved =
       record.number != disk->number || record.node != disk->node || record.boot_id != BootId().value_or("");
@@ -289,6 +276,65 @@ absl::StatusOr<std::vector<std::string>> DeviceBackend::Reconcile() {
   // missing devices.
   for (const std::string& id : ids) Locate(id).IgnoreError();
   return ids;
+}
+
+namespace {
+
+constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
+constexpr char kMatch[] = "match";  // a pattern for the names of links, fnmatch(3)
+
+// `match` has no default: all disks of the host would include the disk that the host runs from.
+absl::Status CompleteDevicePool(PoolConfig& pool) {
+  if (pool.path.empty()) pool.path = kLinksOfDevices;
+  const auto match = pool.own_keys.find(kMatch);
+  if (match == pool.own_keys.end()) return InvalidArgument("match is missing: say which devices the pool may take");
+  if (!match->second.empty() && match->second.find('/') == std::string::npos) return absl::OkStatus();
+  return InvalidArgument("match must be a pattern of names, without '/': glob(7)");
+}
+
+// A user who may write in the directory decides which devices become volumes. udev makes it with the first link.
+absl::Status CheckLinks(const PoolConfig& pool) {
+  struct stat status = {};
+  if (::stat(pool.path.c_str(), &status) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
+  }
+  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
+  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      "pool {}: {} is no directory, or others may write in it: links to devices are root's to make", pool.name,
+      Quote(pool.path));
+}
+
+std::unique_ptr<Backend> MakeDeviceBackend(const PoolConfig& pool, const std::string& directory,
+                                           const BackendParts& parts) {
+  auto disks = std::make_unique<SystemDisks>(pool.path, pool.own_keys.at(kMatch));
+  return std::make_unique<DeviceBackend>(directory, std::move(disks), parts.mounter);
+}
+
+void AllowDevices(const PoolConfig& pool, PoolAccess& access) {
+  access.link_directories.push_back(pool.path);
+  access.device_links.push_back(LinksText(pool.path, pool.own_keys.at(kMatch)));
+}
+
+}  // namespace
+
+const BackendType& DeviceBackendType() {
+  static const BackendType kType = {
+      .traits = {.name = "device",
+                 .staging = Staging::kBlockDevice,
+                 .block = true,
+                 .enforces_size = true,
+                 .keeps_data = true,
+                 .fs_types = {"ext4", "xfs", "btrfs"},
+                 .whole_devices = true},
+      .pool_keys = {"path", kMatch},
+      .complete = CompleteDevicePool,
+      .check_host = CheckLinks,
+      .directory = [](const PoolConfig& pool,
+                      const std::string& state_dir) { return fmt::format("{}/devices/{}", state_dir, pool.name); },
+      .make = MakeDeviceBackend,
+      .allow = AllowDevices};
+  return kType;
 }
 
 }  // namespace mooring

@@ -4,8 +4,7 @@
 //
 //   device named in the request   accepted with any content; the node side formats it only if it is proven empty
 //   no device named               the smallest device that fits, is proven empty, unused, and of no other volume
-#ifndef MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_BACKEND_H_
-#define MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_BACKEND_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -30,10 +29,8 @@ class DeviceBackend final : public Backend {
   // ALREADY_EXISTS: the volume has another device than the request names. OUT_OF_RANGE: the named device has another
   // size.
   absl::Status Create(const VolumeDraft& draft) override;
-  absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
   absl::Status CheckUnused(const std::string& id) override;
   absl::Status Delete(const std::string& id) override;
-  absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
 
   // FAILED_PRECONDITION: the device is missing, or another device has its link.
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
@@ -62,5 +59,3 @@ class DeviceBackend final : public Backend {
 const BackendType& DeviceBackendType();
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_BACKEND_H_

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <fstream>
 #include <limits>
 
@@ -34,14 +33,14 @@ absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path) {
   file.ignore(kRest, '\n');
   std::getline(file, record.boot_id);
   if (file && !record.link.empty()) return record;
-  return FailedPrecondition(fmt::format("{} does not say which device the volume has: put it back", Quote(path)));
+  return FailedPrecondition("{} does not say which device the volume has: put it back", Quote(path));
 }
 
 absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record) {
   const std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", record.link, record.serial, record.bytes,
                                        record.node, record.number, record.boot_id);
   if (std::count(text.begin(), text.end(), '\n') != kLines) {
-    return FailedPrecondition(fmt::format("the device {} has a name with a line break", Quote(record.link)));
+    return FailedPrecondition("the device {} has a name with a line break", Quote(record.link));
   }
   return WritePrivateFile(path, text, Outlives::kAPowerCut);
 }

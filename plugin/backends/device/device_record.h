@@ -1,6 +1,5 @@
 // The file that says which device a volume has. It stays when the device is missing, or another device has its link.
-#ifndef MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_RECORD_H_
-#define MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_RECORD_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -32,5 +31,3 @@ absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path);
 absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_RECORD_H_

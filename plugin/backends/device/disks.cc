@@ -40,7 +40,7 @@ absl::StatusOr<std::uint64_t> BytesOf(const Disk& disk) {
   std::uint64_t sectors = 0;
   std::ifstream file(path);
   if (file >> sectors) return sectors * kSector;
-  return NotFound(fmt::format("the size of {} is not in {}", disk.node, Quote(path)));
+  return NotFound("the size of {} is not in {}", disk.node, Quote(path));
 }
 
 // udev's value, or else the driver's.
@@ -90,8 +90,8 @@ absl::StatusOr<std::vector<std::string>> SystemDisks::Links() const { return Lin
 
 absl::StatusOr<Disk> SystemDisks::Find(const std::string& link) const {
   if (!MatchesLinks(match_, link)) {
-    return InvalidArgument(fmt::format("{} is not the name of a device of this pool, which has those that match {}",
-                                       Quote(link), Quote(PathOf(match_))));
+    return InvalidArgument("{} is not the name of a device of this pool, which has those that match {}", Quote(link),
+                           Quote(PathOf(match_)));
   }
   std::error_code error;
   Disk disk;
@@ -100,7 +100,7 @@ absl::StatusOr<Disk> SystemDisks::Find(const std::string& link) const {
   if (error) return ErrnoStatus(error.value(), "find the device", PathOf(link));
   struct stat status = {};
   if (::stat(disk.node.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the device", disk.node);
-  if (!S_ISBLK(status.st_mode)) return FailedPrecondition(fmt::format("{} is no block device", Quote(PathOf(link))));
+  if (!S_ISBLK(status.st_mode)) return FailedPrecondition("{} is no block device", Quote(PathOf(link)));
   disk.number = status.st_rdev;
   MOORING_ASSIGN_OR_RETURN(disk.bytes, BytesOf(disk));
   disk.serial = SerialOf(disk.number);

@@ -1,7 +1,6 @@
 // The block devices that a pool may use: the targets of the links in a directory, as udev makes them. It opens no
 // device, and reads sysfs and udev's database.
-#ifndef MOORING_PLUGIN_BACKENDS_DEVICE_DISKS_H_
-#define MOORING_PLUGIN_BACKENDS_DEVICE_DISKS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -59,5 +58,3 @@ class SystemDisks final : public Disks {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_DEVICE_DISKS_H_

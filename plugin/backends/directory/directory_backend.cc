@@ -1,24 +1,25 @@
 #include "plugin/backends/directory/directory_backend.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/file/directory.h"
-#include "base/file/path.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "mounter/image/image.h"
+#include "mounter/mounter.h"
 #include "plugin/backends/interface/pool_space.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
@@ -29,20 +30,34 @@ namespace {
 constexpr std::string_view kMaking = ".making";
 constexpr std::string_view kDeleting = ".deleting";
 
-// The volume id if `name` is an id with `suffix`, else empty.
-std::string IdOf(const std::string& name, std::string_view suffix) {
-  if (!name.ends_with(suffix)) return "";
-  std::string id = name.substr(0, name.size() - suffix.size());
-  return IsVolumeId(id) ? id : "";
-}
+class DirectoryBackend final : public Backend {
+ public:
+  // `directory` is absolute, exists, and its path has no symbolic link. `new_mode`: of the directories of new volumes
+  // (mounter/guard/source_guard.h).
+  DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents, mode_t new_mode)
+      : directory_(std::move(directory)), mounts_(mounts), contents_(contents), new_mode_(new_mode) {}
 
-}  // namespace
+  // OUT_OF_RANGE: larger than the free space. A failure leaves no directory.
+  absl::Status Create(const VolumeDraft& draft) override;
+  absl::Status CheckUnused(const std::string& id) override;
+  absl::Status Delete(const std::string& id) override;
+  absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
+  absl::StatusOr<BackendCapacity> Capacity() const override;
+  bool HoldsData(const std::string& id) const override;
+  absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
-DirectoryBackend::DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents, mode_t new_mode)
-    : directory_(std::move(directory)), mounts_(mounts), contents_(contents), new_mode_(new_mode) {}
+ private:
+  std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
+  absl::Status RemoveRenamed(const std::string& path);
+
+  const std::string directory_;
+  Mounts& mounts_;
+  Contents& contents_;
+  const mode_t new_mode_;
+};
 
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
-  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
+  if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   if (Locate(draft.id).ok()) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   const std::string path = PathOf(draft.id), making = path + std::string(kMaking);
@@ -56,10 +71,6 @@ absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
     return failed;
   }
   return SyncDirectoryOf(path);
-}
-
-absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>&) {
-  return Unimplemented("a directory cannot be copied as of one instant: this pool has no snapshots and no clones");
 }
 
 absl::Status DirectoryBackend::CheckUnused(const std::string& id) {
@@ -90,19 +101,15 @@ absl::Status DirectoryBackend::RemoveRenamed(const std::string& path) {
   return SyncDirectoryOf(path);
 }
 
-absl::Status DirectoryBackend::Grow(const std::string&, std::uint64_t) {
-  return Unimplemented("a directory has no size that could grow");
-}
-
 absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) const {
-  if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  if (!IsVolumeId(id)) return NotFound("volume {} does not exist", Quote(id));
   VolumeLocation location = {.path = PathOf(id)};
   struct statx found = {};
   const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;  // a hanging server must not block a list
   if (::statx(AT_FDCWD, location.path.c_str(), flags, STATX_TYPE | STATX_INO, &found) != 0) {
     return ErrnoStatus(errno, "find the directory", location.path);
   }
-  if (!S_ISDIR(found.stx_mode)) return FailedPrecondition(fmt::format("{} is no directory", Quote(location.path)));
+  if (!S_ISDIR(found.stx_mode)) return FailedPrecondition("{} is no directory", Quote(location.path));
   location.inode = found.stx_ino;
   return location;
 }
@@ -120,13 +127,34 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
     const std::string path = directory_ + "/" + name;
-    if (!IdOf(name, kMaking).empty()) ::rmdir(path.c_str());
-    if (IdOf(name, kDeleting).empty()) continue;
-    if (const absl::Status removed = RemoveRenamed(path); !removed.ok()) {
-      log::Warning("a deleted volume is still on disk", {{"directory", path}, {"cause", Message(removed)}});
-    }
+    if (IsVolumeId(IdOfFile(name, kMaking))) ::rmdir(path.c_str());
+    if (!IsVolumeId(IdOfFile(name, kDeleting))) continue;
+    log::WarningIfFailed(RemoveRenamed(path), "a deleted volume is still on disk", {{"directory", path}});
   }
   return std::vector<std::string>(ids.begin(), ids.end());
+}
+
+absl::Status CompleteDirectoryPool(PoolConfig& pool) {
+  return pool.path.empty() ? InvalidArgument("path is missing") : absl::OkStatus();
+}
+
+std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig&, const std::string& directory,
+                                              const BackendParts& parts) {
+  return std::make_unique<DirectoryBackend>(directory, parts.mounter, parts.mounter, parts.new_directory_mode);
+}
+
+}  // namespace
+
+const BackendType& DirectoryBackendType() {
+  static const BackendType kType = {
+      .traits = {.name = "directory", .staging = Staging::kDirectory, .keeps_data = true},
+      .pool_keys = {"path", "overcommit"},
+      .complete = CompleteDirectoryPool,
+      .owns_path = true,
+      .tasks_files = true,
+      .make = MakeDirectoryBackend,
+      .allow = [](const PoolConfig& pool, PoolAccess& access) { access.volume_directories.push_back(pool.path); }};
+  return kType;
 }
 
 }  // namespace mooring

@@ -5,14 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <set>
-#include <string_view>
 
 #include "base/file/directory.h"
-#include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/file/unique_fd.h"
 #include "base/log.h"
@@ -32,11 +29,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPatience{30'000};  // for a mkfs of another process, which holds the lock
 constexpr milliseconds kNoPatience{0};
 
-absl::Status MakeDirectory(const std::string& directory) {
-  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus(errno, "create the directory of the volumes", directory);
-}
-
 absl::Status RemoveFile(const std::string& path) {
   if (::unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
   return ErrnoStatus(errno, "remove", path);
@@ -46,7 +38,7 @@ absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
   struct stat found = {};
   if (::fstat(fd, &found) != 0) return ErrnoStatus(errno, "look at", path);
   if (!S_ISREG(found.st_mode)) {
-    return FailedPrecondition(fmt::format("{} is no regular file: it is not a volume of mine", Quote(path)));
+    return FailedPrecondition("{} is no regular file: it is not a volume of mine", Quote(path));
   }
   return found;
 }
@@ -77,8 +69,8 @@ absl::Status FinishImage(const std::string& path, std::uint64_t bytes) {
   const auto has = static_cast<std::uint64_t>(found.st_size);
   if (has == bytes) return absl::OkStatus();
   if (has == 0) return Resize(fd.get(), path, bytes);
-  return Internal(fmt::format("{} has {} where {} were to be made: it is left as it is", Quote(path), SizeText(has),
-                              SizeText(bytes)));
+  return Internal("{} has {} where {} were to be made: it is left as it is", Quote(path), SizeText(has),
+                  SizeText(bytes));
 }
 
 absl::Status MakeImage(const std::string& path, std::uint64_t bytes) {
@@ -90,23 +82,16 @@ absl::Status MakeImage(const std::string& path, std::uint64_t bytes) {
   return resized;
 }
 
-// The volume id if `name` is an id with `suffix`, else empty.
-std::string IdOf(const std::string& name, std::string_view suffix) {
-  if (!std::string_view(name).ends_with(suffix)) return "";
-  std::string id = name.substr(0, name.size() - suffix.size());
-  return IsStoredId(id) ? id : "";
-}
-
 // The volume id if `name` is a leftover of a killed mkfs, else empty.
 std::string IdOfLeftover(const std::string& name) {
   const std::string image = name.substr(0, name.find(kFormattingSuffix));
-  return IsFormattingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
+  return IsFormattingLeftover(name, image) ? IdOfFile(image, kImageSuffix) : "";
 }
 
 // The id if `name` is an unfinished copy, else empty.
 std::string IdOfCopy(const std::string& name) {
   const std::string image = name.substr(0, name.find(kCopyingSuffix));
-  return IsCopyingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
+  return IsCopyingLeftover(name, image) ? IdOfFile(image, kImageSuffix) : "";
 }
 
 // ABORTED: another process writes the copy, and has locked it.
@@ -117,11 +102,10 @@ absl::Status RemoveCopy(const std::string& path) {
 }
 
 // The volume id if `name` is the undo file of its image, else empty.
-std::string IdOfUndoFile(const std::string& name) { return IdOf(name, UndoFileOf(std::string(kImageSuffix))); }
+std::string IdOfUndoFile(const std::string& name) { return IdOfFile(name, UndoFileOf(std::string(kImageSuffix))); }
 
 void LogIfStays(const std::string& name, const absl::Status& removed) {
-  if (!removed.ok())
-    log::Warning("a leftover file could not be removed", {{"file", name}, {"cause", Message(removed)}});
+  log::WarningIfFailed(removed, "a leftover file could not be removed", {{"file", name}});
 }
 
 std::string DeviceNames(const std::vector<LoopInfo>& loops) {
@@ -135,20 +119,20 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
 ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing)
     : directory_(std::move(directory)), if_missing_(if_missing), loops_(loops), contents_(contents) {
   if (if_missing == IfMissing::kRefuse)
-    MakeDirectory(directory_).IgnoreError();  // later calls report a missing directory
+    MakePrivateDirectory(directory_).IgnoreError();  // later calls report a missing directory
 }
 
 absl::Status ImageBackend::PrepareDirectory() const {
-  if (if_missing_ == IfMissing::kMake) return MakeDirectory(directory_);
+  if (if_missing_ == IfMissing::kMake) return MakePrivateDirectory(directory_);
   if (::access(directory_.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("the directory of volumes {} is missing, and --require-directories says that none is made: mount its "
-                  "disk, and call again",
-                  Quote(directory_)));
+      "the directory of volumes {} is missing, and --require-directories says that none is made: mount its disk, and "
+      "call again",
+      Quote(directory_));
 }
 
 absl::Status ImageBackend::Create(const VolumeDraft& draft) {
-  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
+  if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   MOORING_RETURN_IF_ERROR(PrepareDirectory());
   MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
   MOORING_RETURN_IF_ERROR(MakeImage(PathOf(draft.id), draft.bytes));
@@ -158,7 +142,7 @@ absl::Status ImageBackend::Create(const VolumeDraft& draft) {
 absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
   std::vector<ImageCopy> copies;
   for (const CopyDraft& draft : drafts) {
-    if (!IsStoredId(draft.id)) return Internal(fmt::format("{} is no id of a volume or snapshot", Quote(draft.id)));
+    if (!IsStoredId(draft.id)) return Internal("{} is no id of a volume or snapshot", Quote(draft.id));
     copies.push_back({draft.source, PathOf(draft.id), draft.bytes, draft.renew_fs_type});
   }
   MOORING_RETURN_IF_ERROR(PrepareDirectory());
@@ -209,8 +193,8 @@ absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
   if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process deleted it
   MOORING_RETURN_IF_ERROR(loops.status());
   if (loops->empty()) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(*loops)));
+  return FailedPrecondition("the volume is in use on this host through {}: unpublish and unstage it first",
+                            DeviceNames(*loops));
 }
 
 absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {
@@ -225,7 +209,7 @@ absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {
 }
 
 absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const {
-  if (!IsStoredId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  if (!IsStoredId(id)) return NotFound("volume {} does not exist", Quote(id));
   const std::string path = PathOf(id);
   struct statx found = {};
   // The kernel's cached attributes suffice, so that one hanging file server does not block a list.
@@ -233,7 +217,7 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
   if (::statx(AT_FDCWD, path.c_str(), flags, STATX_TYPE | STATX_SIZE, &found) != 0) {
     return ErrnoStatus(errno, "find the image", path);
   }
-  if (!S_ISREG(found.stx_mode)) return FailedPrecondition(fmt::format("{} is no regular file", Quote(path)));
+  if (!S_ISREG(found.stx_mode)) return FailedPrecondition("{} is no regular file", Quote(path));
   return VolumeLocation{.path = path, .bytes = found.stx_size};
 }
 
@@ -258,7 +242,7 @@ absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory_));
   std::set<std::string> ids;
   for (const std::string& name : names) {
-    ids.insert(IdOf(name, kImageSuffix));
+    ids.insert(IdOfFile(name, kImageSuffix));
     if (!IdOfCopy(name).empty()) LogIfStays(name, RemoveCopy(directory_ + "/" + name));
     const std::string formatted = IdOfLeftover(name), grown = IdOfUndoFile(name);
     const std::string id = formatted + grown;  // at least one is empty
@@ -274,6 +258,40 @@ absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
 
 std::string ImageBackend::PathOf(const std::string& id) const {
   return directory_ + "/" + id + std::string(kImageSuffix);
+}
+
+namespace {
+
+absl::Status CompleteImagePool(PoolConfig& pool) {
+  const bool lies_in_state_dir = pool.name == kDefaultPool;
+  return pool.path.empty() && !lies_in_state_dir ? InvalidArgument("path is missing") : absl::OkStatus();
+}
+
+std::unique_ptr<Backend> MakeImageBackend(const PoolConfig&, const std::string& directory, const BackendParts& parts) {
+  return std::make_unique<ImageBackend>(directory, parts.mounter, parts.mounter, parts.if_missing);
+}
+
+}  // namespace
+
+const BackendType& ImageBackendType() {
+  static const BackendType kType = {
+      .traits = {.name = "image",
+                 .staging = Staging::kLoopDevice,
+                 .block = true,
+                 .snapshots = true,
+                 .clones = true,
+                 .grows = true,
+                 .enforces_size = true,
+                 .keeps_data = true,
+                 .tunes = true,
+                 .fs_types = {"ext4", "xfs", "btrfs"}},
+      .pool_keys = {"path", "overcommit"},
+      .complete = CompleteImagePool,
+      .owns_path = true,
+      .entry_suffix = kImageSuffix,
+      .make = MakeImageBackend,
+      .allow = [](const PoolConfig& pool, PoolAccess& access) { access.image_directories.push_back(pool.path); }};
+  return kType;
 }
 
 }  // namespace mooring

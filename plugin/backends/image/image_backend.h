@@ -4,8 +4,7 @@
 // Provisioning is thin: a single volume may not be larger than the free space, and the sum of all volumes may.
 // The backend locks an image while it deletes or grows it. Programs that attach, format or check an image hold the same
 // lock (mounter/image/image.h). So no process deletes a volume that another process stages.
-#ifndef MOORING_PLUGIN_BACKENDS_IMAGE_IMAGE_BACKEND_H_
-#define MOORING_PLUGIN_BACKENDS_IMAGE_IMAGE_BACKEND_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -61,5 +60,3 @@ class ImageBackend : public Backend {
 const BackendType& ImageBackendType();
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_IMAGE_IMAGE_BACKEND_H_

@@ -1,7 +1,6 @@
 #include "plugin/backends/image/snapshot_blocks.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>

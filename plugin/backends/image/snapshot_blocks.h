@@ -3,13 +3,11 @@
 //
 // Blocks have kBlockBytes. They are reported in ascending order, and neighbours are joined. A block is allocated if the
 // filesystem has data for it (SEEK_DATA). Extents that both images share (FS_IOC_FIEMAP) and holes are not read.
-#ifndef MOORING_PLUGIN_BACKENDS_IMAGE_SNAPSHOT_BLOCKS_H_
-#define MOORING_PLUGIN_BACKENDS_IMAGE_SNAPSHOT_BLOCKS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,5 +56,3 @@ absl::Status FindChanged(const SnapshotImage& base, const SnapshotImage& target,
                          const RangeSink& sink);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_IMAGE_SNAPSHOT_BLOCKS_H_

@@ -4,19 +4,18 @@
 //
 // The plugin has one backend for each pool (plugin/backends/pools.h). Callers check TraitsOf, and never ask a backend
 // for an ability that its kind does not have.
-#ifndef MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_H_
-#define MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_H_
+#pragma once
 
 #include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status.h"
 #include "plugin/model/backend_traits.h"
 
 namespace mooring {
@@ -59,7 +58,9 @@ class Backend {
 
   // Makes all copies, at one instant, or none. ALREADY_EXISTS: one of them exists. UNIMPLEMENTED: the kind has no
   // snapshots.
-  virtual absl::Status Copy(const std::vector<CopyDraft>& drafts) = 0;
+  virtual absl::Status Copy(const std::vector<CopyDraft>& /*drafts*/) {
+    return Unimplemented("volumes of this backend cannot be copied: it has no snapshots and no clones");
+  }
 
   // FAILED_PRECONDITION: something on this host still uses the volume. OK if it does not exist.
   virtual absl::Status CheckUnused(const std::string& id) = 0;
@@ -67,10 +68,13 @@ class Backend {
   // OK if it does not exist. FAILED_PRECONDITION: it is in use, as for CheckUnused, while no new use can begin.
   virtual absl::Status Delete(const std::string& id) = 0;
 
-  // Never shrinks. OK if the volume has this size or more.
-  virtual absl::Status Grow(const std::string& id, std::uint64_t bytes) = 0;
+  // Never shrinks. OK if the volume has this size or more. UNIMPLEMENTED: the kind's volumes do not grow.
+  virtual absl::Status Grow(const std::string& /*id*/, std::uint64_t /*bytes*/) {
+    return Unimplemented("volumes of this backend do not grow");
+  }
 
-  // NOT_FOUND: the volume does not exist. It is fast, and waits for nothing that may hang.
+  // NOT_FOUND: the volume does not exist. UNAVAILABLE: its device is not there now, and may come back. It is fast, and
+  // waits for nothing that may hang.
   virtual absl::StatusOr<VolumeLocation> Locate(const std::string& id) const = 0;
 
   virtual absl::StatusOr<BackendCapacity> Capacity() const = 0;
@@ -93,5 +97,3 @@ class Backend {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_H_

@@ -1,7 +1,6 @@
 // The contract between a kind of backend and the rest of the plugin: each folder plugin/backends/<kind>/ provides one
 // BackendType, and plugin/backends/registry.cc lists them.
-#ifndef MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_TYPE_H_
-#define MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_TYPE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -60,11 +59,12 @@ struct BackendType {
   bool tasks_files = false;  // the files below `path` belong to tasks, not to the plugin
 
   // Checks the host at the start, before anything is created.
-  absl::Status (*check_host)(const PoolConfig& pool);
+  absl::Status (*check_host)(const PoolConfig& pool) = [](const PoolConfig&) { return absl::OkStatus(); };
 
   // The directory with an entry for each volume: its id and `entry_suffix`. `make` gets it. The plugin does not start
   // with a new catalogue if it has entries.
-  std::string (*directory)(const PoolConfig& pool, const std::string& state_dir);
+  std::string (*directory)(const PoolConfig& pool, const std::string& state_dir) =
+      [](const PoolConfig& pool, const std::string& /*state_dir*/) { return pool.path; };
   std::string_view entry_suffix = "";
 
   std::unique_ptr<Backend> (*make)(const PoolConfig& pool, const std::string& directory, const BackendParts& parts);
@@ -74,5 +74,3 @@ struct BackendType {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_TYPE_H_

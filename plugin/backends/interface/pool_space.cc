@@ -19,8 +19,8 @@ constexpr std::uint64_t kLeastFreePercent = 5, kLeastFreeBytes = kGiB;  // which
 std::string ShortageOf(const std::string& directory, std::uint64_t available, std::uint64_t total) {
   if (available >= std::min(total / 100 * kLeastFreePercent, kLeastFreeBytes)) return "";
   return fmt::format(
-      "the filesystem of {} is nearly full, with {} MiB of {} MiB left: when it is full, writes to volumes "
-      "fail; make room there",
+      "the filesystem of {} is nearly full, with {} MiB of {} MiB left: when it is full, writes to volumes fail; make "
+      "room there",
       Quote(directory), available / kMiB, total / kMiB);
 }
 
@@ -41,8 +41,8 @@ absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory) {
 absl::Status CheckSpaceIn(const std::string& directory, std::uint64_t more_bytes) {
   MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, SpaceIn(directory));
   if (more_bytes <= capacity.available) return absl::OkStatus();
-  return OutOfRange(fmt::format("{} are needed, and the filesystem of {} has {} left: ask for less, or make room there",
-                                SizeText(more_bytes), Quote(directory), SizeText(capacity.available)));
+  return OutOfRange("{} are needed, and the filesystem of {} has {} left: ask for less, or make room there",
+                    SizeText(more_bytes), Quote(directory), SizeText(capacity.available));
 }
 
 }  // namespace mooring

@@ -1,6 +1,5 @@
 // The free space of the filesystem that holds a pool.
-#ifndef MOORING_PLUGIN_BACKENDS_INTERFACE_POOL_SPACE_H_
-#define MOORING_PLUGIN_BACKENDS_INTERFACE_POOL_SPACE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -17,5 +16,3 @@ absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory);
 absl::Status CheckSpaceIn(const std::string& directory, std::uint64_t more_bytes);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_BACKENDS_INTERFACE_POOL_SPACE_H_

@@ -3,31 +3,58 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "mounter/image/image.h"
+#include "mounter/mounter.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 
 namespace mooring {
+namespace {
 
-TmpfsBackend::TmpfsBackend(std::string directory, std::uint64_t bytes, Mounts& mounts)
-    : directory_(std::move(directory)), bytes_(bytes), mounts_(mounts) {}
+class TmpfsBackend final : public Backend {
+ public:
+  // `directory` is absolute; it and its parent are created if they are missing. `bytes`: the limit of the sum of all
+  // volumes, which the catalog enforces.
+  TmpfsBackend(std::string directory, std::uint64_t bytes, Mounts& mounts)
+      : directory_(std::move(directory)), bytes_(bytes), mounts_(mounts) {}
+
+  absl::Status Create(const VolumeDraft& draft) override;
+  absl::Status CheckUnused(const std::string& id) override;
+  absl::Status Delete(const std::string& id) override;
+  absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
+  absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;  // without a path
+  absl::StatusOr<BackendCapacity> Capacity() const override;
+  // The data is only in the mount, and CheckUnused keeps a mounted volume.
+  bool HoldsData(const std::string& /*id*/) const override { return false; }
+  absl::StatusOr<std::vector<std::string>> Reconcile() override;
+
+ private:
+  std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
+  absl::Status MakeDirectories() const;
+  absl::Status Write(const std::string& id, std::uint64_t bytes) const;
+
+  const std::string directory_;
+  const std::uint64_t bytes_;
+  Mounts& mounts_;
+};
 
 absl::Status TmpfsBackend::MakeDirectories() const {
-  for (const std::string& path : {std::string(ParentOf(directory_)), directory_}) {
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", path);
-  }
-  return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(std::string(ParentOf(directory_))));
+  return MakePrivateDirectory(directory_);
 }
 
 // The size is set in one step, so the file of an unfinished volume is empty, and the next Create sets its size.
@@ -42,13 +69,9 @@ absl::Status TmpfsBackend::Write(const std::string& id, std::uint64_t bytes) con
 }
 
 absl::Status TmpfsBackend::Create(const VolumeDraft& draft) {
-  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
+  if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   MOORING_RETURN_IF_ERROR(MakeDirectories());
   return Write(draft.id, draft.bytes);
-}
-
-absl::Status TmpfsBackend::Copy(const std::vector<CopyDraft>&) {
-  return Unimplemented("memory cannot be copied as of one instant: this pool has no snapshots and no clones");
 }
 
 absl::Status TmpfsBackend::CheckUnused(const std::string& id) { return CheckNotMounted(mounts_, id); }
@@ -67,11 +90,11 @@ absl::Status TmpfsBackend::Grow(const std::string& id, std::uint64_t bytes) {
 }
 
 absl::StatusOr<VolumeLocation> TmpfsBackend::Locate(const std::string& id) const {
-  if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  if (!IsVolumeId(id)) return NotFound("volume {} does not exist", Quote(id));
   struct stat found = {};
   const std::string path = PathOf(id);
   if (::lstat(path.c_str(), &found) != 0) return ErrnoStatus(errno, "find the record of the volume", path);
-  if (!S_ISREG(found.st_mode)) return FailedPrecondition(fmt::format("{} is no regular file", Quote(path)));
+  if (!S_ISREG(found.st_mode)) return FailedPrecondition("{} is no regular file", Quote(path));
   return VolumeLocation{.path = "", .bytes = static_cast<std::uint64_t>(found.st_size)};
 }
 
@@ -84,6 +107,42 @@ absl::StatusOr<std::vector<std::string>> TmpfsBackend::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(std::vector<std::string> ids, EntriesOf(directory_));
   std::erase_if(ids, [](const std::string& id) { return !IsVolumeId(id); });
   return ids;
+}
+
+std::uint64_t HalfOfMemory() {
+  struct sysinfo info = {};
+  if (::sysinfo(&info) != 0) return 0;
+  return std::uint64_t{info.totalram} * info.mem_unit / 2;
+}
+
+absl::Status CompleteTmpfsPool(PoolConfig& pool) {
+  if (pool.bytes == 0) pool.bytes = HalfOfMemory();
+  pool.overcommit = 1;  // the pool's volumes never have more memory than this together
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Backend> MakeTmpfsBackend(const PoolConfig& pool, const std::string& directory,
+                                          const BackendParts& parts) {
+  return std::make_unique<TmpfsBackend>(directory, pool.bytes, parts.mounter);
+}
+
+}  // namespace
+
+const BackendType& TmpfsBackendType() {
+  static const BackendType kType = {
+      .traits = {.name = "tmpfs",
+                 .staging = Staging::kMemory,
+                 .grows = true,
+                 .enforces_size = true,
+                 .takes_size_at_once = true},
+      .pool_keys = {"size"},
+      .complete = CompleteTmpfsPool,
+      .directory = [](const PoolConfig& pool,
+                      const std::string& state_dir) { return fmt::format("{}/memory/{}", state_dir, pool.name); },
+      .make = MakeTmpfsBackend,
+      .allow = [](const PoolConfig& pool,
+                  PoolAccess& access) { access.most_memory = std::max(access.most_memory, pool.bytes); }};
+  return kType;
 }
 
 }  // namespace mooring

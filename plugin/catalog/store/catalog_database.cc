@@ -1,5 +1,10 @@
 #include "plugin/catalog/store/catalog_database.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <string>
+#include <utility>
+
 #include "base/status.h"
 
 namespace mooring {
@@ -59,27 +64,29 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
+// Throws if a table is missing or has another number of columns: the file has this version, but is not a catalog.
+void CheckTables(SQLite::Database& database) {
+  for (const char* const row : {"volumes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", "publications VALUES (?,?,?,?,?)",
+                                "snapshots VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", "snapshot_groups VALUES (?,?,?,?,?)"}) {
+    const SQLite::Statement fits(database, std::string("INSERT INTO ") + row);
+  }
+}
+
 DatabaseFile CatalogFile(const std::string& path) {
   return {.path = path,
           .name = "the volume catalog",
           .if_damaged =
-              "Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the volumes "
-              "with it, to start with an empty catalog",
+              "Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the volumes with it, "
+              "to start with an empty catalog",
           .if_other =
-              "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to "
-              "start with an empty catalog (docs/upgrade.md)"};
+              "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to start "
+              "with an empty catalog (docs/upgrade.md)"};
 }
 
 }  // namespace
 
 CatalogDatabase::CatalogDatabase(DatabaseFile file, SQLite::Database writer)
     : file_(std::move(file)), writer_(std::move(writer)), reader_(OpenReader(file_.path)) {}
-
-CatalogDatabase::Connection& CatalogDatabase::counter() {
-  const std::lock_guard<std::mutex> lock(counter_mutex_);
-  if (counter_ == nullptr) counter_ = std::make_unique<Connection>(OpenReader(file_.path));
-  return *counter_;
-}
 
 absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path,
                                                                        const std::function<absl::Status()>& may_begin) {
@@ -88,29 +95,40 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std
   return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
     SQLite::Database writer = OpenWriter(path, Sync::kFull);
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, kTables, may_begin));
+    CheckTables(writer);
     return std::make_shared<CatalogDatabase>(file, std::move(writer));
   });
 }
 
-std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select) {
-  const std::lock_guard<std::mutex> lock(connection.mutex);
-  SQLite::Statement statement(connection.database, select);
-  std::vector<PoolCount> counts;
-  for (Use row(statement); row.Step();) {
-    counts.push_back({.pool = row.Text(0),
-                      .state = ParseState(row.Text(1)),
-                      .count = static_cast<std::uint64_t>(row.Number(2)),
-                      .bytes = static_cast<std::uint64_t>(row.Number(3))});
-  }
-  return counts;
+template <typename Action>
+auto CatalogDatabase::ReadTable(std::string_view what, Action action) {
+  const std::lock_guard<std::mutex> lock(counter_mutex_);
+  return Guarded(what, file_, [&] {
+    if (!counter_) counter_.emplace(OpenReader(file_.path));
+    return counter_->Run(what, file_, action);
+  });
 }
 
-std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connection, const std::string& select) {
-  const std::lock_guard<std::mutex> lock(connection.mutex);
-  SQLite::Statement statement(connection.database, select);
-  std::vector<UnfinishedRecord> records;
-  for (Use row(statement); row.Step();) records.push_back({.id = row.Text(0), .pool = row.Text(1)});
-  return records;
+absl::StatusOr<std::vector<PoolCount>> CatalogDatabase::Count(std::string_view what, std::string_view select) {
+  return ReadTable(what, [&](Statements& statements) {
+    std::vector<PoolCount> counts;
+    for (Use row = statements(select); row.Step();) {
+      counts.push_back({.pool = row.Text(0),
+                        .state = ParseState(row.Text(1)),
+                        .count = static_cast<std::uint64_t>(row.Number(2)),
+                        .bytes = static_cast<std::uint64_t>(row.Number(3))});
+    }
+    return counts;
+  });
+}
+
+absl::StatusOr<std::vector<UnfinishedRecord>> CatalogDatabase::NameUnfinished(std::string_view what,
+                                                                              std::string_view select) {
+  return ReadTable(what, [&](Statements& statements) {
+    std::vector<UnfinishedRecord> records;
+    for (Use row = statements(select); row.Step();) records.push_back({.id = row.Text(0), .pool = row.Text(1)});
+    return records;
+  });
 }
 
 }  // namespace mooring

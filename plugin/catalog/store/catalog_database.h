@@ -1,15 +1,15 @@
 // The catalog's file, its tables, and the connections that its stores share (catalog_store.h, snapshot_store.h). Reads
 // and writes have a connection each, so that no read waits for the fsync of another call. Only their .cc files use it.
-#ifndef MOORING_PLUGIN_CATALOG_STORE_CATALOG_DATABASE_H_
-#define MOORING_PLUGIN_CATALOG_STORE_CATALOG_DATABASE_H_
+#pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,38 +21,36 @@ namespace mooring {
 
 class CatalogDatabase {
  public:
-  // The mutex is held while the connection, or a statement on it, is used.
-  struct Connection {
-    explicit Connection(SQLite::Database opened) : database(std::move(opened)) {}
-    std::mutex mutex;
-    SQLite::Database database;
-  };
-
   // Creates the file (0600) and its tables if they are missing, after asking `may_begin`. ABORTED: another process is
   // creating them. FAILED_PRECONDITION: the file has another schema version.
   static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path,
                                                                const std::function<absl::Status()>& may_begin);
   explicit CatalogDatabase(DatabaseFile file, SQLite::Database writer);  // throws SQLite::Exception
 
-  Connection& writer() { return writer_; }
-  Connection& reader() { return reader_; }
-  Connection& counter();  // reads whole tables, which no other read waits for; throws SQLite::Exception
-  const DatabaseFile& file() const { return file_; }
+  // They call `action` with the statements of a connection, under its lock. Errors: Guarded, with `what`.
+  template <typename Action>
+  auto Write(std::string_view what, Action action) {
+    return writer_.Run(what, file_, action);
+  }
+  template <typename Action>
+  auto Read(std::string_view what, Action action) {
+    return reader_.Run(what, file_, action);
+  }
+
+  // These two read whole tables, on a connection that no other call waits for. `select` gives rows of pool, state,
+  // number and bytes, or rows of id and pool.
+  absl::StatusOr<std::vector<PoolCount>> Count(std::string_view what, std::string_view select);
+  absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished(std::string_view what, std::string_view select);
 
  private:
+  template <typename Action>
+  auto ReadTable(std::string_view what, Action action);
+
   const DatabaseFile file_;
-  Connection writer_;
-  Connection reader_;  // is closed first: the last connection to close tidies the WAL up
+  SharedConnection writer_;
+  SharedConnection reader_;  // is closed first: the last connection to close tidies the WAL up
   std::mutex counter_mutex_;
-  std::unique_ptr<Connection> counter_;  // is opened by the first call
+  std::optional<SharedConnection> counter_;  // is opened by the first call
 };
 
-// `select` returns rows of pool, state, number, bytes. Throws SQLite::Exception.
-std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select);
-
-// `select` returns rows of id, pool. Throws SQLite::Exception.
-std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connection, const std::string& select);
-
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_STORE_CATALOG_DATABASE_H_

@@ -1,10 +1,8 @@
 #include "plugin/catalog/store/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <mutex>
 #include <utility>
 
 #include "base/status.h"
@@ -15,10 +13,7 @@
 namespace mooring {
 namespace {
 
-constexpr char kVolumeColumns[] =
-    "id, name, state, capacity_bytes, asked_bytes, fs_type, pool, source, propagation, tuning, ephemeral, block_only";
-constexpr int kSelectedColumns = 13;
-
+// The columns in the order of the table.
 VolumeRecord VolumeIn(Use& row) {
   const auto bytes = static_cast<std::uint64_t>(row.Number(4));
   const auto asked_bytes = static_cast<std::uint64_t>(row.Number(5));
@@ -68,175 +63,122 @@ VolumeState ParseState(std::string_view text) {
   return VolumeState::kReady;
 }
 
-struct CatalogStore::Writer {
-  explicit Writer(CatalogDatabase::Connection& connection)
-      : mutex(connection.mutex),
-        recorded_node(connection.database, "SELECT id FROM node"),
-        record_node(connection.database,
-                    "INSERT INTO node VALUES (1, ?) ON CONFLICT (number) DO UPDATE SET id = excluded.id "
-                    "WHERE NOT EXISTS (SELECT 1 FROM volumes)"),
-        insert(
-            connection.database,
-            fmt::format("INSERT INTO volumes ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                        kVolumeColumns)),
-        move(connection.database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2"),
-        set_bytes(connection.database, "UPDATE volumes SET capacity_bytes = ?2, asked_bytes = ?3 WHERE id = ?1"),
-        set_tuning(connection.database, "UPDATE volumes SET tuning = ?2 WHERE id = ?1"),
-        remove(connection.database, "DELETE FROM volumes WHERE id = ?"),
-        // It is a single statement, so that two calls (or processes) cannot both take the last place on the node.
-        publish(connection.database,
-                "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
-                "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
-                "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)"),
-        unpublish(connection.database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)") {}
-
-  std::mutex& mutex;
-  SQLite::Statement recorded_node, record_node, insert, move, set_bytes, set_tuning, remove, publish, unpublish;
-};
-
-struct CatalogStore::Reader {
-  explicit Reader(CatalogDatabase::Connection& connection)
-      : mutex(connection.mutex),
-        by_id(connection.database, fmt::format("SELECT seq, {} FROM volumes WHERE id = ?", kVolumeColumns)),
-        by_name(connection.database, fmt::format("SELECT seq, {} FROM volumes WHERE name = ?", kVolumeColumns)),
-        publications(connection.database,
-                     "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
-                     "WHERE volume_id = ? ORDER BY node_id"),
-        list(connection.database,
-             fmt::format("SELECT seq, {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND "
-                         "ephemeral = '' ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
-                         "ORDER BY seq, node_id",
-                         kVolumeColumns)),
-        unfinished(connection.database,
-                   fmt::format("SELECT seq, {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)),
-        ephemeral(connection.database,
-                  fmt::format("SELECT seq, {} FROM volumes WHERE ephemeral <> '' ORDER BY seq", kVolumeColumns)),
-        bytes_in(connection.database, "SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes WHERE pool = ?") {}
-
-  std::mutex& mutex;
-  SQLite::Statement by_id, by_name, publications, list, unfinished, ephemeral, bytes_in;
-};
-
-CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database)
-    : database_(std::move(database)), file_(database_->file()) {}
-CatalogStore::~CatalogStore() = default;
+CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database) : database_(std::move(database)) {}
 
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path, const MayBegin& may_begin) {
   // It is asked before the file is created: a refused start leaves nothing behind.
   if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
-  return RepeatWhileBusy([&] { return TryOpen(path, may_begin); });
-}
-
-absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::string& path,
-                                                                    const MayBegin& may_begin) {
-  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> database, CatalogDatabase::Open(path, may_begin));
-  std::unique_ptr<CatalogStore> store(new CatalogStore(std::move(database)));
-  MOORING_RETURN_IF_ERROR(Guarded("open", store->file_, [&] {
-    store->writer_ = std::make_unique<Writer>(store->database_->writer());
-    store->reader_ = std::make_unique<Reader>(store->database_->reader());
-  }));
-  return store;
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> database,
+                           RepeatWhileBusy([&] { return CatalogDatabase::Open(path, may_begin); }));
+  return std::unique_ptr<CatalogStore>(new CatalogStore(std::move(database)));
 }
 
 absl::StatusOr<std::string> CatalogStore::KeepNodeId(const std::string& wanted) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("look up the node of", file_, [&] {
+  return database_->Write("look up the node of", [&](Statements& statements) {
     const auto recorded = [&] {
-      Use row(writer_->recorded_node);
+      Use row = statements("SELECT id FROM node");
       return row.Step() ? row.Text(0) : "";
     };
     if (recorded() == wanted) return wanted;  // a full disk takes no write, not even of the same value
-    Use(writer_->record_node, wanted).Exec();
+    constexpr std::string_view kKeep =
+        "INSERT INTO node VALUES (1, ?) ON CONFLICT (number) DO UPDATE SET id = excluded.id "
+        "WHERE NOT EXISTS (SELECT 1 FROM volumes)";
+    statements(kKeep, wanted).Exec();
     return recorded();
   });
 }
 
 absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("add a volume to", file_, [&] {
-    return Use(writer_->insert, volume.id, volume.name, std::string(StateText(volume.state)),
-               static_cast<std::int64_t>(volume.bytes), static_cast<std::int64_t>(volume.asked_bytes), volume.fs_type,
-               volume.pool, volume.source, ToColumn(volume.propagation), ToText(volume.tuning), volume.ephemeral,
-               volume.block_only ? 1 : 0)
+  return database_->Write("add a volume to", [&](Statements& statements) {
+    return statements("INSERT INTO volumes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                      volume.id, volume.name, std::string(StateText(volume.state)),
+                      static_cast<std::int64_t>(volume.bytes), static_cast<std::int64_t>(volume.asked_bytes),
+                      volume.fs_type, volume.pool, volume.source, ToColumn(volume.propagation), ToText(volume.tuning),
+                      volume.ephemeral, volume.block_only ? 1 : 0)
                .Exec() == 1;
   });
 }
 
 absl::StatusOr<bool> CatalogStore::Move(const std::string& id, VolumeState from, VolumeState to) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("change a volume in", file_, [&] {
-    return Use(writer_->move, id, std::string(StateText(from)), std::string(StateText(to))).Exec() == 1;
+  return database_->Write("change a volume in", [&](Statements& statements) {
+    constexpr std::string_view kMove = "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2";
+    return statements(kMove, id, std::string(StateText(from)), std::string(StateText(to))).Exec() == 1;
   });
 }
 
 absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("change a volume in", file_, [&] {
-    Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(asked)).Exec();
+  return database_->Write("change a volume in", [&](Statements& statements) {
+    statements("UPDATE volumes SET capacity_bytes = ?2, asked_bytes = ?3 WHERE id = ?1", id,
+               static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(asked))
+        .Exec();
   });
 }
 
 absl::Status CatalogStore::SetTuning(const std::string& id, const VolumeTuning& tuning) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("change a volume in", file_, [&] { Use(writer_->set_tuning, id, ToText(tuning)).Exec(); });
+  return database_->Write("change a volume in", [&](Statements& statements) {
+    statements("UPDATE volumes SET tuning = ?2 WHERE id = ?1", id, ToText(tuning)).Exec();
+  });
 }
 
 absl::Status CatalogStore::Delete(const std::string& id) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("remove a volume from", file_, [&] { Use(writer_->remove, id).Exec(); });
+  return database_->Write("remove a volume from",
+                          [&](Statements& statements) { statements("DELETE FROM volumes WHERE id = ?", id).Exec(); });
 }
 
 absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publication, std::int64_t most_volumes) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("publish a volume in", file_, [&] {
-    return Use(writer_->publish, publication.volume_id, publication.node_id, publication.access_type,
-               publication.capability, publication.read_only ? 1 : 0, most_volumes)
+  // It is a single statement, so that two calls (or processes) cannot both take the last place on the node.
+  constexpr std::string_view kPublish =
+      "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
+      "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
+      "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)";
+  return database_->Write("publish a volume in", [&](Statements& statements) {
+    return statements(kPublish, publication.volume_id, publication.node_id, publication.access_type,
+                      publication.capability, publication.read_only ? 1 : 0, most_volumes)
                .Exec() == 1;
   });
 }
 
 absl::Status CatalogStore::DeletePublications(const std::string& volume_id, const std::string& node_id) {
-  const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("unpublish a volume in", file_, [&] { Use(writer_->unpublish, volume_id, node_id).Exec(); });
+  return database_->Write("unpublish a volume in", [&](Statements& statements) {
+    statements("DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)", volume_id, node_id)
+        .Exec();
+  });
 }
 
 absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("add up the volumes of", file_, [&] {
-    Use row(reader_->bytes_in, pool);
-    row.Step();
-    return static_cast<std::uint64_t>(row.Number(0));
+  return database_->Read("add up the volumes of", [&](Statements& statements) {
+    Use row = statements("SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes WHERE pool = ?", pool);
+    return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 
 absl::StatusOr<std::vector<PoolCount>> CatalogStore::CountByPool() {
-  return Guarded("count the volumes of", file_, [&] {
-    return CountsIn(database_->counter(),
-                    "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
-  });
+  return database_->Count("count the volumes of",
+                          "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> CatalogStore::NameUnfinished() {
-  return Guarded("list the unfinished volumes of", file_, [&] {
-    return UnfinishedIn(database_->counter(), "SELECT id, pool FROM volumes WHERE state <> 'ready'");
-  });
+  return database_->NameUnfinished("list the unfinished volumes of",
+                                   "SELECT id, pool FROM volumes WHERE state <> 'ready'");
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("look up a volume in", file_, [&] { return FirstVolumeIn(Use(reader_->by_id, id)); });
+  return database_->Read("look up a volume in", [&](Statements& statements) {
+    return FirstVolumeIn(statements("SELECT * FROM volumes WHERE id = ?", id));
+  });
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::string& name) {
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("look up a volume in", file_, [&] { return FirstVolumeIn(Use(reader_->by_name, name)); });
+  return database_->Read("look up a volume in", [&](Statements& statements) {
+    return FirstVolumeIn(statements("SELECT * FROM volumes WHERE name = ?", name));
+  });
 }
 
 absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const std::string& volume_id) {
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("look up publications in", file_, [&] {
+  return database_->Read("look up publications in", [&](Statements& statements) {
     std::vector<PublicationRecord> publications;
-    for (Use row(reader_->publications, volume_id); row.Step();) {
+    for (Use row = statements("SELECT * FROM publications WHERE volume_id = ? ORDER BY node_id", volume_id);
+         row.Step();) {
       publications.push_back({.volume_id = row.Text(0),
                               .node_id = row.Text(1),
                               .access_type = row.Text(2),
@@ -248,11 +190,13 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
 }
 
 absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  constexpr int kNode = kSelectedColumns;  // the column after them
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("list the volumes of", file_, [&] {
+  constexpr int kNode = 13;  // the column after those of a volume
+  constexpr std::string_view kList =
+      "SELECT listed.*, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND ephemeral = '' "
+      "ORDER BY seq LIMIT ?) AS listed LEFT JOIN publications ON volume_id = id ORDER BY seq, node_id";
+  return database_->Read("list the volumes of", [&](Statements& statements) {
     std::vector<ListedVolume> volumes;
-    for (Use row(reader_->list, after, static_cast<std::int64_t>(most)); row.Step();) {
+    for (Use row = statements(kList, after, static_cast<std::int64_t>(most)); row.Step();) {
       if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({VolumeIn(row), {}});
       if (!row.IsNull(kNode)) volumes.back().nodes.push_back(row.Text(kNode));
     }
@@ -261,13 +205,15 @@ absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t a
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("list the volumes of", file_, [&] { return VolumesIn(Use(reader_->unfinished)); });
+  return database_->Read("list the volumes of", [](Statements& statements) {
+    return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
+  });
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListEphemeral() {
-  const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("list the volumes of", file_, [&] { return VolumesIn(Use(reader_->ephemeral)); });
+  return database_->Read("list the volumes of", [](Statements& statements) {
+    return VolumesIn(statements("SELECT * FROM volumes WHERE ephemeral <> '' ORDER BY seq"));
+  });
 }
 
 }  // namespace mooring

@@ -4,8 +4,7 @@
 // A write is on disk when its call returns (WAL, synchronous=FULL). Reads have their own connection, so they never wait
 // for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors are returned as INTERNAL with
 // the path and SQLite's message. RESOURCE_EXHAUSTED: the disk is full. ABORTED: another process holds the file.
-#ifndef MOORING_PLUGIN_CATALOG_STORE_CATALOG_STORE_H_
-#define MOORING_PLUGIN_CATALOG_STORE_CATALOG_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +23,6 @@
 namespace mooring {
 
 class CatalogDatabase;
-struct DatabaseFile;
 
 enum class VolumeState { kCreating, kReady, kDeleting };
 
@@ -87,7 +85,6 @@ class CatalogStore {
   // Creates the file (0600) if it is missing. FAILED_PRECONDITION: it has another schema version. Otherwise the error
   // of `may_begin`.
   static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path, const MayBegin& may_begin = {});
-  ~CatalogStore();
 
   // The id of the node that holds the volumes: `wanted`, unless the catalog has volumes of another node.
   absl::StatusOr<std::string> KeepNodeId(const std::string& wanted);
@@ -127,18 +124,9 @@ class CatalogStore {
   const std::shared_ptr<CatalogDatabase>& database() const { return database_; }
 
  private:
-  struct Writer;
-  struct Reader;
-
   explicit CatalogStore(std::shared_ptr<CatalogDatabase> database);
-  static absl::StatusOr<std::unique_ptr<CatalogStore>> TryOpen(const std::string& path, const MayBegin& may_begin);
 
-  const std::shared_ptr<CatalogDatabase> database_;  // outlives the statements on it
-  const DatabaseFile& file_;
-  std::unique_ptr<Writer> writer_;
-  std::unique_ptr<Reader> reader_;
+  const std::shared_ptr<CatalogDatabase> database_;
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_STORE_CATALOG_STORE_H_

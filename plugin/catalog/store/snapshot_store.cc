@@ -1,10 +1,8 @@
 #include "plugin/catalog/store/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <fmt/format.h>
 
-#include <mutex>
-#include <utility>
+#include <string_view>
 
 #include "base/status.h"
 #include "plugin/catalog/store/catalog_database.h"
@@ -12,10 +10,7 @@
 namespace mooring {
 namespace {
 
-constexpr char kColumns[] =
-    "seq, id, name, group_id, source_volume_id, pool, state, bytes, restore_bytes, fs_type, created_at, block_only";
-constexpr char kGroupColumns[] = "id, name, state, created_at";
-
+// The columns of both tables are in the order of the table.
 SnapshotRecord SnapshotIn(Use& row) {
   const auto bytes = static_cast<std::uint64_t>(row.Number(7));
   const auto restore_bytes = static_cast<std::uint64_t>(row.Number(8));
@@ -34,7 +29,7 @@ SnapshotRecord SnapshotIn(Use& row) {
 }
 
 GroupRecord GroupIn(Use& row) {
-  return {.id = row.Text(0), .name = row.Text(1), .state = ParseState(row.Text(2)), .created_at = row.Number(3)};
+  return {.id = row.Text(1), .name = row.Text(2), .state = ParseState(row.Text(3)), .created_at = row.Number(4)};
 }
 
 std::vector<SnapshotRecord> SnapshotsIn(Use&& row) {
@@ -48,95 +43,35 @@ std::optional<Record> OneIn(Use&& row, Record (*read)(Use&)) {
   return row.Step() ? std::optional<Record>(read(row)) : std::nullopt;
 }
 
-}  // namespace
-
-struct SnapshotStore::Writer {
-  explicit Writer(SQLite::Database& connection)
-      : database(connection),
-        insert(database,
-               "INSERT INTO snapshots (id, name, group_id, source_volume_id, pool, state, bytes, restore_bytes, "
-               "fs_type, created_at, block_only) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"),
-        insert_group(database,
-                     "INSERT INTO snapshot_groups (id, name, state, created_at) VALUES (?, ?, ?, ?) "
-                     "ON CONFLICT DO NOTHING"),
-        move(database, "UPDATE snapshots SET state = ?3 WHERE id = ?1 AND state = ?2 AND group_id = ''"),
-        move_group(database, "UPDATE snapshot_groups SET state = ?3 WHERE id = ?1 AND state = ?2"),
-        move_members(database, "UPDATE snapshots SET state = ?2 WHERE group_id = ?1"),
-        remove(database, "DELETE FROM snapshots WHERE id = ?1 OR group_id = ?1"),
-        remove_group(database, "DELETE FROM snapshot_groups WHERE id = ?") {}
-
-  bool Insert(const SnapshotRecord& record) {
-    return Use(insert, record.id, record.name, record.group_id, record.source_volume_id, record.pool,
-               std::string(StateText(record.state)), static_cast<std::int64_t>(record.bytes),
-               static_cast<std::int64_t>(record.restore_bytes), record.fs_type, record.created_at,
-               record.block_only ? 1 : 0)
-               .Exec() == 1;
-  }
-
-  SQLite::Database& database;
-  SQLite::Statement insert, insert_group, move, move_group, move_members, remove, remove_group;
-};
-
-struct SnapshotStore::Reader {
-  explicit Reader(SQLite::Database& database)
-      : by_id(database, fmt::format("SELECT {} FROM snapshots WHERE id = ?", kColumns)),
-        by_name(database, fmt::format("SELECT {} FROM snapshots WHERE name = ? AND group_id = ''", kColumns)),
-        group_by_id(database, fmt::format("SELECT {} FROM snapshot_groups WHERE id = ?", kGroupColumns)),
-        group_by_name(database, fmt::format("SELECT {} FROM snapshot_groups WHERE name = ?", kGroupColumns)),
-        members(database,
-                fmt::format("SELECT {} FROM snapshots WHERE group_id = ?1 AND group_id <> '' ORDER BY seq", kColumns)),
-        list(database, fmt::format("SELECT {} FROM snapshots WHERE state = 'ready' AND seq > ?1 ORDER BY seq LIMIT ?2",
-                                   kColumns)),
-        list_of_source(database, fmt::format("SELECT {} FROM snapshots WHERE state = 'ready' AND seq > ?1 "
-                                             "AND source_volume_id = ?3 ORDER BY seq LIMIT ?2",
-                                             kColumns)),
-        unfinished(
-            database,
-            fmt::format("SELECT {} FROM snapshots WHERE state <> 'ready' AND group_id = '' ORDER BY seq", kColumns)),
-        unfinished_groups(
-            database, fmt::format("SELECT {} FROM snapshot_groups WHERE state <> 'ready' ORDER BY seq", kGroupColumns)),
-        ids(database, "SELECT id FROM snapshots"),
-        bytes_in(database, "SELECT COALESCE(SUM(bytes), 0) FROM snapshots WHERE pool = ?") {}
-
-  SQLite::Statement by_id, by_name, group_by_id, group_by_name, members, list, list_of_source, unfinished,
-      unfinished_groups, ids, bytes_in;
-};
-
-SnapshotStore::SnapshotStore(std::shared_ptr<CatalogDatabase> database) : database_(std::move(database)) {}
-SnapshotStore::~SnapshotStore() = default;
-
-template <typename Action>
-auto SnapshotStore::Write(std::string_view what, Action action) {
-  const std::lock_guard<std::mutex> lock(database_->writer().mutex);
-  return Guarded(what, database_->file(), [&] { return action(*writer_); });
+bool InsertSnapshot(Statements& statements, const SnapshotRecord& record) {
+  return statements("INSERT INTO snapshots VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    record.id, record.name, record.group_id, record.source_volume_id, record.pool,
+                    std::string(StateText(record.state)), static_cast<std::int64_t>(record.bytes),
+                    static_cast<std::int64_t>(record.restore_bytes), record.fs_type, record.created_at,
+                    record.block_only ? 1 : 0)
+             .Exec() == 1;
 }
+
+}  // namespace
 
 template <typename Action>
 auto SnapshotStore::Read(Action action) {
-  const std::lock_guard<std::mutex> lock(database_->reader().mutex);
-  return Guarded("look up snapshots in", database_->file(), [&] { return action(*reader_); });
-}
-
-absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(std::shared_ptr<CatalogDatabase> database) {
-  std::unique_ptr<SnapshotStore> store(new SnapshotStore(std::move(database)));
-  MOORING_RETURN_IF_ERROR(Guarded("open", store->database_->file(), [&] {
-    store->writer_ = std::make_unique<Writer>(store->database_->writer().database);
-    store->reader_ = std::make_unique<Reader>(store->database_->reader().database);
-  }));
-  return store;
+  return database_->Read("look up snapshots in", action);
 }
 
 absl::StatusOr<bool> SnapshotStore::Insert(const SnapshotRecord& snapshot) {
-  return Write("add a snapshot to", [&](Writer& writer) { return writer.Insert(snapshot); });
+  return database_->Write("add a snapshot to",
+                          [&](Statements& statements) { return InsertSnapshot(statements, snapshot); });
 }
 
 absl::StatusOr<bool> SnapshotStore::InsertGroup(const GroupRecord& group, const std::vector<SnapshotRecord>& members) {
-  return Write("add a group of snapshots to", [&](Writer& writer) {
-    SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
+  return database_->Write("add a group of snapshots to", [&](Statements& statements) {
+    SQLite::Transaction all(statements.database(), SQLite::TransactionBehavior::IMMEDIATE);
+    constexpr std::string_view kInsert = "INSERT INTO snapshot_groups VALUES (NULL, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
     const std::string state(StateText(group.state));
-    if (Use(writer.insert_group, group.id, group.name, state, group.created_at).Exec() != 1) return false;
+    if (statements(kInsert, group.id, group.name, state, group.created_at).Exec() != 1) return false;
     for (const SnapshotRecord& member : members) {
-      if (!writer.Insert(member)) return false;
+      if (!InsertSnapshot(statements, member)) return false;
     }
     all.commit();
     return true;
@@ -144,44 +79,56 @@ absl::StatusOr<bool> SnapshotStore::InsertGroup(const GroupRecord& group, const 
 }
 
 absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState from, SnapshotState to) {
-  return Write("change a snapshot in", [&](Writer& writer) {
-    SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
+  return database_->Write("change a snapshot in", [&](Statements& statements) {
+    SQLite::Transaction all(statements.database(), SQLite::TransactionBehavior::IMMEDIATE);
+    constexpr std::string_view kMoveGroup = "UPDATE snapshot_groups SET state = ?3 WHERE id = ?1 AND state = ?2";
+    constexpr std::string_view kMoveMembers = "UPDATE snapshots SET state = ?2 WHERE group_id = ?1";
+    constexpr std::string_view kMove = "UPDATE snapshots SET state = ?3 WHERE id = ?1 AND state = ?2 AND group_id = ''";
     const std::string before(StateText(from)), after(StateText(to));
-    const bool group = Use(writer.move_group, id, before, after).Exec() == 1;
-    if (group) Use(writer.move_members, id, after).Exec();
-    const bool moved = group || Use(writer.move, id, before, after).Exec() == 1;
+    const bool group = statements(kMoveGroup, id, before, after).Exec() == 1;
+    if (group) statements(kMoveMembers, id, after).Exec();
+    const bool moved = group || statements(kMove, id, before, after).Exec() == 1;
     all.commit();
     return moved;
   });
 }
 
 absl::Status SnapshotStore::Delete(const std::string& id) {
-  return Write("remove a snapshot from", [&](Writer& writer) {
-    SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
-    Use(writer.remove, id).Exec();
-    Use(writer.remove_group, id).Exec();
+  return database_->Write("remove a snapshot from", [&](Statements& statements) {
+    SQLite::Transaction all(statements.database(), SQLite::TransactionBehavior::IMMEDIATE);
+    statements("DELETE FROM snapshots WHERE id = ?1 OR group_id = ?1", id).Exec();
+    statements("DELETE FROM snapshot_groups WHERE id = ?", id).Exec();
     all.commit();
   });
 }
 
 absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindById(const std::string& id) {
-  return Read([&](Reader& reader) { return OneIn(Use(reader.by_id, id), SnapshotIn); });
+  return Read([&](Statements& statements) {
+    return OneIn(statements("SELECT * FROM snapshots WHERE id = ?", id), SnapshotIn);
+  });
 }
 
 absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindByName(const std::string& name) {
-  return Read([&](Reader& reader) { return OneIn(Use(reader.by_name, name), SnapshotIn); });
+  return Read([&](Statements& statements) {
+    return OneIn(statements("SELECT * FROM snapshots WHERE name = ? AND group_id = ''", name), SnapshotIn);
+  });
 }
 
 absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupById(const std::string& id) {
-  return Read([&](Reader& reader) { return OneIn(Use(reader.group_by_id, id), GroupIn); });
+  return Read([&](Statements& statements) {
+    return OneIn(statements("SELECT * FROM snapshot_groups WHERE id = ?", id), GroupIn);
+  });
 }
 
 absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupByName(const std::string& name) {
-  return Read([&](Reader& reader) { return OneIn(Use(reader.group_by_name, name), GroupIn); });
+  return Read([&](Statements& statements) {
+    return OneIn(statements("SELECT * FROM snapshot_groups WHERE name = ?", name), GroupIn);
+  });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::Members(const std::string& group_id) {
-  return Read([&](Reader& reader) { return SnapshotsIn(Use(reader.members, group_id)); });
+  constexpr std::string_view kMembers = "SELECT * FROM snapshots WHERE group_id = ?1 AND group_id <> '' ORDER BY seq";
+  return Read([&](Statements& statements) { return SnapshotsIn(statements(kMembers, group_id)); });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const SnapshotFilter& filter) {
@@ -191,50 +138,53 @@ absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const Snaps
                         (filter.source_volume_id.empty() || one->source_volume_id == filter.source_volume_id);
     return wanted ? std::vector<SnapshotRecord>{*one} : std::vector<SnapshotRecord>();
   }
-  return Read([&](Reader& reader) {
+  constexpr std::string_view kList = "SELECT * FROM snapshots WHERE state = 'ready' AND seq > ?1 ORDER BY seq LIMIT ?2";
+  constexpr std::string_view kListOfSource =
+      "SELECT * FROM snapshots WHERE state = 'ready' AND seq > ?1 AND source_volume_id = ?3 ORDER BY seq LIMIT ?2";
+  return Read([&](Statements& statements) {
     const auto most = static_cast<std::int64_t>(filter.most);
-    if (filter.source_volume_id.empty()) {
-      return SnapshotsIn(Use(reader.list, filter.after, most));
-    }
-    return SnapshotsIn(Use(reader.list_of_source, filter.after, most, filter.source_volume_id));
+    return filter.source_volume_id.empty()
+               ? SnapshotsIn(statements(kList, filter.after, most))
+               : SnapshotsIn(statements(kListOfSource, filter.after, most, filter.source_volume_id));
   });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListUnfinished() {
-  return Read([](Reader& reader) { return SnapshotsIn(Use(reader.unfinished)); });
+  return Read([](Statements& statements) {
+    return SnapshotsIn(statements("SELECT * FROM snapshots WHERE state <> 'ready' AND group_id = '' ORDER BY seq"));
+  });
 }
 
 absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {
-  return Read([](Reader& reader) {
+  return Read([](Statements& statements) {
     std::vector<GroupRecord> groups;
-    for (Use row(reader.unfinished_groups); row.Step();) groups.push_back(GroupIn(row));
+    Use row = statements("SELECT * FROM snapshot_groups WHERE state <> 'ready' ORDER BY seq");
+    while (row.Step()) groups.push_back(GroupIn(row));
     return groups;
   });
 }
 
 absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
-  return Read([&pool](Reader& reader) {
-    Use row(reader.bytes_in, pool);
+  return Read([&](Statements& statements) {
+    Use row = statements("SELECT COALESCE(SUM(bytes), 0) FROM snapshots WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 
 absl::StatusOr<std::vector<PoolCount>> SnapshotStore::CountByPool() {
-  return Guarded("count the snapshots of", database_->file(), [this] {
-    return CountsIn(database_->counter(), "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
-  });
+  return database_->Count("count the snapshots of",
+                          "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> SnapshotStore::NameUnfinished() {
-  return Guarded("list the unfinished snapshots of", database_->file(), [this] {
-    return UnfinishedIn(database_->counter(), "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
-  });
+  return database_->NameUnfinished("list the unfinished snapshots of",
+                                   "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
 }
 
 absl::StatusOr<std::vector<std::string>> SnapshotStore::AllIds() {
-  return Read([](Reader& reader) {
+  return Read([](Statements& statements) {
     std::vector<std::string> ids;
-    for (Use row(reader.ids); row.Step();) ids.push_back(row.Text(0));
+    for (Use row = statements("SELECT id FROM snapshots"); row.Step();) ids.push_back(row.Text(0));
     return ids;
   });
 }

@@ -1,13 +1,13 @@
 // The records of snapshots and groups of snapshots on disk: the request and its progress. They are in the catalog's
 // file, on the connections of CatalogStore, with the same promises.
-#ifndef MOORING_PLUGIN_CATALOG_STORE_SNAPSHOT_STORE_H_
-#define MOORING_PLUGIN_CATALOG_STORE_SNAPSHOT_STORE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,8 +52,7 @@ struct SnapshotFilter {
 
 class SnapshotStore {
  public:
-  static absl::StatusOr<std::unique_ptr<SnapshotStore>> Open(std::shared_ptr<CatalogDatabase> database);
-  ~SnapshotStore();
+  explicit SnapshotStore(std::shared_ptr<CatalogDatabase> database) : database_(std::move(database)) {}
 
   // False: the id is taken, or another snapshot without a group has the name.
   absl::StatusOr<bool> Insert(const SnapshotRecord& snapshot);
@@ -84,22 +83,10 @@ class SnapshotStore {
   absl::StatusOr<std::vector<std::string>> AllIds();               // of snapshots, in any state
 
  private:
-  struct Writer;
-  struct Reader;
-
-  explicit SnapshotStore(std::shared_ptr<CatalogDatabase> database);
-
-  // They call `action` with the statements, under the connection's lock.
-  template <typename Action>
-  auto Write(std::string_view what, Action action);
   template <typename Action>
   auto Read(Action action);
 
-  const std::shared_ptr<CatalogDatabase> database_;  // outlives the statements on it
-  std::unique_ptr<Writer> writer_;
-  std::unique_ptr<Reader> reader_;
+  const std::shared_ptr<CatalogDatabase> database_;
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_STORE_SNAPSHOT_STORE_H_

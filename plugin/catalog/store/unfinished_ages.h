@@ -1,7 +1,6 @@
 // The time for which volumes and snapshots have been unfinished. Records have no times, so it counts from the first
 // call of See that finds them.
-#ifndef MOORING_PLUGIN_CATALOG_STORE_UNFINISHED_AGES_H_
-#define MOORING_PLUGIN_CATALOG_STORE_UNFINISHED_AGES_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -40,5 +39,3 @@ class UnfinishedAges {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_CATALOG_STORE_UNFINISHED_AGES_H_

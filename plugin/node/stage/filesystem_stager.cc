@@ -1,7 +1,5 @@
 #include "plugin/node/stage/filesystem_stager.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <optional>
 
@@ -38,9 +36,9 @@ absl::Status FilesystemStager::CheckSameOptions(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> other, finder_.FindLive(spec.volume_id, differs));
   if (!other) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("volume {} is in use at {} with other filesystem options (mount_flags) than are asked for. All "
-                  "stagings of a volume share one filesystem: unstage it there first",
-                  spec.volume_id, Quote(other->path)));
+      "volume {} is in use at {} with other filesystem options (mount_flags) than are asked for. All stagings of a "
+      "volume share one filesystem: unstage it there first",
+      spec.volume_id, Quote(other->path));
 }
 
 absl::Status FilesystemStager::Stage(const StageSpec& spec, const NodeVolume& volume, bool in_use) {
@@ -57,13 +55,12 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter_.Probe(volume.path));
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) return Format(volume, asked);
   if (found.content != FilesystemInfo::Content::kFilesystem) {
-    return FailedPrecondition(
-        fmt::format("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
-                    found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes()));
+    return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
+                              found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes());
   }
   if (!asked.empty() && asked != found.type) {
-    return FailedPrecondition(fmt::format(
-        "volume {} holds an {} filesystem, {} was asked for: it is not formatted again", volume.id, found.type, asked));
+    return FailedPrecondition("volume {} holds an {} filesystem, {} was asked for: it is not formatted again",
+                              volume.id, found.type, asked);
   }
   if (!in_use) MOORING_RETURN_IF_ERROR(CheckAndGrow(volume, found));
   return found.type;
@@ -73,12 +70,12 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
   const std::string& type = volume.fs_type;
   // ValidateVolumeCapabilities refuses it too; the volume may be too small for it.
   if (!asked_type.empty() && asked_type != type) {
-    return FailedPrecondition(
-        fmt::format("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type, asked_type));
+    return FailedPrecondition("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type,
+                              asked_type);
   }
   if (const std::uint64_t least = MinimumBytes(AccessType::kMount, type); volume.bytes < least) {
-    return FailedPrecondition(fmt::format("volume {} has {}, and a filesystem {} needs at least {}: expand it first",
-                                          volume.id, SizeText(volume.bytes), type, SizeText(least)));
+    return FailedPrecondition("volume {} has {}, and a filesystem {} needs at least {}: expand it first", volume.id,
+                              SizeText(volume.bytes), type, SizeText(least));
   }
   const absl::Status formatted = mounter_.Format(volume.path, type);
   if (formatted.ok()) return type;
@@ -90,9 +87,8 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
 
 absl::Status FilesystemStager::CheckAndGrow(const NodeVolume& volume, FilesystemInfo found) {
   if (found.size_bytes > found.device_bytes) {
-    return FailedPrecondition(
-        fmt::format("volume {} is cut short: its {} filesystem has {} bytes, its image {} only has {}", volume.id,
-                    found.type, found.size_bytes, Quote(volume.path), found.device_bytes));
+    return FailedPrecondition("volume {} is cut short: its {} filesystem has {} bytes, its image {} only has {}",
+                              volume.id, found.type, found.size_bytes, Quote(volume.path), found.device_bytes);
   }
   if (found.needs_check) {
     MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
@@ -147,8 +143,8 @@ absl::Status FilesystemStager::GrowMounted(const NodeVolume& volume, const std::
   const absl::Status grown = mounter_.Grow(path, fs_type);
   if (grown.ok() || MayComeAgain(grown)) return grown;
   if (absl::IsDataLoss(grown)) {
-    return Internal(fmt::format("{}: the filesystem of volume {} is damaged; check it, or restore the volume",
-                                Message(grown), volume.id));
+    return Internal("{}: the filesystem of volume {} is damaged; check it, or restore the volume", Message(grown),
+                    volume.id);
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(path));
   if (!place.mount || !place.failure.empty() || place.mount->superblock_read_only) return grown;

@@ -1,17 +1,16 @@
 // Stages the filesystem on an image or a block device: formats, checks and grows it, and mounts it. LoopStager and
-// DeviceStager use it.
+// Stager use it.
 //
 // A filesystem without damage is usable at its old size. So a failed growth appears in the log and in the condition of
 // the volume, and fails no call.
 //
 // It keeps no state. The caller holds the locks of the volume and of the path. FAILED_PRECONDITION: the volume holds
 // something else than is asked for; it is never formatted again.
-#ifndef MOORING_PLUGIN_NODE_STAGE_FILESYSTEM_STAGER_H_
-#define MOORING_PLUGIN_NODE_STAGE_FILESYSTEM_STAGER_H_
+#pragma once
 
 #include <string>
 
-#include "plugin/model/staging_by.h"
+#include "plugin/model/backend_traits.h"
 #include "plugin/node/stage/stage_spec.h"
 #include "plugin/node/uses/volume_devices.h"
 #include "plugin/node/uses/volume_finder.h"
@@ -49,5 +48,3 @@ class FilesystemStager {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_STAGE_FILESYSTEM_STAGER_H_

@@ -1,7 +1,5 @@
 #include "plugin/node/stage/loop_stager.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -18,9 +16,8 @@ namespace {
 absl::Status CheckLoopsAreOurs(const std::vector<LoopInfo>& loops, const NodeVolume& volume) {
   for (const LoopInfo& loop : loops) {
     if (loop.backing_rdev != 0 || OwnerOf(loop) == volume.id) continue;
-    return FailedPrecondition(
-        fmt::format("volume {} is in use through {} ({}), which this driver did not make: end that use first",
-                    volume.id, loop.device, Quote(loop.label)));
+    return FailedPrecondition("volume {} is in use through {} ({}), which this driver did not make: end that use first",
+                              volume.id, loop.device, Quote(loop.label));
   }
   return absl::OkStatus();
 }
@@ -52,8 +49,8 @@ absl::StatusOr<bool> LoopStager::ReleaseUnlessMounted(const StageSpec& spec, con
   MOORING_RETURN_IF_ERROR(devices_.Release(volume.id));
   MOORING_ASSIGN_OR_RETURN(loops, LoopsThatStay(mounter_, volume.path, known.has_value()));
   if (loops.empty()) return false;
-  return FailedPrecondition(
-      fmt::format("volume {} is in use as a block device ({}): unstage that first", volume.id, loops.front().device));
+  return FailedPrecondition("volume {} is in use as a block device ({}): unstage that first", volume.id,
+                            loops.front().device);
 }
 
 absl::Status LoopStager::StageFilesystem(const StageSpec& spec, const NodeVolume& volume) {
@@ -67,9 +64,8 @@ absl::Status LoopStager::StageBlock(const StageSpec& spec, const NodeVolume& vol
   MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
   if (AnyInUseAsFilesystem(loops)) {
     return FailedPrecondition(
-        fmt::format("volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and "
-                    "unstage it first",
-                    volume.id, loops.front().device));
+        "volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and unstage it first",
+        volume.id, loops.front().device);
   }
   if (loops.empty()) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   return AttachOnRecord(spec, volume);

@@ -6,8 +6,7 @@
 //
 // It keeps no state. The caller holds the locks of the volume and of the path. FAILED_PRECONDITION: the image is in use
 // in the other way, or by another program.
-#ifndef MOORING_PLUGIN_NODE_STAGE_LOOP_STAGER_H_
-#define MOORING_PLUGIN_NODE_STAGE_LOOP_STAGER_H_
+#pragma once
 
 #include "plugin/node/stage/filesystem_stager.h"
 
@@ -34,5 +33,3 @@ class LoopStager {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_STAGE_LOOP_STAGER_H_

@@ -1,26 +1,23 @@
 #include "plugin/node/stage/stage_spec.h"
 
 namespace mooring {
-namespace {
-
-bool StagesReadOnly(const StageSpec& spec) {
-  return spec.capability.options.flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
+VolumeUse NewUse(VolumeUse::Role role, const std::string& volume_id, const std::string& path,
+                 const Capability& capability) {
+  return {.path = path,
+          .volume_id = volume_id,
+          .role = role,
+          .access_type = capability.access_type,
+          .mode = capability.mode};
 }
 
-}  // namespace
-
 VolumeUse StagedUse(const StageSpec& spec) {
-  VolumeUse use;
-  use.path = spec.staging_path;
-  use.volume_id = spec.volume_id;
-  use.role = VolumeUse::Role::kStage;
-  use.access_type = spec.capability.access_type;
-  use.mode = spec.capability.mode;
-  use.read_only = StagesReadOnly(spec);
+  using Role = VolumeUse::Role;
+  VolumeUse use =
+      NewUse(spec.as_target ? Role::kTarget : Role::kStage, spec.volume_id, spec.staging_path, spec.capability);
+  use.read_only = IsReadOnly(spec.capability, spec.read_only);
   use.capability = ToString(spec.capability);
   use.options = ToString(spec.capability.options.options);
   if (!spec.as_target) return use;
-  use.role = VolumeUse::Role::kTarget;
   use.asked_propagation = spec.as_target->asked;
   use.propagation = spec.as_target->propagation;
   return use;
@@ -28,7 +25,7 @@ VolumeUse StagedUse(const StageSpec& spec) {
 
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume) {
   MountFlags flags = Tuned(spec.capability.options.flags, volume.tuning);
-  flags.read_only = StagesReadOnly(spec);
+  flags.read_only = IsReadOnly(spec.capability, spec.read_only);
   return FlagsOfNewMount(flags, spec.capability);
 }
 

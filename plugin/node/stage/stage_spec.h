@@ -1,6 +1,5 @@
 // A request to stage a volume, and the mount and the record that follow from it.
-#ifndef MOORING_PLUGIN_NODE_STAGE_STAGE_SPEC_H_
-#define MOORING_PLUGIN_NODE_STAGE_STAGE_SPEC_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -24,6 +23,10 @@ struct StageSpec {
   std::optional<AsTarget> as_target = std::nullopt;
 };
 
+// The beginning of a record: of a use that is not done.
+VolumeUse NewUse(VolumeUse::Role role, const std::string& volume_id, const std::string& path,
+                 const Capability& capability);
+
 // For the mount at a staging path, or at a target without a staging path. A staging path is private, so that mounts
 // that tasks make below a target do not appear in it.
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume);
@@ -31,5 +34,3 @@ Propagation StagedPropagation(const StageSpec& spec);
 VolumeUse StagedUse(const StageSpec& spec);  // not done
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_STAGE_STAGE_SPEC_H_

@@ -1,11 +1,12 @@
 #include "plugin/node/stage/stager.h"
 
-#include <fmt/format.h>
-
 #include <optional>
+#include <vector>
 
+#include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/loop/loop_mounted.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/node/uses/volume_kind.h"
 
@@ -13,16 +14,14 @@ namespace mooring {
 namespace {
 
 absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
-  return AlreadyExists(fmt::format("volume {} is staged at {} with another capability ({}); asked for: {}",
-                                   spec.volume_id, Quote(spec.staging_path), WithoutMountFlags(how),
-                                   WithoutMountFlags(ToString(spec.capability))));
+  return AlreadyExists("volume {} is staged at {} with another capability ({}); asked for: {}", spec.volume_id,
+                       Quote(spec.staging_path), WithoutMountFlags(how), WithoutMountFlags(ToString(spec.capability)));
 }
 
 absl::Status StagedFilesystemFailed(const StageSpec& spec, const PathInfo& place) {
   return FailedPrecondition(
-      fmt::format("the filesystem mounted at {} does not answer any more ({}): unpublish and "
-                  "unstage the volume",
-                  Quote(spec.staging_path), place.failure));
+      "the filesystem mounted at {} does not answer any more ({}): unpublish and unstage the volume",
+      Quote(spec.staging_path), place.failure);
 }
 
 }  // namespace
@@ -34,35 +33,33 @@ absl::Status Stager::Stage(const StageSpec& spec, const NodeVolume& volume) {
   if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
   if (spec.capability.access_type == AccessType::kMount) return StageMount(spec, volume, place);
-  return StagingOf(volume) == Staging::kBlockDevice ? block_devices_.StageBlock(spec, volume)
-                                                    : loops_.StageBlock(spec, volume);
+  return StagingOf(volume) == Staging::kBlockDevice ? StageRawDevice(spec, volume) : loops_.StageBlock(spec, volume);
 }
 
 // With StagingBy::kPlugin the mount creates the directory. A block volume is not mounted at its staging path.
 absl::Status Stager::CheckStagingDirectory(const std::string& path, const PathInfo& place) const {
   if (place.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
   if (place.kind != PathInfo::Kind::kMissing) {
-    return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(path)));
+    return FailedPrecondition("staging path {} is not a directory", Quote(path));
   }
   if (staging_by_ == StagingBy::kPlugin) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("staging path {} is not there: the orchestrator makes this directory", Quote(path)));
+  return FailedPrecondition("staging path {} is not there: the orchestrator makes this directory", Quote(path));
 }
 
 absl::Status Stager::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!place.empty) {
-    return FailedPrecondition(fmt::format("{} {} is not empty: a mount would hide what is in it",
-                                          spec.as_target ? "target path" : "staging path", Quote(spec.staging_path)));
+    return FailedPrecondition("{} {} is not empty: a mount would hide what is in it",
+                              spec.as_target ? "target path" : "staging path", Quote(spec.staging_path));
   }
   switch (StagingOf(volume)) {
     case Staging::kLoopDevice:
       return loops_.StageFilesystem(spec, volume);
     case Staging::kBlockDevice:
-      return block_devices_.StageFilesystem(spec, volume);
+      return StageDevice(spec, volume);
     case Staging::kDirectory:
-      return plain_.StageDirectory(spec, volume);
+      return StageBind(volume.path, spec, volume);
     case Staging::kMemory:
-      return plain_.StageMemory(spec, volume);
+      return StageMemory(spec, volume);
   }
   return Internal("unknown way to stage a volume");
 }
@@ -74,8 +71,7 @@ absl::Status Stager::CheckBlockStagedThere(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const bool live, finder_.IsLive(*known));
   if (!live) return absl::OkStatus();
   if (known->volume_id != spec.volume_id) {
-    return FailedPrecondition(
-        fmt::format("staging path {} is in use for volume {}", Quote(spec.staging_path), known->volume_id));
+    return FailedPrecondition("staging path {} is in use for volume {}", Quote(spec.staging_path), known->volume_id);
   }
   return known->capability == ToString(spec.capability) ? absl::OkStatus() : StagedOtherwise(spec, known->capability);
 }
@@ -83,10 +79,8 @@ absl::Status Stager::CheckBlockStagedThere(const StageSpec& spec) {
 // Accepts the mount at the staging path if it is the requested one.
 absl::Status Stager::CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!IsMountOf(volume, place)) {
-    const std::string owner = finder_.Owner(place);
-    return FailedPrecondition(
-        fmt::format("staging path {} is a mount of {} already", Quote(spec.staging_path),
-                    owner.empty() ? place.mount->fs_type + ", not of this driver" : "volume " + owner));
+    return FailedPrecondition("staging path {} is a mount of {} already", Quote(spec.staging_path),
+                              finder_.OwnerText(place));
   }
   if (!place.failure.empty()) return StagedFilesystemFailed(spec, place);
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
@@ -109,6 +103,77 @@ absl::Status Stager::CheckStagedAlike(const StageSpec& spec, const NodeVolume& v
   MOORING_RETURN_IF_ERROR(filesystems_.Finish(spec, volume, place.mount->fs_type, false));
   store_.PutDone(wanted);
   return absl::OkStatus();
+}
+
+// The records know the raw uses of the device, and so does the read-only loop device of a target.
+absl::Status Stager::CheckNoRawUse(const std::string& volume_id) {
+  const auto is_raw = [](const VolumeUse& use) { return use.access_type == AccessType::kBlock; };
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> raw, finder_.FindLive(volume_id, is_raw));
+  if (!raw) return absl::OkStatus();
+  return FailedPrecondition("volume {} is in use as a block device ({}): unpublish and unstage that first", volume_id,
+                            raw->path);
+}
+
+absl::Status Stager::StageDevice(const StageSpec& spec, const NodeVolume& volume) {
+  MOORING_RETURN_IF_ERROR(filesystems_.CheckSameOptions(spec));
+  MOORING_RETURN_IF_ERROR(CheckNoRawUse(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const bool in_use, IsMountedAnywhere(std::string(NameOf(volume.path))));
+  return filesystems_.Stage(spec, volume, in_use);
+}
+
+absl::Status Stager::StageRawDevice(const StageSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const bool mounted, IsMountedAnywhere(std::string(NameOf(volume.path))));
+  if (mounted) {
+    return FailedPrecondition(
+        "volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and unstage it first",
+        volume.id, volume.path);
+  }
+  MOORING_RETURN_IF_ERROR(CheckWhole(volume));
+  VolumeUse use = StagedUse(spec);
+  use.device = volume.path;
+  use.done = true;  // a raw device needs no mount
+  return store_.Put(use);
+}
+
+absl::Status Stager::StageBind(const std::string& source, const StageSpec& spec, const NodeVolume& volume) {
+  BindRequest request;
+  request.source = source;
+  request.target = spec.staging_path;
+  request.flags = StagedFlags(spec, volume);
+  request.propagation = StagedPropagation(spec);
+  request.group = spec.capability.mount_group;
+  return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Bind(request); });
+}
+
+// The path at which the tmpfs is mounted, by a record or by the mount table.
+absl::StatusOr<std::optional<std::string>> Stager::FindMemory(const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known,
+                           finder_.FindLive(volume_id, [](const VolumeUse&) { return true; }));
+  if (known) return known->path;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List("/"));
+  for (const MountInfo& mount : mounts) {
+    if (mount.fs_type != "tmpfs" || OwnerOf(mount) != volume_id) continue;
+    // Another mount may hide it, and a mount of a subdirectory is not the volume.
+    MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounts_.Find(mount.target));
+    if (place.mount && place.mount->id == mount.id && mount.root == "/") return mount.target;
+  }
+  return std::nullopt;
+}
+
+absl::Status Stager::StageMemory(const StageSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> there, FindMemory(volume.id));
+  if (there) return StageBind(*there, spec, volume);
+  MountRequest request;
+  request.source = LabelFor(volume.id);
+  request.fs_type = "tmpfs";
+  request.target = spec.staging_path;
+  request.flags = StagedFlags(spec, volume);
+  request.options = MemoryOptions(volume.bytes);
+  request.options.push_back({"mode", "0755"});
+  request.options.push_back({"huge", "never"});  // otherwise a file of one byte takes 2 MiB
+  request.propagation = StagedPropagation(spec);
+  request.group = spec.capability.mount_group;
+  return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Mount(request); });
 }
 
 }  // namespace mooring

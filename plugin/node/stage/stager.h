@@ -1,21 +1,20 @@
-// Stages a volume: checks the staging path and what is mounted there, and hands the rest to the stager for the kind of
-// volume.
+// Stages a volume: checks the staging path and what is mounted there, and stages the kind of volume that it is.
 //
-//   Stager ──┬──▶ LoopStager   ──┬──▶ FilesystemStager
-//            ├──▶ DeviceStager ──┘
-//            └──▶ PlainStager         directories and memory
+//   Staging::kLoopDevice    Stager ──▶ LoopStager ──▶ FilesystemStager
+//   Staging::kBlockDevice   Stager ──▶ FilesystemStager: the device node is mounted. Raw stagings are only records
+//   Staging::kDirectory     Stager makes a bind mount
+//   Staging::kMemory        Stager mounts a tmpfs. Later stagings and targets bind it, so all show the same files. It
+//                           ends with its last mount
 //
 // It owns these stagers and keeps no other state. NodeVolumes and Publisher call it, and hold the locks of the volume
-// and of the path. FAILED_PRECONDITION: the staging path is not usable. ALREADY_EXISTS: the volume is staged there with
-// another capability.
-#ifndef MOORING_PLUGIN_NODE_STAGE_STAGER_H_
-#define MOORING_PLUGIN_NODE_STAGE_STAGER_H_
+// and of the path. FAILED_PRECONDITION: the staging path is not usable, or the volume is in use in another way.
+// ALREADY_EXISTS: the volume is staged there with another capability.
+#pragma once
 
+#include <optional>
 #include <string>
 
-#include "plugin/node/stage/device_stager.h"
 #include "plugin/node/stage/loop_stager.h"
-#include "plugin/node/stage/plain_stager.h"
 #include "plugin/node/uses/volume_tuner.h"
 
 namespace mooring {
@@ -30,9 +29,7 @@ class Stager {
         tuner_(tuner),
         staging_by_(staging_by),
         filesystems_(mounter, store, finder, devices, staging_by),
-        loops_(mounter, store, finder, devices, filesystems_),
-        block_devices_(store, finder, filesystems_),
-        plain_(mounter, store, finder) {}
+        loops_(mounter, store, finder, devices, filesystems_) {}
 
   absl::Status Stage(const StageSpec& spec, const NodeVolume& volume);
 
@@ -43,6 +40,12 @@ class Stager {
   absl::Status CheckStagingDirectory(const std::string& path, const PathInfo& place) const;
   absl::Status CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status CheckBlockStagedThere(const StageSpec& spec);
+  absl::Status CheckNoRawUse(const std::string& volume_id);
+  absl::Status StageDevice(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageRawDevice(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageBind(const std::string& source, const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageMemory(const StageSpec& spec, const NodeVolume& volume);
+  absl::StatusOr<std::optional<std::string>> FindMemory(const std::string& volume_id);
 
   Mounts& mounts_;
   NodeStore& store_;
@@ -51,10 +54,6 @@ class Stager {
   const StagingBy staging_by_;
   FilesystemStager filesystems_;
   LoopStager loops_;
-  DeviceStager block_devices_;
-  PlainStager plain_;
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_STAGE_STAGER_H_

@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -26,13 +27,15 @@ constexpr char kTables[] = R"(
   CREATE INDEX uses_by_volume ON uses (volume_id);
 )";
 
+constexpr std::string_view kPut = "INSERT OR REPLACE INTO uses VALUES (?,?,?,?,?,?,?,?,?,?,?,?)";
+
 DatabaseFile NodeFile(const std::string& path) {
   return {.path = path,
           .name = "the node's records",
           .if_damaged = "Restart the plugin: it sets the file aside and makes the records from what is mounted",
           .if_other =
-              "start the version of mooring-plugin that wrote it, or stop the plugin and remove the file: the "
-              "next start makes the records from what is mounted"};
+              "start the version of mooring-plugin that wrote it, or stop the plugin and remove the file: the next "
+              "start makes the records from what is mounted"};
 }
 
 VolumeUse UseIn(Use& row) {
@@ -50,16 +53,16 @@ VolumeUse UseIn(Use& row) {
           .propagation = PropagationFromColumn(row.Text(11)).value_or(Propagation::kInherit)};
 }
 
-std::vector<VolumeUse> UsesIn(Use& row) {
+std::vector<VolumeUse> UsesIn(Use&& row) {
   std::vector<VolumeUse> uses;
   while (row.Step()) uses.push_back(UseIn(row));
   return uses;
 }
 
-std::vector<UseCount> CountIn(SQLite::Database& database) {
-  SQLite::Statement select(database, "SELECT role, access_type, COUNT(*) FROM uses WHERE done GROUP BY 1, 2");
+std::vector<UseCount> CountIn(Statements& statements) {
   std::vector<UseCount> counts;
-  for (Use row(select); row.Step();) {
+  Use row = statements("SELECT role, access_type, COUNT(*) FROM uses WHERE done GROUP BY 1, 2");
+  while (row.Step()) {
     counts.push_back({.role = static_cast<VolumeUse::Role>(row.Number(0)),
                       .access_type = static_cast<AccessType>(row.Number(1)),
                       .count = static_cast<std::uint64_t>(row.Number(2))});
@@ -67,13 +70,14 @@ std::vector<UseCount> CountIn(SQLite::Database& database) {
   return counts;
 }
 
+// Throws SQLite::Exception, also if the table of the uses has other columns.
 void ForgetOtherBoots(SQLite::Database& database, const std::string& boot_id) {
+  const SQLite::Statement fits(database, std::string(kPut));
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-  SQLite::Statement known(database, "SELECT 1 FROM boot WHERE id = ?");
-  if (Use(known, boot_id).Step()) return;  // a full disk takes no write
+  Statements statements(database);
+  if (statements("SELECT 1 FROM boot WHERE id = ?", boot_id).Step()) return;  // a full disk takes no write
   database.exec("DELETE FROM uses; DELETE FROM boot");
-  SQLite::Statement insert(database, "INSERT INTO boot (id) VALUES (?)");
-  Use(insert, boot_id).Exec();
+  statements("INSERT INTO boot (id) VALUES (?)", boot_id).Exec();
   transaction.commit();
 }
 
@@ -82,34 +86,25 @@ void ForgetOtherBoots(SQLite::Database& database, const std::string& boot_id) {
 struct NodeStore::Database {
   Database(DatabaseFile in_file, SQLite::Database writer) : file(std::move(in_file)), connection(std::move(writer)) {}
 
-  // Runs `action` under the lock of the connection.
   template <typename Action>
   auto Run(std::string_view what, Action action) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    return Guarded(what, file, action);
+    return connection.Run(what, file, action);
   }
 
   // A database in memory has no second connection.
   absl::StatusOr<std::vector<UseCount>> Count() {
-    if (file.path == kInMemory) return Run("count", [&] { return CountIn(connection); });
+    if (file.path == kInMemory) return Run("count", CountIn);
     const std::lock_guard<std::mutex> lock(counter_mutex);
     return Guarded("count", file, [&] {
       if (!counter) counter.emplace(OpenReader(file.path));
-      return CountIn(*counter);
+      return counter->Run("count", file, CountIn);
     });
   }
 
   const DatabaseFile file;
-  std::mutex mutex;
-  SQLite::Database connection;
-  SQLite::Statement put{connection, "INSERT OR REPLACE INTO uses VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"};
-  SQLite::Statement remove{connection, "DELETE FROM uses WHERE path = ?"};
-  SQLite::Statement get{connection, "SELECT * FROM uses WHERE path = ?"};
-  SQLite::Statement of_volume{connection, "SELECT * FROM uses WHERE volume_id = ? ORDER BY path"};
-  SQLite::Statement all{connection, "SELECT * FROM uses ORDER BY path"};
-
+  SharedConnection connection;
   std::mutex counter_mutex;
-  std::optional<SQLite::Database> counter;  // is opened by the first call
+  std::optional<SharedConnection> counter;  // is opened by the first call
 };
 
 NodeStore::NodeStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
@@ -149,23 +144,21 @@ absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& pa
 }
 
 absl::Status NodeStore::Put(const VolumeUse& use) {
-  return database_->Run("write", [&] {
-    Use(database_->put, use.path, use.volume_id, static_cast<int>(use.role), use.done ? 1 : 0,
-        static_cast<int>(use.access_type), static_cast<int>(use.mode), use.read_only ? 1 : 0, use.capability,
-        use.options, use.device, ToColumn(use.asked_propagation), ToColumn(use.propagation))
+  return database_->Run("write", [&](Statements& statements) {
+    statements(kPut, use.path, use.volume_id, static_cast<int>(use.role), use.done ? 1 : 0,
+               static_cast<int>(use.access_type), static_cast<int>(use.mode), use.read_only ? 1 : 0, use.capability,
+               use.options, use.device, ToColumn(use.asked_propagation), ToColumn(use.propagation))
         .Exec();
   });
 }
 
 absl::Status NodeStore::Delete(const std::string& path) {
-  return database_->Run("write", [&] { Use(database_->remove, path).Exec(); });
+  return database_->Run("write",
+                        [&](Statements& statements) { statements("DELETE FROM uses WHERE path = ?", path).Exec(); });
 }
 
 void NodeStore::PutDone(const VolumeUse& use) {
-  const absl::Status put = Put(use);
-  if (put.ok()) return;
-  log::Warning("a use is not recorded as done",
-               {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(put)}});
+  log::WarningIfFailed(Put(use), "a use is not recorded as done", {{"volume", use.volume_id}, {"path", use.path}});
 }
 
 absl::Status NodeStore::MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount) {
@@ -188,24 +181,21 @@ absl::Status NodeStore::DeleteEnded(const std::string& path) {
 }
 
 absl::StatusOr<std::optional<VolumeUse>> NodeStore::Get(const std::string& path) {
-  return database_->Run("read", [&] {
-    Use row(database_->get, path);
+  return database_->Run("read", [&](Statements& statements) {
+    Use row = statements("SELECT * FROM uses WHERE path = ?", path);
     return row.Step() ? std::optional<VolumeUse>(UseIn(row)) : std::nullopt;
   });
 }
 
 absl::StatusOr<std::vector<VolumeUse>> NodeStore::OfVolume(const std::string& volume_id) {
-  return database_->Run("read", [&] {
-    Use row(database_->of_volume, volume_id);
-    return UsesIn(row);
+  return database_->Run("read", [&](Statements& statements) {
+    return UsesIn(statements("SELECT * FROM uses WHERE volume_id = ? ORDER BY path", volume_id));
   });
 }
 
 absl::StatusOr<std::vector<VolumeUse>> NodeStore::All() {
-  return database_->Run("read", [&] {
-    Use row(database_->all);
-    return UsesIn(row);
-  });
+  return database_->Run("read",
+                        [](Statements& statements) { return UsesIn(statements("SELECT * FROM uses ORDER BY path")); });
 }
 
 absl::StatusOr<std::vector<UseCount>> NodeStore::CountUses() { return database_->Count(); }

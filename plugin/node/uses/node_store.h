@@ -4,8 +4,7 @@
 // A record is written before a mount is made (done = false) and again afterwards (done = true). So a killed process
 // leaves a record of what it had begun. The file is not synced: a power cut may lose it, and ends the mounts, too.
 // Several processes may have the file open. Safe from several threads.
-#ifndef MOORING_PLUGIN_NODE_USES_NODE_STORE_H_
-#define MOORING_PLUGIN_NODE_USES_NODE_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -32,9 +31,9 @@ struct VolumeUse {
   AccessType access_type = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
   bool read_only = false;
-  std::string capability;  // ToString(Capability); empty: the mount was found without a record
-  std::string options;     // of the filesystem, ToString
-  std::string device;      // of a block volume: its own, writable device
+  std::string capability = {};  // ToString(Capability); empty: the mount was found without a record
+  std::string options = {};     // of the filesystem, ToString
+  std::string device = {};      // of a block volume: its own, writable device
 
   std::optional<Propagation> asked_propagation = std::nullopt;  // of the target; none: the plugin's default
   Propagation propagation = Propagation::kInherit;              // which the mount must still have; kInherit: any
@@ -89,5 +88,3 @@ class NodeStore {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_USES_NODE_STORE_H_

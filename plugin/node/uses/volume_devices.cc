@@ -30,9 +30,9 @@ absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<Loop
 }
 
 void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held) {
-  if (held.ok()) return;
-  log::Warning("the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
-               {{"volume", volume_id}, {"cause", Message(held)}});
+  log::WarningIfFailed(held,
+                       "the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
+                       {{"volume", volume_id}});
 }
 
 absl::StatusOr<LoopInfo> VolumeDevices::Attach(const NodeVolume& volume) {

@@ -6,8 +6,7 @@
 //
 // It keeps no state: labels name the volume of a device. The caller holds the volume's lock. Errors: CheckNoneHangs,
 // and those of the mounter.
-#ifndef MOORING_PLUGIN_NODE_USES_VOLUME_DEVICES_H_
-#define MOORING_PLUGIN_NODE_USES_VOLUME_DEVICES_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -69,5 +68,3 @@ absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<Loop
 void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_USES_VOLUME_DEVICES_H_

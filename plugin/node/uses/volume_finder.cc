@@ -14,9 +14,9 @@ namespace {
 absl::Status CheckCanBeOurs(const std::string& id, const std::string& path) {
   if (IsVolumeId(id) || IsEphemeralId(id)) return absl::OkStatus();
   return NotFound(
-      fmt::format("volume {} does not exist, and no id of this driver is like that ({} and 32 hexadecimal digits, or "
-                  "{} of an ephemeral volume); another volume is at {}: nothing was taken down",
-                  Quote(id), kVolumeIdPrefix, kEphemeralIdPrefix, Quote(path)));
+      "volume {} does not exist, and no id of this driver is like that ({} and 32 hexadecimal digits, or {} of an "
+      "ephemeral volume); another volume is at {}: nothing was taken down",
+      Quote(id), kVolumeIdPrefix, kEphemeralIdPrefix, Quote(path));
 }
 
 }  // namespace
@@ -48,14 +48,19 @@ std::string VolumeFinder::Owner(const PathInfo& info) {
   return device != nullptr ? device->volume_id : "";
 }
 
+std::string VolumeFinder::OwnerText(const PathInfo& mounted) {
+  const std::string owner = Owner(mounted);
+  return owner.empty() ? mounted.mount->fs_type + ", not of this driver" : "volume " + owner;
+}
+
 absl::Status VolumeFinder::CheckMayEnd(const std::string& volume_id, const std::string& path,
                                        const std::string& owner) {
   if (owner == volume_id) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> asked = source_.Find(volume_id);
   if (absl::IsNotFound(asked.status())) return CheckCanBeOurs(volume_id, path);
   if (!asked.ok()) return asked.status();
-  return FailedPrecondition(
-      fmt::format("{} is in use for volume {}, not {}: it is left alone", Quote(path), owner, Quote(volume_id)));
+  return FailedPrecondition("{} is in use for volume {}, not {}: it is left alone", Quote(path), owner,
+                            Quote(volume_id));
 }
 
 // A block volume is not mounted at its staging path, so the record decides there.
@@ -67,7 +72,7 @@ absl::StatusOr<VolumeFinder::Place> VolumeFinder::FindVolumeAt(const std::string
     MOORING_ASSIGN_OR_RETURN(PathInfo device, mounts_.Find(known->device));
     if (Owner(device) == volume_id) return Place{known->device, std::move(device)};
   }
-  return NotFound(fmt::format("volume {} is not at {}", Quote(volume_id), Quote(path)));
+  return NotFound("volume {} is not at {}", Quote(volume_id), Quote(path));
 }
 
 absl::StatusOr<bool> VolumeFinder::IsLive(const VolumeUse& use) {

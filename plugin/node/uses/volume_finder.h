@@ -1,8 +1,7 @@
 // Finds the volume at a path, and the paths of a volume. The kernel decides, and the records name the paths to ask for.
 //
 // It keeps no state and takes no locks. All calls of the node use it. Errors are those of the mounter and the records.
-#ifndef MOORING_PLUGIN_NODE_USES_VOLUME_FINDER_H_
-#define MOORING_PLUGIN_NODE_USES_VOLUME_FINDER_H_
+#pragma once
 
 #include <functional>
 #include <optional>
@@ -28,6 +27,7 @@ class VolumeFinder {
 
   // OwnerOf(info), or the volume of the block device that is mounted or bound there. Empty: no volume of this plugin.
   std::string Owner(const PathInfo& info);
+  std::string OwnerText(const PathInfo& mounted);  // "volume vol-…", "ext4, not of this driver"
 
   // OK: a call for `volume_id` may end the use of `path` by `owner`. A call for an unknown volume may: its id may be
   // lost, and its path must be cleaned up.
@@ -63,5 +63,3 @@ class VolumeFinder {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_USES_VOLUME_FINDER_H_

@@ -15,9 +15,7 @@ Staging StagingOf(const NodeVolume& volume) { return TraitsOf(volume.kind).stagi
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {
   MOORING_RETURN_IF_ERROR(CheckMode(volume.id, volume.block_only, capability));
   const BackendTraits& traits = TraitsOf(volume.kind);
-  const auto refuse = [&](const std::string& why) {
-    return InvalidArgument(fmt::format("volume {}: {}", volume.id, why));
-  };
+  const auto refuse = [&](const std::string& why) { return InvalidArgument("volume {}: {}", volume.id, why); };
   if (capability.access_type == AccessType::kBlock) {
     if (traits.block) return absl::OkStatus();
     return refuse(fmt::format("block access: a volume of the backend {} is no block device", ToString(volume.kind)));

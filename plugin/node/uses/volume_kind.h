@@ -1,6 +1,5 @@
 // The rules for a volume that follow from the kind of its backend (plugin/backends/registry.h).
-#ifndef MOORING_PLUGIN_NODE_USES_VOLUME_KIND_H_
-#define MOORING_PLUGIN_NODE_USES_VOLUME_KIND_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -19,5 +18,3 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_USES_VOLUME_KIND_H_

@@ -2,8 +2,7 @@
 //
 // Mounts in other mount namespaces are copies, and keep their flags. It keeps no state. The caller holds the volume's
 // lock.
-#ifndef MOORING_PLUGIN_NODE_USES_VOLUME_TUNER_H_
-#define MOORING_PLUGIN_NODE_USES_VOLUME_TUNER_H_
+#pragma once
 
 #include "plugin/node/uses/volume_devices.h"
 #include "plugin/node/uses/volume_finder.h"
@@ -28,5 +27,3 @@ class VolumeTuner {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_USES_VOLUME_TUNER_H_

@@ -66,9 +66,8 @@ absl::Status VolumeUnmounter::CheckMount(const std::string& volume_id, const std
     MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List(path));
     if (CameOntoAnother(mounts, path)) return absl::OkStatus();
   }
-  return FailedPrecondition(
-      fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone", Quote(path),
-                  info.mount->fs_type, major(info.device), minor(info.device)));
+  return FailedPrecondition("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone",
+                            Quote(path), info.mount->fs_type, major(info.device), minor(info.device));
 }
 
 // Mounts that a task left below may be unmounted. A mount that another call will unpublish may not.
@@ -78,8 +77,8 @@ absl::Status VolumeUnmounter::CheckNoVolumeBelow(const std::string& volume_id, c
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(info.target));
   const std::string owner = known ? known->volume_id : finder_.Owner(below);
   if (!known && (owner.empty() || owner == volume_id)) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} cannot be unmounted: volume {} is in use below it at {}; end that first",
-                                        Quote(path), owner, Quote(info.target)));
+  return FailedPrecondition("{} cannot be unmounted: volume {} is in use below it at {}; end that first", Quote(path),
+                            owner, Quote(info.target));
 }
 
 // `refused`: why the path itself could not be unmounted. A mount below it that was made here stops the call, and all
@@ -95,11 +94,11 @@ absl::Status VolumeUnmounter::UnmountBelow(const std::string& volume_id, const s
   }
   if (!own.empty()) {
     return FailedPrecondition(
-        fmt::format("{} cannot be unmounted: {}; unmount that first, it did not come by propagation and is left alone",
-                    Quote(path), NameBelow(own)));
+        "{} cannot be unmounted: {}; unmount that first, it did not come by propagation and is left alone", Quote(path),
+        NameBelow(own));
   }
   if (below.empty()) {
-    return FailedPrecondition(fmt::format("{}; if it is in use by a process: fuser -vm {}", Message(refused), path));
+    return FailedPrecondition("{}; if it is in use by a process: fuser -vm {}", Message(refused), path);
   }
   std::reverse(below.begin(), below.end());  // children first
   for (const MountInfo& info : below) {
@@ -124,7 +123,7 @@ absl::Status VolumeUnmounter::Unmount(const std::string& volume_id, const std::s
     if (!absl::IsFailedPrecondition(status)) return status;
     MOORING_RETURN_IF_ERROR(UnmountBelow(volume_id, path, status));
   }
-  return FailedPrecondition(fmt::format("{} has more than {} mounts on it", Quote(path), kMostLayers));
+  return FailedPrecondition("{} has more than {} mounts on it", Quote(path), kMostLayers);
 }
 
 }  // namespace mooring

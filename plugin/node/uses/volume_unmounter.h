@@ -3,8 +3,7 @@
 // It never unmounts lazily: a busy mount is an error. Mounts that were unmounted before an error stay unmounted, and
 // the next call continues. It keeps no state. The caller holds the locks of the volume and of the path.
 // FAILED_PRECONDITION: something else is mounted at the path or below it, and is left alone; or a mount is busy.
-#ifndef MOORING_PLUGIN_NODE_USES_VOLUME_UNMOUNTER_H_
-#define MOORING_PLUGIN_NODE_USES_VOLUME_UNMOUNTER_H_
+#pragma once
 
 #include <string>
 
@@ -32,5 +31,3 @@ class VolumeUnmounter {
 };
 
 }  // namespace mooring
-
-#endif  // MOORING_PLUGIN_NODE_USES_VOLUME_UNMOUNTER_H_

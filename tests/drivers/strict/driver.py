@@ -53,7 +53,7 @@ class Identity:
         self.started = time.monotonic()
 
     def GetPluginInfo(self, _):
-        return self.csi.GetPluginInfoResponse(name=self.options.name, vendor_version="1.0.0")
+        return self.csi.GetPluginInfoResponse(name=self.options.name, vendor_version=self.options.version)
 
     def GetPluginCapabilities(self, _):
         kinds = self.csi.PluginCapability
@@ -179,6 +179,7 @@ def parse_options():
     parser.add_argument("--expand", choices=["online", "offline"], default="online")
     parser.add_argument("--volume", action="append", default=[], metavar="ID:BYTES[:block]", help="is there already")
     parser.add_argument("--name", default="strict.example.org")
+    parser.add_argument("--version", default="1.0.0")
     parser.add_argument("--node-id", default="strict-node/1")
     parser.add_argument("--token", help="every call that can have secrets needs this one as 'token'")
     parser.add_argument("--ready-after", type=float, default=0, metavar="SECONDS")

@@ -77,12 +77,15 @@ TEST_F(CliDoctorTest, ReadOnlyTaskStaysReadOnly) {
   ASSERT_EQ(Commands(of_volume).size(), 1U) << of_volume.out;
   EXPECT_THAT(Commands(of_volume)[0], HasSubstr(" --read-only --nosuid --nodev"));
   const Ran found = Doctor("srv" + AsSeenBy(task));
+  EXPECT_THAT(found.out, HasSubstr("problem (private-copy)"));
   ASSERT_EQ(Commands(found).size(), 3U) << found.out;  // what is mounted below it goes first
   ASSERT_EQ(RunCommands(found), 0);
   EXPECT_EQ(task.Ask([&] { return OptionsAt(Path("srv")); }), "ro,nosuid,nodev,relatime");
   EXPECT_EQ(CountIn(task, Path("srv/v")), "1");
   EXPECT_EQ(CountIn(task, Path("srv/old")), "1");
   EXPECT_EQ(Doctor("srv" + AsSeenBy(task)).status, 0);
+  Volume("srv/w");
+  EXPECT_EQ(CountIn(task, Path("srv/w")), "1") << "later mounts arrive too";
 }
 
 TEST_F(CliDoctorTest, UpstreamNamespaceHasNoCommand) {
@@ -94,18 +97,6 @@ TEST_F(CliDoctorTest, UpstreamNamespaceHasNoCommand) {
   EXPECT_EQ(found.status, kFindings);
   EXPECT_THAT(found.out, HasSubstr("problem (receives-only)"));
   EXPECT_THAT(Commands(found), IsEmpty());
-}
-
-TEST_F(CliDoctorTest, DirectoryOfATaskIsRemounted) {
-  ASSERT_EQ(::mount("none", Dir("srv").c_str(), "tmpfs", 0, "size=64k"), 0);
-  ASSERT_EQ(::mount(nullptr, Path("srv").c_str(), nullptr, MS_SHARED, nullptr), 0);
-  const MountNamespace task(MountNamespace::Kind::kPrivate);
-  Volume("srv/v");
-  const Ran found = ExpectRepaired("srv" + AsSeenBy(task), "private-copy");
-  EXPECT_EQ(Commands(found).size(), 2U) << found.out;
-  EXPECT_EQ(CountIn(task, Path("srv/v")), "1");
-  Volume("srv/w");
-  EXPECT_EQ(CountIn(task, Path("srv/w")), "1") << "later mounts arrive too";
 }
 
 TEST_F(CliDoctorTest, MountThatTheTaskHasLost) {
@@ -268,7 +259,8 @@ TEST_F(CliDoctorTest, MissingSystemCalls) {
   };
   constexpr std::uint32_t kStatMount = 457;
   EXPECT_THAT(with_failing(kStatMount, ENOSYS),
-              AllOf(HasSubstr("0: "), HasSubstr("note (missing-feature): statmount(2) is missing"), HasSubstr("slow")));
+              AllOf(HasSubstr("0: "), HasSubstr("note (missing-feature): statmount(2) is missing"), HasSubstr("slow"),
+                    Not(HasSubstr("  # "))));
   EXPECT_THAT(with_failing(SYS_openat2, ENOSYS),
               AllOf(HasSubstr("3: "), HasSubstr("(missing-feature): openat2(2) is missing")));
   EXPECT_THAT(with_failing(SYS_mount_setattr, EPERM), HasSubstr("mount_setattr(2) is missing"));

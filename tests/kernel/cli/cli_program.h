@@ -1,6 +1,5 @@
 // The built program `mooring`, run as a user runs it.
-#ifndef MOORING_TESTS_KERNEL_CLI_CLI_PROGRAM_H_
-#define MOORING_TESTS_KERNEL_CLI_CLI_PROGRAM_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -44,5 +43,3 @@ class CliDoctorTest : public CliTest {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_KERNEL_CLI_CLI_PROGRAM_H_

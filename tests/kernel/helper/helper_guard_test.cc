@@ -1,50 +1,21 @@
 // The guard of the helper on the real kernel: requests of a hostile plugin are refused, also through symbolic links,
 // and change nothing.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <fstream>
 
-#include <filesystem>
-
-#include "base/file/path.h"
-#include "base/file/unique_fd.h"
 #include "tests/kernel/helper/helper_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-
-class HelperGuardTest : public HelperTest {
- protected:
-  void SetUp() override {
-    HelperTest::SetUp();
-    Ext4Image("volumes/a.img");
-    Dir("outside");
-    Ext4Image("outside/disk.img");
-  }
-  void TearDown() override {
-    for (const MountLine& line : MountsBelow(dir_.path())) {
-      EXPECT_TRUE(line.target.starts_with(Path("csi/"))) << line.target;
-    }
-    EXPECT_TRUE(NoLoopOver(Path("outside")));
-    EXPECT_THAT(Entries(Path("outside")), ::testing::ElementsAre("disk.img"));
-    HelperTest::TearDown();
-  }
-  void Stage() { ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged"))); }
-};
 
 TEST_F(HelperGuardTest, TargetsOutsideAreRefused) {
   Stage();
   MountRequest mount = MountOfImage("a.img", "x");
   for (const std::string& target : {Path("outside/x"), Path("csi2"), dir_.path(), Path("volumes/x")}) {
     mount.target = target;
-    for (const absl::Status& status : {helper().Mount(mount), helper().Bind(BindOf(Target("staged"), target)),
-                                       helper().Unmount(UnmountOf(target, true))}) {
-      EXPECT_THAT(status, Refused("--mount-root"));
+    for (const absl::Status& status :
+         {helper().Mount(mount), helper().Bind(BindOf(Target("staged"), target)),
+          helper().Unmount(UnmountOf(target, true)), helper().Change({.target = target})}) {
+      EXPECT_THAT(status, Refused("--mount-root " + Path("csi")));
     }
   }
   EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("../outside/x"))),
@@ -85,6 +56,26 @@ TEST_F(HelperGuardTest, SymbolicLinksAreNotFollowed) {
       EXPECT_THAT((helper().*call)(Image(image), "ext4"), Refused());
     }
     EXPECT_FALSE(helper().Probe(Image(image)).ok()) << image;
+  }
+}
+
+TEST_F(HelperGuardTest, FilesThatAreNoVolumesAreRefused) {
+  Dir("volumes2");
+  Ext4Image("volumes2/a.img");
+  std::ofstream(Path("catalog.db")) << "records";
+  const auto answers = [&](const std::string& file) {
+    MountRequest mount = MountOfImage("", "x");
+    mount.source = file;
+    return std::vector{helper().Mount(mount),         helper().AttachLoop({file, "mooring:x", false}).status(),
+                       helper().Probe(file).status(), helper().Format(file, "ext4"),
+                       helper().Check(file, "ext4"),  helper().Grow(file, "ext4")};
+  };
+  for (const std::string& file :
+       {Path("outside/disk.img"), Path("volumes2/a.img"), Path("catalog.db"), std::string("/etc/shadow")}) {
+    EXPECT_THAT(answers(file), ::testing::Each(Refused("in none of the directories of volumes"))) << file;
+  }
+  for (const std::string& file : {Image("../outside/disk.img"), Image("../catalog.db"), std::string()}) {
+    EXPECT_THAT(answers(file), ::testing::Each(FailsWith(StatusCode::kInvalidArgument, ""))) << file;
   }
 }
 
@@ -181,6 +172,7 @@ TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
   LoopInfo info = *helper().Find(foreign)->loop;
   EXPECT_THAT(helper().DetachLoop(info), Refused("the label"));
   EXPECT_THAT(helper().ResizeLoop(info), Refused("the label"));
+  EXPECT_THAT(helper().TuneLoop(info, {}), Refused("the label"));
   info.device = "/dev/null";  // and the number as it was
   EXPECT_OK(helper().DetachLoop(info));
   EXPECT_EQ(LoopsOver(Path("outside")).size(), 1U);
@@ -188,10 +180,14 @@ TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
 }
 
 TEST_F(HelperGuardTest, OtherFilesystemsAndOptionsAreRefused) {
-  for (const char* fs_type : {"proc", "sysfs", "devtmpfs", "overlay"}) {
+  for (const char* fs_type : {"", "proc", "sysfs", "devtmpfs", "overlay", "fuse", "btrfs ", "EXT4"}) {
     MountRequest request = MountOfImage("a.img", "x");
     request.fs_type = fs_type;
-    EXPECT_THAT(helper().Mount(request), Refused("handles ext4, xfs and btrfs only"));
+    for (const absl::Status& status :
+         {helper().Mount(request), helper().Format(Image("a.img"), fs_type), helper().Check(Image("a.img"), fs_type),
+          helper().Grow(Image("a.img"), fs_type)}) {
+      EXPECT_THAT(status, Refused("handles ext4, xfs and btrfs only")) << fs_type;
+    }
   }
   MountRequest request = MountOfImage("a.img", "x");
   request.options = {{"journal_path", "/dev/sda"}};
@@ -215,17 +211,35 @@ TEST_F(HelperGuardTest, ATmpfsNeedsOurLabelAndASizeUpToTheLimit) {
     refused(request);
   }
   request.source = memory.source;
-  for (const char* size : {"4194305", "0", "", "99999999999999999999"}) {
-    request.options = {{"size", size}};
+  // Sizes that the kernel takes for unlimited, and repeated options, of which the last one counts.
+  using Options = std::vector<FilesystemOption>;
+  const std::vector<Options> unlimited = {
+      {},
+      {{"size", "4194305"}},
+      {{"size", "0"}},
+      {{"size", ""}},
+      {{"size", "1m"}},
+      {{"size", std::nullopt}},
+      {{"size", "18446744073709551616"}},
+      {{"size", "4096"}, {"size", "0"}},
+      {{"nr_inodes", "1"}},
+      {{"size", "1048576"}, {"nr_inodes", "0"}},
+      {{"size", "1048576"}, {"nr_inodes", "257"}},
+      {{"size", "4096"}, {"nr_inodes", "65"}},
+      {{"size", "1048576"}, {"nr_inodes", "1"}, {"nr_inodes", "0"}},
+      {{"size", "4096"}, {"mpol", "bind:0"}},
+  };
+  for (const Options& options : unlimited) {
+    request.options = options;
     refused(request);
   }
-  request.options.clear();
-  refused(request);
-  request.options = {{"size", "4096"}, {"mpol", "bind:0"}};
-  refused(request);
   ASSERT_OK(helper().Mount(memory));
+  for (const Options& options : unlimited) {
+    if (options.empty()) continue;
+    EXPECT_FALSE(helper().Change({.target = Target("m"), .options = options}).ok()) << ToString(options);
+  }
+  EXPECT_OK(helper().Change({.target = Target("m"), .options = {{"size", "1048576"}, {"nr_inodes", "256"}}}));
   EXPECT_OK(helper().Bind(BindOf(Target("m"), Target("bound"))));
-  EXPECT_FALSE(helper().Change({.target = Target("m"), .options = {{"size", "4194305"}}}).ok());
   EXPECT_OK(helper().Change({.target = Target("bound"), .options = {{"size", "8192"}}}));
 }
 
@@ -292,105 +306,6 @@ TEST_F(HelperGuardTest, TargetsInAVolumeDirectoryAreRefused) {
   EXPECT_THAT(helper().Bind(BindOf(Path("dirs/vol-1"), Target("alias/x"))), Refused("possibly under another path"));
 }
 
-TEST_F(HelperGuardTest, MountsOfOthersAreNotUnmounted) {
-  const std::string foreign = Losetup(Path("outside/disk.img"));
-  for (const char* target : {"memory", "disk", "bound"}) Dir(std::string("csi/") + target);
-  ASSERT_EQ(::mount("other", Target("memory").c_str(), "tmpfs", 0, nullptr), 0);
-  ASSERT_EQ(::mount(foreign.c_str(), Target("disk").c_str(), "ext4", 0, nullptr), 0);
-  ASSERT_EQ(::mount(Path("outside").c_str(), Target("bound").c_str(), nullptr, MS_BIND, nullptr), 0);
-  File("csi/node");
-  ASSERT_EQ(::mount(foreign.c_str(), Target("node").c_str(), nullptr, MS_BIND, nullptr), 0);
-  for (const char* target : {"memory", "disk", "bound", "node"}) {
-    for (const bool remove : {false, true}) {
-      EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), remove)), Refused("neither belongs to a volume"));
-    }
-    EXPECT_TRUE(mounter_.Find(Target(target))->mount.has_value()) << target;
-    EXPECT_EQ(::umount(Target(target).c_str()), 0);
-  }
-  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
-}
-
-// With bidirectional propagation such a mount reaches the host, and prevents the unmount of the volume.
-TEST_F(HelperGuardTest, MountsOfATaskInsideAVolumeAreUnmounted) {
-  Stage();
-  Dir("csi/staged/a");
-  ASSERT_EQ(::mount("task", Target("staged/a").c_str(), "tmpfs", 0, nullptr), 0);
-  Dir("csi/staged/a/b");
-  ASSERT_EQ(::mount("task", Target("staged/a/b").c_str(), "tmpfs", 0, nullptr), 0);
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged/a/b"))));
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged/a"))));
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));
-}
-
-// Somebody detached the loop device of a volume that is bound as a block device, or removed a directory volume.
-TEST_F(HelperGuardTest, AMountWhoseVolumeIsGoneIsUnmounted) {
-  const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
-  ASSERT_OK(loop);
-  ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
-  Dir("dirs/d");
-  ASSERT_OK(helper().Bind(BindOf(Path("dirs/d"), Target("directory"))));
-  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
-  ASSERT_EQ(::rmdir(Path("dirs/d").c_str()), 0);
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("directory"), true)));
-  EXPECT_THAT(Entries(Path("csi")), ::testing::IsEmpty());
-}
-
-// The number of the loop device leads to a foreign file. The target must still become free.
-TEST_F(HelperGuardTest, AMountWhoseLoopDeviceWasReusedIsUnmounted) {
-  const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
-  ASSERT_OK(loop);
-  ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
-  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
-  ASSERT_EQ(Tool(fmt::format("losetup {} {}", loop->device, Path("outside/disk.img"))), 0);
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
-  EXPECT_FALSE(Exists(Target("block")));
-  EXPECT_EQ(Tool("losetup -d " + loop->device), 0);
-}
-
-// The test mounts it itself, so the target is not marked.
-TEST_F(HelperGuardTest, ADirectoryVolumeOfAPoolThatWasShutDownIsUnmounted) {
-  ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", XfsImage("pool.img"), Path("dirs"))), 0);
-  Dir("dirs/d");
-  Dir("dirs/other");
-  Dir("dirs/other/deep");
-  for (const char* name : {"d", "other/deep"}) {
-    const std::string target = Dir(std::string("csi/") + std::string(NameOf(name)));
-    ASSERT_EQ(::mount(Path(std::string("dirs/") + name).c_str(), target.c_str(), nullptr, MS_BIND, nullptr), 0);
-  }
-  std::uint32_t without_log = 2;
-  {
-    const UniqueFd pool(::open(Path("dirs").c_str(), O_RDONLY | O_CLOEXEC));
-    ASSERT_EQ(::ioctl(pool.get(), _IOR('X', 125, std::uint32_t), &without_log), 0) << "XFS_IOC_GOINGDOWN";
-  }
-  EXPECT_OK(helper().Unmount(UnmountOf(Target("d"))));
-  EXPECT_FALSE(helper().Unmount(UnmountOf(Target("deep"))).ok()) << "it does not lie directly in the pool";
-  EXPECT_EQ(::umount(Target("deep").c_str()), 0);
-  EXPECT_EQ(::umount(Path("dirs").c_str()), 0);
-}
-
-TEST_F(HelperGuardTest, TargetsOfOthersAreNotRemoved) {
-  Dir("csi/empty");
-  File("csi/file");
-  for (const char* target : {"empty", "file"}) {
-    EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
-    EXPECT_TRUE(Exists(Target(target))) << target;
-  }
-}
-
-// A reboot ends the mounts and leaves the targets.
-TEST_F(HelperGuardTest, TargetsOfMountsThatAreGoneAreRemoved) {
-  Stage();
-  Dir("csi/made-by-the-orchestrator");
-  for (const char* target : {"made", "made-by-the-orchestrator"}) {
-    ASSERT_OK(helper().Bind(BindOf(Target("staged"), Target(target))));
-    ASSERT_EQ(::umount(Target(target).c_str()), 0);
-    EXPECT_TRUE(Exists(Target(target)));
-    EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
-    EXPECT_FALSE(Exists(Target(target))) << target;
-  }
-}
-
 TEST_F(HelperGuardTest, EachReasonIsLoggedOnce) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_FALSE(helper().Unmount(UnmountOf(Path("outside/" + std::to_string(i)))).ok());
@@ -398,8 +313,8 @@ TEST_F(HelperGuardTest, EachReasonIsLoggedOnce) {
   }
   const std::string log = HelperLog();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
-  EXPECT_THAT(log, ::testing::HasSubstr("refused a target outside the mount roots"));
-  EXPECT_THAT(log, ::testing::HasSubstr("refused a source that is no volume"));
+  EXPECT_THAT(log, HasSubstr("refused a target outside the mount roots"));
+  EXPECT_THAT(log, HasSubstr("refused a source that is no volume"));
 }
 
 }  // namespace

@@ -1,16 +1,13 @@
 // A hostile plugin sends broken frames, invalid messages, files that are no sockets, and too many channels. The mount
 // helper survives, serves an honest channel meanwhile, and mounts nothing where it must not.
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <random>
-#include <thread>
 
 #include "mounter.pb.h"
 #include "mounter/helper/channel.h"
@@ -20,9 +17,6 @@
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-using std::chrono::milliseconds;
 
 std::string Frame(const std::string& bytes, std::size_t length) {
   std::string frame(4, '\0');
@@ -59,7 +53,7 @@ class HostileTest : public HelperProcessTest {
       if (!line.target.starts_with(Path("csi/"))) mounts += line.target + "\n";
     }
     EXPECT_EQ(mounts, mounts_);
-    EXPECT_THAT(Entries(Path("outside")), ::testing::ElementsAre("kept"));
+    EXPECT_THAT(Entries(Path("outside")), ElementsAre("kept"));
     honest_.reset();
     helper_.control.reset();
     spawner_.reset();
@@ -200,24 +194,17 @@ TEST_F(HostileTest, HugeLengths) {
   }
   const std::string log = HelperLog();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-  EXPECT_THAT(log, ::testing::HasSubstr("closing a channel that carried a malformed request"));
+  EXPECT_THAT(log, HasSubstr("closing a channel that carried a malformed request"));
 }
 
 TEST_F(HostileTest, InvalidRequests) {
   std::mt19937_64 random(4);
   const auto text = [&] {
-    const std::array<std::string, 12> texts = {"",
-                                               "/",
-                                               "//",
-                                               "..",
-                                               "/../etc",
-                                               "/\0x",
-                                               "\xff\xfe",
-                                               "/proc/self/fd/3",
-                                               "/dev/loop0",
-                                               Target("../outside/kept"),
-                                               std::string(4096, '/'),
-                                               "/" + std::string(5000, 'x')};
+    const std::vector<std::string> texts = {
+        // short texts
+        "", "/", "//", "..", "/../etc", std::string("/\0x", 3), "\xff\xfe", "/proc/self/fd/3", "/dev/loop0",
+        // paths outside, and long texts
+        Target("../outside/kept"), std::string(4096, '/'), "/" + std::string(5000, 'x')};
     return texts[random() % texts.size()];
   };
   for (int i = 0; i < 4000; ++i) {
@@ -262,26 +249,23 @@ TEST_F(HostileTest, InvalidRequests) {
 
 // ---- files
 
-class StrangeFile {
- public:
-  static std::vector<UniqueFd> All(const std::string& directory) {
-    std::vector<UniqueFd> files;
-    files.emplace_back(::open((directory + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    files.emplace_back(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    files.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    files.emplace_back(::open(directory.c_str(), O_PATH | O_CLOEXEC));
-    std::array<int, 2> pipe = {-1, -1};
-    EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-    files.emplace_back(pipe[0]);
-    files.emplace_back(pipe[1]);
-    files.push_back(std::move(MakeSocketPair(SOCK_STREAM)->theirs));     // whose other end is closed
-    files.push_back(std::move(MakeSocketPair(SOCK_SEQPACKET)->theirs));  // the same, of another type
-    files.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    files.emplace_back(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    files.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    return files;
-  }
-};
+std::vector<UniqueFd> StrangeFiles(const std::string& directory) {
+  std::vector<UniqueFd> files;
+  files.emplace_back(::open((directory + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  files.emplace_back(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  files.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  files.emplace_back(::open(directory.c_str(), O_PATH | O_CLOEXEC));
+  std::array<int, 2> pipe = {-1, -1};
+  EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  files.emplace_back(pipe[0]);
+  files.emplace_back(pipe[1]);
+  files.push_back(std::move(MakeSocketPair(SOCK_STREAM)->theirs));     // whose other end is closed
+  files.push_back(std::move(MakeSocketPair(SOCK_SEQPACKET)->theirs));  // the same, of another type
+  files.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  files.emplace_back(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  files.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return files;
+}
 
 std::size_t ThreadsOf(pid_t pid) { return Entries("/proc/" + std::to_string(pid) + "/task").size(); }
 std::size_t FilesOf(pid_t pid) { return Entries("/proc/" + std::to_string(pid) + "/fd").size(); }
@@ -289,7 +273,7 @@ std::size_t FilesOf(pid_t pid) { return Entries("/proc/" + std::to_string(pid) +
 TEST_F(HostileTest, FilesThatAreNoChannels) {
   const std::size_t before = FilesOf(helper_.pid);
   for (int round = 0; round < 50; ++round) {
-    for (const UniqueFd& file : StrangeFile::All(dir_.path())) ASSERT_OK(SendParcel(helper_.control, round, file));
+    for (const UniqueFd& file : StrangeFiles(dir_.path())) ASSERT_OK(SendParcel(helper_.control, round, file));
     ExpectHonestIsServed();
   }
   EXPECT_TRUE(Eventually([&] { return FilesOf(helper_.pid) == before && ThreadsOf(helper_.pid) == 2; }));
@@ -375,7 +359,7 @@ TEST_F(HostileTest, ItEndsDuringACall) {
   honest_.reset();
   helper_.control.reset();
   EXPECT_TRUE(Eventually([this] { return !Runs(helper_.pid); }));
-  EXPECT_THAT(HelperLog(), ::testing::HasSubstr("ends in the middle of a call"));
+  EXPECT_THAT(HelperLog(), HasSubstr("ends in the middle of a call"));
   const absl::StatusOr<HelperProcess> next = spawner_->StartHelper();
   ASSERT_OK(next);
   seen_.push_back(next->pid);

@@ -1,9 +1,7 @@
 #include "tests/kernel/helper/helper_test.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 namespace mooring::testing {
 namespace {
@@ -26,6 +24,14 @@ class StderrTo {
 }  // namespace
 
 bool Stopped(pid_t pid) { return StatusField(pid, "State").starts_with('T'); }
+
+std::unique_ptr<HelperMounter> StartHelper(const HelperPolicy& policy) {
+  auto spawner = HelperSpawner::Start(MOORING_MOUNTER_BINARY, {policy, "error", "text"});
+  EXPECT_OK(spawner);
+  auto helper = HelperMounter::Start(*std::move(spawner));
+  EXPECT_OK(helper);
+  return *std::move(helper);
+}
 
 void HelperProcessTest::SetUp() {
   Dir("volumes");
@@ -81,6 +87,22 @@ void HelperTest::TearDown() {
   if (helper_ != nullptr && helper_->pid() > 0) seen_.push_back(helper_->pid());
   helper_.reset();
   HelperProcessTest::TearDown();
+}
+
+void HelperGuardTest::SetUp() {
+  HelperTest::SetUp();
+  Ext4Image("volumes/a.img");
+  Dir("outside");
+  Ext4Image("outside/disk.img");
+}
+
+void HelperGuardTest::TearDown() {
+  for (const MountLine& line : MountsBelow(dir_.path())) {
+    EXPECT_TRUE(line.target.starts_with(Path("csi/"))) << line.target;
+  }
+  EXPECT_TRUE(NoLoopOver(Path("outside")));
+  EXPECT_THAT(Entries(Path("outside")), ElementsAre("disk.img"));
+  HelperTest::TearDown();
 }
 
 void HelperTest::KillHelper() {

@@ -1,18 +1,13 @@
 // Starts a real mooring-mounter as a plugin does. In the directory of the test it may mount images in "volumes" and
 // devices behind "links/disk-*" below "csi". Afterwards the fixture checks that all its processes have ended.
-#ifndef MOORING_TESTS_KERNEL_HELPER_HELPER_TEST_H_
-#define MOORING_TESTS_KERNEL_HELPER_HELPER_TEST_H_
-
-#include <atomic>
-#include <memory>
-#include <string>
-#include <vector>
+#pragma once
 
 #include "mounter/helper/helper_mounter.h"
 #include "tests/kernel/kernel_test.h"
-#include "tests/support/kernel.h"
 
 namespace mooring::testing {
+
+std::unique_ptr<HelperMounter> StartHelper(const HelperPolicy& policy);  // a helper that logs errors to stderr
 
 class HelperProcessTest : public KernelTest {
  protected:
@@ -49,8 +44,15 @@ class HelperTest : public HelperProcessTest {
   std::unique_ptr<HelperMounter> helper_;
 };
 
+// With an image among the volumes, and one outside that no call may change.
+class HelperGuardTest : public HelperTest {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  void Stage() { ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged"))); }
+};
+
 bool Stopped(pid_t pid);  // by SIGSTOP
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_KERNEL_HELPER_HELPER_TEST_H_

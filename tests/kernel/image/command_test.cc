@@ -1,28 +1,17 @@
 // Programs that the helper runs: how they end, and that none is left behind.
 #include "mounter/process/command.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <linux/fuse.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <array>
-#include <chrono>
 #include <csignal>
-#include <thread>
 
-#include "base/file/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
+#include "tests/support/fuse_server.h"
 
 namespace mooring::testing {
 namespace {
 
 using std::chrono::seconds;
-using Clock = std::chrono::steady_clock;
 
 absl::StatusOr<CommandResult> Shell(const std::string& script, seconds limit = seconds(20)) {
   return RunCommand({"sh", "-c", script}, "dash", limit);
@@ -116,7 +105,7 @@ TEST_F(DeadlineTest, KillsAProgramWithItsChildren) {
                                     "sleep 30 & echo $! > '" + Path("pid") + "'; wait"}) {      // waits for a child
     SCOPED_TRACE(script);
     const auto start = Clock::now();
-    EXPECT_THAT(Shell(script, seconds(1)), FailsWith(absl::StatusCode::kDeadlineExceeded, "killed after 1 s"));
+    EXPECT_THAT(Shell(script, seconds(1)), FailsWith(StatusCode::kDeadlineExceeded, "killed after 1 s"));
     EXPECT_LT(Clock::now() - start, seconds(5));
     EXPECT_TRUE(Gone());
   }
@@ -124,48 +113,16 @@ TEST_F(DeadlineTest, KillsAProgramWithItsChildren) {
 
 // FUSE stands in for a disk that does not answer. A process that waits for a request which the server has read cannot
 // be killed.
-class DeafDisk {
- public:
-  explicit DeafDisk(const std::string& target) : device_(::open("/dev/fuse", O_RDWR | O_CLOEXEC)) {
-    const std::string options = fmt::format("fd={},rootmode=40000,user_id=0,group_id=0", device_.get());
-    EXPECT_EQ(::mount("mooring-test", target.c_str(), "fuse", 0, options.c_str()), 0);
-    server_ = std::thread([this] { Serve(); });
-  }
-  ~DeafDisk() {
-    if (server_.joinable()) server_.join();
-  }
-  void WaitForARequest() { server_.join(); }
-  void Die() { device_.reset(); }
-
- private:
-  void Serve() {
-    std::array<char, FUSE_MIN_READ_BUFFER> request = {};
-    EXPECT_GT(::read(device_.get(), request.data(), request.size()), 0);
-    const auto& init = *reinterpret_cast<const fuse_in_header*>(request.data());
-    struct {
-      fuse_out_header header;
-      fuse_init_out init;
-    } answer = {};
-    answer.header = {sizeof(answer), 0, init.unique};
-    answer.init.major = FUSE_KERNEL_VERSION;
-    answer.init.minor = FUSE_KERNEL_MINOR_VERSION;
-    answer.init.max_write = 4096;
-    EXPECT_EQ(::write(device_.get(), &answer, sizeof(answer)), static_cast<ssize_t>(sizeof(answer)));
-    EXPECT_GT(::read(device_.get(), request.data(), request.size()), 0);  // and no answer
-  }
-  UniqueFd device_;
-  std::thread server_;
-};
-
 TEST_F(DeadlineTest, ProgramThatCannotBeKilledDelaysNoCall) {
-  DeafDisk disk(Dir("target"));
+  FuseServer disk(Dir("target"));
+  ASSERT_EQ(TryWrite(Path("target/file"), "x"), 0);
+  disk.HangOnData();
   const auto start = Clock::now();
-  EXPECT_THAT(Shell("echo $$ > '" + Path("pid") + "'; exec cat '" + Path("target/file") + "'", seconds(1)),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "has not ended yet"));
+  EXPECT_THAT(Shell("echo $$ > '" + Path("pid") + "'; exec sync '" + Path("target/file") + "'", seconds(1)),
+              FailsWith(StatusCode::kDeadlineExceeded, "has not ended yet"));
   EXPECT_LT(Clock::now() - start, seconds(5));
   const pid_t pid = std::stoi(ReadFile(Path("pid")));
   EXPECT_TRUE(Runs(pid));
-  disk.WaitForARequest();
   disk.Die();
   EXPECT_TRUE(Eventually([&] { return !Runs(pid); }));
   EXPECT_OK(Shell("true"));

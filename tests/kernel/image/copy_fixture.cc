@@ -1,19 +1,9 @@
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 
-#include "base/file/unique_fd.h"
 #include "tests/kernel/image/copy_test.h"
 
 namespace mooring::testing {
-
-using Clock = std::chrono::steady_clock;
 
 SequenceWriter::SequenceWriter(std::vector<std::string> directories)
     : directories_(std::move(directories)), thread_([this] { Run(); }) {}
@@ -124,8 +114,7 @@ void CopyTest::Unmount(const std::string& name) {
 }
 
 ImageCopy CopyTest::CopyOf(const std::string& source, const std::string& destination, const std::string& renew) const {
-  const auto bytes = static_cast<std::uint64_t>(StatOf(Pooled(source)).st_size);
-  return {Pooled(source), Pooled(destination), bytes, renew};
+  return ImageCopyOf(Pooled(source), Pooled(destination), renew);
 }
 
 std::vector<std::string> CopyTest::FilesOfPool() const {

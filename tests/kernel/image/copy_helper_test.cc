@@ -1,27 +1,13 @@
 // Copies through the helper: which ones it refuses, and that nothing stays frozen when it ends during a copy.
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <sstream>
-#include <thread>
 
-#include "base/file/unique_fd.h"
 #include "tests/kernel/helper/helper_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-using ::testing::UnorderedElementsAre;
-
-ImageCopy CopyOf(const std::string& source, const std::string& destination) {
-  return {source, destination, static_cast<std::uint64_t>(StatOf(source).st_size), ""};
-}
 
 // Too much to be copied at once where nothing can be shared.
 void FillLargely(const std::string& place) {
@@ -71,19 +57,19 @@ TEST_F(CopyHelperTest, NothingButVolumesIsCopiedAndOnlyBesideThem) {
   Ext4Image("volumes/a.img");
   const std::string a = Image("a.img"), disk = Path("outside/disk.img");
   constexpr char kWhere[] = "directories of volumes";
-  EXPECT_OK(helper().Copy({CopyOf(a, Image("b.img"))}));
-  EXPECT_THAT(helper().Copy({CopyOf(disk, Image("x"))}), Refused(kWhere));
-  EXPECT_THAT(helper().Copy({CopyOf(a, Path("outside/x"))}), Refused(kWhere));
-  EXPECT_THAT(helper().Copy({CopyOf(a, Image("c")), CopyOf(disk, Image("x"))}), Refused(kWhere));
+  EXPECT_OK(helper().Copy({ImageCopyOf(a, Image("b.img"))}));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(disk, Image("x"))}), Refused(kWhere));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(a, Path("outside/x"))}), Refused(kWhere));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(a, Image("c")), ImageCopyOf(disk, Image("x"))}), Refused(kWhere));
   EXPECT_THAT(helper().Thaw(disk), Refused(kWhere));
-  EXPECT_THAT(helper().Copy({CopyOf(a, Image("b.img"))}), FailsWith(StatusCode::kAlreadyExists, "b.img"));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(a, Image("b.img"))}), FailsWith(StatusCode::kAlreadyExists, "b.img"));
   std::filesystem::create_symlink(disk, Image("link"));
   std::filesystem::create_hard_link(disk, Image("hard"));
   std::filesystem::create_directory_symlink(Path("outside"), Image("dir"));
-  EXPECT_THAT(helper().Copy({CopyOf(Image("link"), Image("x"))}), Refused("link"));
-  EXPECT_THAT(helper().Copy({CopyOf(Image("hard"), Image("x"))}), Refused("names"));
-  EXPECT_THAT(helper().Copy({CopyOf(a, Image("dir/x"))}), Refused("symbolic link"));
-  EXPECT_THAT(helper().Copy({CopyOf(a, Image("link"))}), FailsWith(StatusCode::kAlreadyExists, ""));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(Image("link"), Image("x"))}), Refused("link"));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(Image("hard"), Image("x"))}), Refused("names"));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(a, Image("dir/x"))}), Refused("symbolic link"));
+  EXPECT_THAT(helper().Copy({ImageCopyOf(a, Image("link"))}), FailsWith(StatusCode::kAlreadyExists, ""));
   EXPECT_THAT(Entries(Path("volumes")), UnorderedElementsAre("a.img", "b.img", "link", "hard", "dir"));
   EXPECT_THAT(Entries(Path("outside")), UnorderedElementsAre("disk.img"));
 }
@@ -93,7 +79,8 @@ TEST_F(CopyHelperTest, GuardThawsAfterTheHelperWasKilled) {
   ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged")));
   FillLargely(Target("staged"));
   std::thread copy([this] {
-    EXPECT_THAT(helper().Copy({CopyOf(Image("a.img"), Image("b.img"))}), FailsWith(StatusCode::kUnavailable, "copy"));
+    EXPECT_THAT(helper().Copy({ImageCopyOf(Image("a.img"), Image("b.img"))}),
+                FailsWith(StatusCode::kUnavailable, "copy"));
   });
   EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
   KillHelper();
@@ -131,7 +118,7 @@ class CopyOrphanTest : public HelperProcessTest {
     if (!cgroup.empty()) TryWrite(cgroup, "0");
     absl::StatusOr<HelperSpawner> spawner = StartSpawner();
     auto helper = HelperMounter::Start(*std::move(spawner));
-    (*helper)->Copy({CopyOf(Image("a.img"), Image("b.img"))}).IgnoreError();
+    (*helper)->Copy({ImageCopyOf(Image("a.img"), Image("b.img"))}).IgnoreError();
     ::_exit(0);
   }
 };

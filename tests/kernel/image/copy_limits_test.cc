@@ -1,24 +1,14 @@
 // Limits of copies: the time of a freeze, constant writers, a full pool, and the speed of sparse images.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <limits>
 
-#include "base/file/unique_fd.h"
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/copy_instant.h"
 #include "tests/kernel/image/copy_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-using Clock = std::chrono::steady_clock;
-using ::testing::ElementsAre;
 
 std::int64_t MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();

@@ -1,22 +1,13 @@
 // Copies of images during writes: clean without a replay, of one instant, and nothing stays frozen afterwards.
 #include "tests/kernel/image/copy_test.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ostream>
 
-#include "base/file/unique_fd.h"
-
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-using Clock = std::chrono::steady_clock;
-using ::testing::ElementsAre;
 
 struct Kind {
   const char* pool;    // the filesystem that the images lie on

@@ -1,15 +1,8 @@
 // Shared by the tests of copies: a pool with its own filesystem, volumes that are mounted from it, and a writer.
-#ifndef MOORING_TESTS_KERNEL_IMAGE_COPY_TEST_H_
-#define MOORING_TESTS_KERNEL_IMAGE_COPY_TEST_H_
+#pragma once
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <latch>
-#include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "tests/kernel/kernel_test.h"
 
@@ -49,8 +42,6 @@ std::uint64_t NumberIn(const std::string& directory);  // the writer's last numb
 // constructor returns.
 class DeviceWriter {
  public:
-  using Clock = std::chrono::steady_clock;
-
   DeviceWriter(std::vector<std::string> devices, std::chrono::milliseconds lasts, std::vector<off_t> offsets = {0})
       : offsets_(std::move(offsets)),
         thread_([this, devices = std::move(devices), lasts] { Run(devices, Clock::now() + lasts); }) {
@@ -95,5 +86,3 @@ class CopyTest : public KernelTest {
 std::uint64_t AllocatedBytes(const std::string& path);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_KERNEL_IMAGE_COPY_TEST_H_

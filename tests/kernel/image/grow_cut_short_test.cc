@@ -1,9 +1,4 @@
 // resize2fs is killed while it grows an unmounted ext4. The volume is then as it was before, whenever that happens.
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
-
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -14,7 +9,6 @@ constexpr std::uint64_t kSmall = 32 * kMiB, kLarge = 256 * kMiB;
 class GrowCutShortTest : public KernelTest {
  protected:
   void SetUp() override {
-    path_ = ::getenv("PATH");
     image_ = Ext4Image("image", kSmall);
     ASSERT_OK(mounter_.Mount(MountOf(image_, Path("target"))));
     ASSERT_EQ(Tool("head -c 20000000 /dev/urandom > " + Path("target/file")), 0);
@@ -24,15 +18,10 @@ class GrowCutShortTest : public KernelTest {
     ASSERT_EQ(::truncate(image_.c_str(), static_cast<off_t>(kLarge)), 0);
     ASSERT_EQ(Tool("e2fsck -fp " + image_ + " > /dev/null"), 0);
   }
-  void TearDown() override {
-    ::setenv("PATH", path_.c_str(), 1);
-    KernelTest::TearDown();
-  }
   // Runs it like RunCommand, kills it before that write, and returns its exit status.
   int Resize(int killed_at) const {
-    const int status = Tool(fmt::format("KILL_AT={} LD_PRELOAD={} resize2fs -z {}.undo {} >/dev/null 2>&1", killed_at,
-                                        MOORING_KILL_AT_WRITE, image_, image_));
-    return status;
+    return Tool(fmt::format("KILL_AT={} LD_PRELOAD={} resize2fs -z {}.undo {} >/dev/null 2>&1", killed_at,
+                            MOORING_KILL_AT_WRITE, image_, image_));
   }
   void ExpectUsable(std::uint64_t size) {
     EXPECT_EQ(Tool("e2fsck -fn " + image_ + " >/dev/null 2>&1"), 0);
@@ -43,7 +32,7 @@ class GrowCutShortTest : public KernelTest {
     EXPECT_TRUE(NoLoopOver(image_));
     EXPECT_FALSE(Exists(image_ + ".undo"));
   }
-  std::string path_, image_, data_;
+  std::string image_, data_;
 };
 
 TEST_F(GrowCutShortTest, CheckUndoesItAtAnyMoment) {
@@ -95,11 +84,10 @@ TEST_F(GrowCutShortTest, InvalidUndoFileUndoesNothing) {
 
 TEST_F(GrowCutShortTest, FailedUndoKeepsEverythingAndAdvises) {
   ASSERT_NE(Resize(60), 0);
-  ASSERT_EQ(::symlink("/bin/false", (Dir("bin") + "/e2undo").c_str()), 0);
-  ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
+  PutOnPath("e2undo", "exit 1");
   EXPECT_THAT(mounter_.Check(image_, "ext4"), Refused("e2undo -f " + image_ + ".undo " + image_));
   EXPECT_TRUE(Exists(image_ + ".undo"));
-  ::setenv("PATH", path_.c_str(), 1);
+  RestorePath();
   ASSERT_OK(mounter_.Check(image_, "ext4"));
   ExpectUsable(kSmall);
 }
@@ -107,14 +95,11 @@ TEST_F(GrowCutShortTest, FailedUndoKeepsEverythingAndAdvises) {
 // This is for hosts where the kernel does not grow it.
 TEST_F(GrowCutShortTest, FailureIsUndoneAtOnceWhereTheHelperSurvives) {
   if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
-  Dir("bin");
-  File("bin/resize2fs",
-       fmt::format("#!/bin/sh\nKILL_AT=60 LD_PRELOAD={} exec /usr/sbin/resize2fs \"$@\"\n", MOORING_KILL_AT_WRITE));
-  ASSERT_EQ(::chmod(Path("bin/resize2fs").c_str(), 0755), 0);
-  ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
-  EXPECT_THAT(mounter_.Grow(image_, "ext4"), FailsWith(absl::StatusCode::kInternal, "resize2fs"));
+  PutOnPath("resize2fs",
+            fmt::format("KILL_AT=60 LD_PRELOAD={} exec /usr/sbin/resize2fs \"$@\"", MOORING_KILL_AT_WRITE));
+  EXPECT_THAT(mounter_.Grow(image_, "ext4"), FailsWith(StatusCode::kInternal, "resize2fs"));
   ExpectUsable(kSmall);
-  ::setenv("PATH", path_.c_str(), 1);
+  RestorePath();
   ASSERT_OK(mounter_.Grow(image_, "ext4"));
   ExpectUsable(kLarge);
 }

@@ -1,12 +1,8 @@
 // RenewIdentity: a copy of a filesystem is mounted beside its source, and has the same contents.
 #include "mounter/filesystem/identity.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <set>
 
 #include "tests/kernel/kernel_test.h"
@@ -126,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Filesystems, IdentityTest, ::testing::Values("ext4", "x
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST_F(RenewTest, OfAnUnknownTypeIsRefused) {
-  EXPECT_THAT(Renew(Sparse("image", kMiB), "ntfs"), FailsWith(absl::StatusCode::kInvalidArgument, "ntfs"));
+  EXPECT_THAT(Renew(Sparse("image", kMiB), "ntfs"), FailsWith(StatusCode::kInvalidArgument, "ntfs"));
 }
 
 // Also one made without metadata_csum_seed.
@@ -170,13 +166,8 @@ TEST_F(RenewTest, OfAnExt4WithoutChecksums) {
 
 TEST_F(RenewTest, ProgramsInheritTheLock) {
   const std::string image = Ext4Image("image");
-  const std::string path = ::getenv("PATH");
-  Dir("bin");
-  File("bin/tune2fs", "#!/bin/sh\nreadlink /proc/self/fd/3 > " + Path("held") + "\nexec /usr/sbin/tune2fs \"$@\"\n");
-  ASSERT_EQ(::chmod(Path("bin/tune2fs").c_str(), 0755), 0);
-  ::setenv("PATH", (Path("bin") + ":" + path).c_str(), 1);
+  PutOnPath("tune2fs", "readlink /proc/self/fd/3 > " + Path("held") + "\nexec /usr/sbin/tune2fs \"$@\"");
   EXPECT_OK(Renew(image, "ext4"));
-  ::setenv("PATH", path.c_str(), 1);
   EXPECT_EQ(ReadFile(Path("held")), image + "\n");
 }
 

@@ -2,21 +2,11 @@
 // a change of bytes. Each is tried in every call by which the kernel or a program would open it.
 #include "mounter/superblock/superblock_guard.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <filesystem>
-
-#include "base/file/unique_fd.h"
 #include "mounter/filesystem/identity.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // "{}" in `craft` is the image, on which mkfs has run; "{0}.side" is for a second file.
 struct HostileCase {
@@ -88,14 +78,6 @@ class SuperblockGuardTest : public KernelTest {
     const std::string device = std::filesystem::path(MountAt(Path("target"))->source).filename();
     return ReadFile("/proc/fs/ext4/" + device + "/options");
   }
-  absl::Status Copy(const std::string& source, const std::string& destination, const std::string& renew) {
-    ImageCopy copy;
-    copy.source = source;
-    copy.destination = destination;
-    copy.bytes = static_cast<std::uint64_t>(StatOf(source).st_size);
-    copy.renew_fs_type = renew;
-    return mounter_.Copy({copy});
-  }
 };
 
 class HostileSuperblockTest : public SuperblockGuardTest, public ::testing::WithParamInterface<HostileCase> {
@@ -128,7 +110,7 @@ TEST_P(HostileSuperblockTest, IsNeitherCheckedNorGrown) {
 // A snapshot is a copy of the bytes, so nothing opens the filesystem in it.
 TEST_P(HostileSuperblockTest, IsCopiedButGetsNoUuidAndTheCopyIsNotMounted) {
   ExpectRefused(RenewIdentity(image_, GetParam().fs_type, UniqueFd()));
-  ASSERT_OK(Copy(image_, Path("copy"), ""));
+  ASSERT_OK(mounter_.Copy({ImageCopyOf(image_, Path("copy"))}));
   ExpectRefused(MountAs(Path("copy"), GetParam().fs_type));
 }
 
@@ -200,7 +182,7 @@ TEST_F(SuperblockGuardTest, NoImageChoosesWhatTheHostDoesAfterAnError) {
     ASSERT_EQ(Tool(fmt::format("tune2fs -e {} {} >/dev/null", behaviour, image)), 0);
     ASSERT_OK(MountAs(image, "ext4"));
     EXPECT_THAT(KernelOptions(), HasSubstr("errors=remount-ro")) << behaviour;
-    ASSERT_OK(Copy(image, Path(behaviour), ""));  // through another mount of the same superblock
+    ASSERT_OK(mounter_.Copy({ImageCopyOf(image, Path(behaviour))}));  // through another mount of the same superblock
     EXPECT_THAT(KernelOptions(), HasSubstr("errors=remount-ro")) << behaviour;
     ASSERT_OK(Unmount());
     ASSERT_TRUE(NoLoopOver(image));

@@ -1,14 +1,8 @@
-// Bind mounts: their flags, from the first moment and everywhere they propagate to, and what a failure leaves.
-#include <fcntl.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
+// Bind mounts: their flags, from the first moment on, and what a failure leaves. propagation_table_test.cc looks at the
+// flags of the copies in other namespaces.
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/mount/namespaces.h"
 
 namespace mooring::testing {
 namespace {
@@ -43,13 +37,6 @@ TEST_P(BindFlagsTest, DoNotDependOnThoseOfTheSource) {
   EXPECT_EQ(OptionsAt(source), kAllShown) << "the source is as it was";
 }
 
-TEST_P(BindFlagsTest, AreTheSameInAPeerNamespace) {
-  const std::string parent = SharedMount("parent");
-  const MountNamespace peer(MountNamespace::Kind::kPeer);
-  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), parent + "/target", GetParam().flags)));
-  EXPECT_EQ(peer.Ask([&] { return OptionsAt(parent + "/target"); }), GetParam().shown);
-}
-
 std::vector<FlagsCase> FlagsCases() {
   std::vector<FlagsCase> cases = {{{}, "rw,relatime"}, {AllFlags(), kAllShown}};
   for (const MountFlagRow& row : MountFlagTable()) {
@@ -75,15 +62,6 @@ TEST_F(BindTest, ShowsTheSourceAndWritesThroughToIt) {
   EXPECT_EQ(TryWrite(Path("target/file"), "text"), 0);
   EXPECT_EQ(ReadFile(source + "/file"), "text");
   EXPECT_EQ(MountAt(Path("target"))->fs_type, MountAt("/")->fs_type);
-}
-
-TEST_F(BindTest, ReadOnlyRefusesWritesHereAndInAPeerNamespace) {
-  const std::string parent = SharedMount("parent");
-  const MountNamespace peer(MountNamespace::Kind::kPeer);
-  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), parent + "/target", ReadOnly())));
-  EXPECT_EQ(TryWrite(parent + "/target/file", "x"), EROFS);
-  EXPECT_EQ(TryWrite(peer.Seen(parent + "/target/file"), "x"), EROFS);
-  EXPECT_EQ(TryWrite(Path("source/file"), "x"), 0);
 }
 
 // A process in a peer namespace tries to write all the time. Between any two steps of a bind it must fail.
@@ -134,7 +112,7 @@ TEST_F(BindTest, AnotherDirectoryThatIsNotEmptyIsNotCovered) {
   for (const char* source : {"source", "full/inside"}) {
     EXPECT_THAT(mounter_.Bind(BindOf(Path(source), Path("full"))), Refused("not empty"));
   }
-  EXPECT_THAT(MountsBelow(dir_.path()), ::testing::IsEmpty());
+  EXPECT_THAT(MountsBelow(dir_.path()), IsEmpty());
 }
 
 TEST_F(BindTest, WithoutRecursiveLeavesSubmountsOut) {
@@ -156,18 +134,6 @@ TEST_F(BindTest, RecursiveTakesSubmountsAlongUnderTheSameFlags) {
   EXPECT_EQ(OptionsAt(Path("target/a/b")), kAllShown);
   EXPECT_EQ(TryWrite(Path("target/a/b/file"), "x"), EROFS);
   EXPECT_EQ(OptionsAt(Path("source/a/b")), "rw,relatime") << "the source is as it was";
-}
-
-TEST_F(BindTest, ReadOnlyRecursiveIsReadOnlyBelowInAPeerNamespaceToo) {
-  const std::string parent = SharedMount("parent");
-  Dir("source");
-  PrivateMount("source/sub");
-  const MountNamespace peer(MountNamespace::Kind::kPeer);
-  BindRequest request = BindOf(Path("source"), parent + "/target", ReadOnly());
-  request.recursive = true;
-  ASSERT_OK(mounter_.Bind(request));
-  EXPECT_EQ(peer.Ask([&] { return OptionsAt(parent + "/target/sub"); }), "ro,relatime");
-  EXPECT_EQ(TryWrite(peer.Seen(parent + "/target/sub/file"), "x"), EROFS);
 }
 
 // A read-only or noexec submount must not be writable or executable in the copy. mount(8)'s rbind keeps these flags
@@ -212,19 +178,9 @@ TEST_F(BindTest, ReadOnlyBindOfADeviceNodeDoesNotMakeTheDeviceReadOnly) {
   EXPECT_EQ(TryWrite(Path("target"), "x"), 0);
 }
 
-TEST_F(BindTest, GroupOwnsTheRootWhichBecomesGroupWritableAndSetgid) {
-  const std::string source = Dir("source");
-  ASSERT_EQ(::chmod(source.c_str(), 0705), 0);
-  BindRequest request = BindOf(source, Path("target"));
-  request.group = 4711;
-  ASSERT_OK(mounter_.Bind(request));
-  EXPECT_EQ(StatOf(Path("target")).st_gid, 4711U);
-  EXPECT_EQ(StatOf(Path("target")).st_mode & 07777U, 02775U);
-  EXPECT_EQ(StatOf(Path("target")).st_uid, 0U);
-}
-
-TEST_F(BindTest, GroupIsSetForAReadOnlyMountOfAReadOnlySourceToo) {
+TEST_F(BindTest, GroupOwnsTheRootOfAReadOnlySourceWhichBecomesGroupWritableAndSetgid) {
   const std::string source = PrivateMount("source");
+  ASSERT_EQ(::chmod(source.c_str(), 0705), 0);
   ASSERT_EQ(::mount(nullptr, source.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr), 0);
   BindRequest request = BindOf(source, Path("target"), ReadOnly());
   request.group = 4711;
@@ -236,8 +192,7 @@ TEST_F(BindTest, GroupIsSetForAReadOnlyMountOfAReadOnlySourceToo) {
 }
 
 TEST_F(BindTest, MissingSourceIsNotFoundAndMakesNoTarget) {
-  EXPECT_THAT(mounter_.Bind(BindOf(Path("source"), Path("target"))),
-              FailsWith(absl::StatusCode::kNotFound, Path("source")));
+  EXPECT_THAT(mounter_.Bind(BindOf(Path("source"), Path("target"))), FailsWith(StatusCode::kNotFound, Path("source")));
   EXPECT_FALSE(Exists(Path("target")));
 }
 

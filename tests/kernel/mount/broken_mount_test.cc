@@ -1,12 +1,5 @@
 // Mounts whose server is dead or hangs. FUSE stands in for NFS and ceph, because its server is this process.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
-#include "base/file/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/mount/namespaces.h"
 
 namespace mooring::testing {
 namespace {
@@ -56,7 +49,7 @@ TEST_F(BrokenMountTest, PathBelowADeadMountSaysHowToGoOn) {
   const auto says_how = Refused("umount -l " + Path("target"));
   const std::string below = Path("target/below/it");
   EXPECT_THAT(mounter_.Find(below), says_how);
-  EXPECT_THAT(mounter_.Find(below).status().ToString(), ::testing::HasSubstr(Path("target/below")));
+  EXPECT_THAT(mounter_.Find(below).status().ToString(), HasSubstr(Path("target/below")));
   EXPECT_THAT(mounter_.Unmount(UnmountOf(below, true)), says_how);
   EXPECT_THAT(mounter_.Bind(BindOf(Dir("source"), below)), says_how);
 }
@@ -66,7 +59,7 @@ TEST_F(BrokenMountTest, HungMountDelaysNoCall) {
   EXPECT_EQ(AskInChild([&] { return FindType(); }), "fuse");
   EXPECT_EQ(AskInChild([&] { return fmt::format("{}", mounter_.List(dir_.path())->size()); }), "1");
   EXPECT_THAT(AskInChild([&] { return mounter_.Bind(BindOf(Dir("source"), Path("target"))).ToString(); }),
-              ::testing::HasSubstr("mount already"));
+              HasSubstr("mount already"));
   EXPECT_EQ(AskInChild([&] { return UnmountAndRemove(); }), "OK");
   EXPECT_FALSE(Exists(Path("target")));
 }
@@ -77,7 +70,7 @@ TEST_F(KernelTest, AnExt4ThatWasShutDownIsNoticed) {
   ASSERT_OK(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))));
   EXPECT_EQ(mounter_.HealthProblem(Path("target")).value(), "");
   ASSERT_EQ(Tool("xfs_io -x -c shutdown " + Path("target")), 0);
-  EXPECT_THAT(mounter_.HealthProblem(Path("target")).value(), ::testing::HasSubstr("was shut down"));
+  EXPECT_THAT(mounter_.HealthProblem(Path("target")).value(), HasSubstr("was shut down"));
   EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
 }
 
@@ -105,7 +98,7 @@ TEST_F(ShutDownTest, IsFoundWithItsDeviceAndSaysWhyItIsBroken) {
     ASSERT_TRUE(info->loop);
     EXPECT_EQ(info->loop->label, "mooring-kernel-test");
     EXPECT_EQ(info->failure, "Input/output error");
-    EXPECT_THAT(mounter_.HealthProblem(path).value(), ::testing::HasSubstr("Input/output error"));
+    EXPECT_THAT(mounter_.HealthProblem(path).value(), HasSubstr("Input/output error"));
   }
 }
 

@@ -1,19 +1,8 @@
 // Changes of the flags and the size of attached mounts, and filesystems in memory.
-#include <sys/mount.h>
-#include <sys/statvfs.h>
-
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-
-std::uint64_t BytesOf(const std::string& path) {
-  struct statvfs status = {};
-  ::statvfs(path.c_str(), &status);
-  return status.f_blocks * status.f_frsize;
-}
 
 class ChangeMountTest : public KernelTest {
  protected:
@@ -34,7 +23,7 @@ TEST_F(ChangeMountTest, MemoryHasItsSizeItsFlagsAndItsName) {
   MountRequest request = Memory(Dir("m"));
   request.flags.noexec = true;
   ASSERT_OK(mounter_.Mount(request));
-  EXPECT_EQ(BytesOf(Path("m")), 4 * kMiB);
+  EXPECT_EQ(BytesAt(Path("m")), 4 * kMiB);
   const absl::StatusOr<PathInfo> found = mounter_.Find(Path("m"));
   ASSERT_OK(found);
   EXPECT_EQ(found->mount->source, "mooring:vol-1");
@@ -88,7 +77,7 @@ TEST_F(ChangeMountTest, MemoryGrowsThroughAReadOnlyMountAndStaysWritable) {
   ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
   ASSERT_OK(mounter_.Bind(BindOf(Path("m"), Path("ro"), ReadOnly())));
   ASSERT_OK(mounter_.Change(SizeOf(Path("ro"), 16 * kMiB)));
-  EXPECT_EQ(BytesOf(Path("m")), 16 * kMiB);
+  EXPECT_EQ(BytesAt(Path("m")), 16 * kMiB);
   EXPECT_EQ(OptionsAt(Path("ro")), "ro,relatime");
   EXPECT_EQ(TryWrite(Path("m/file"), "x"), 0);
   EXPECT_EQ(TryWrite(Path("ro/file"), "x"), EROFS);
@@ -98,7 +87,7 @@ TEST_F(ChangeMountTest, MemoryNeverBecomesSmallerThanWhatIsInIt) {
   ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
   ASSERT_EQ(Tool("head -c 3M /dev/zero > " + Path("m/file")), 0);
   EXPECT_THAT(mounter_.Change(SizeOf(Path("m"), kMiB)), Refused("change the filesystem"));
-  EXPECT_EQ(BytesOf(Path("m")), 4 * kMiB);
+  EXPECT_EQ(BytesAt(Path("m")), 4 * kMiB);
 }
 
 TEST_F(ChangeMountTest, RefusedChangeChangesNothing) {

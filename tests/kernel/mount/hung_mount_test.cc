@@ -1,26 +1,15 @@
 // The helper's client while a filesystem hangs. Each call ends at the thread's deadline, and few later calls are let
 // in. Nothing is changed behind a call that may still change something.
-#include <fmt/format.h>
 #include <signal.h>
-#include <sys/mount.h>
 
-#include <chrono>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <thread>
 
 #include "base/deadline.h"
-#include "mounter/helper/helper_mounter.h"
-#include "mounter/helper/spawner.h"
-#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/helper/helper_test.h"
 #include "tests/support/fuse_server.h"
 
 namespace mooring::testing {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 constexpr milliseconds kDeadline{200};
 
@@ -29,13 +18,8 @@ class HungMountTest : public KernelTest {
   void SetUp() override {
     fuse_ = std::make_unique<FuseServer>(Dir("roots/fuse"));
     Dir("roots/fuse/pods");
-    const HelperPolicy policy = {{Path("roots")}, {Path("sources")}, "mooring-kernel-test"};
     Dir("sources");
-    auto spawner = HelperSpawner::Start(MOORING_MOUNTER_BINARY, {policy, "error", "text"});
-    ASSERT_OK(spawner);
-    auto helper = HelperMounter::Start(*std::move(spawner));
-    ASSERT_OK(helper);
-    helper_ = *std::move(helper);
+    helper_ = StartHelper({{Path("roots")}, {Path("sources")}, "mooring-kernel-test"});
     ASSERT_OK(helper_->Mount(MountOf(Ext4Image("sources/vol.img"), Path("roots/staging"))));
   }
   void TearDown() override {
@@ -80,7 +64,7 @@ TEST_F(HungMountTest, EveryCallEndsAtItsDeadlineAndOthersGoOn) {
   ASSERT_OK(Bind());
   fuse_->Hang();
   for (const bool looks : {true, false}) {
-    EXPECT_THAT(looks ? Find() : Unmount(), FailsWith(absl::StatusCode::kDeadlineExceeded, target_));
+    EXPECT_THAT(looks ? Find() : Unmount(), FailsWith(StatusCode::kDeadlineExceeded, target_));
     EXPECT_GE(took_, kDeadline);
     EXPECT_OK(InTime([&] { return helper_->Find(Path("roots/staging")).status(); }));
     EXPECT_OK(InTime([&] { return helper_->Bind(BindOf(Path("roots/staging"), Path("roots/other"))); }));
@@ -92,8 +76,8 @@ TEST_F(HungMountTest, EveryCallEndsAtItsDeadlineAndOthersGoOn) {
 
 TEST_F(HungMountTest, AFewMayHangAtAPathAndMoreAreNotTried) {
   fuse_->Hang();
-  for (int i = 0; i < 4; ++i) EXPECT_THAT(Find(), FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
-  EXPECT_THAT(Find(), FailsWith(absl::StatusCode::kDeadlineExceeded, "not tried"));
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(Find(), FailsWith(StatusCode::kDeadlineExceeded, "no answer"));
+  EXPECT_THAT(Find(), FailsWith(StatusCode::kDeadlineExceeded, "not tried"));
   EXPECT_LT(took_, kDeadline);
   EXPECT_EQ(helper_->hanging(), 4U);
   fuse_->Resume();
@@ -119,7 +103,7 @@ TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
   ASSERT_EQ(::kill(killed, SIGKILL), 0);
   call.join();
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(4));
-  EXPECT_THAT(waiting, FailsWith(absl::StatusCode::kUnavailable, "ended during the call"));
+  EXPECT_THAT(waiting, FailsWith(StatusCode::kUnavailable, "ended during the call"));
   EXPECT_TRUE(Eventually([&] { return helper_->pid() > 0 && helper_->pid() != killed && helper_->Health().ok(); }));
   EXPECT_TRUE(std::filesystem::exists(fmt::format("/proc/{}/stat", killed))) << "then this test shows nothing";
   EXPECT_OK(helper_->Find(Path("roots/staging")));
@@ -133,10 +117,9 @@ TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
 TEST_F(HungMountTest, CallPastItsDeadlineIsNotTried) {
   const DeadlineScope over(Clock::now() - milliseconds(1));
   const std::string beside = Path("roots/beside");
-  EXPECT_THAT(helper_->Find(beside),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "the deadline of the call has passed"));
+  EXPECT_THAT(helper_->Find(beside), FailsWith(StatusCode::kDeadlineExceeded, "the deadline of the call has passed"));
   EXPECT_THAT(helper_->Bind(BindOf(Path("roots/staging"), beside)),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "the deadline of the call has passed"));
+              FailsWith(StatusCode::kDeadlineExceeded, "the deadline of the call has passed"));
   const DeadlineScope fresh = DeadlineScope::Fresh(std::chrono::seconds(10));
   EXPECT_OK(helper_->Find(beside));
 }
@@ -146,10 +129,10 @@ TEST_F(HungMountTest, AnImageThatHangsIsADeadline) {
   const std::string image = ImageOnFuse();
   fuse_->Hang();
   EXPECT_THAT(InTime([&] { return helper_->Probe(image).status(); }),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
+              FailsWith(StatusCode::kDeadlineExceeded, "no answer"));
   EXPECT_THAT(
       InTime([&] { return helper_->AttachLoop({.backing_file = image, .label = "mooring-kernel-test"}).status(); }),
-      FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
+      FailsWith(StatusCode::kDeadlineExceeded, "no answer"));
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] { return helper_->Probe(image).ok(); }));
   EXPECT_TRUE(Eventually([&] { return !LoopsOver(image).empty(); })) << "it comes about after all";
@@ -162,10 +145,10 @@ TEST_F(HungMountTest, AnImageThatHangsIsADeadline) {
 // The late unmount would take away a mount that was made after it was given up.
 TEST_F(HungMountTest, NothingIsMountedBehindAnUnmountThatHangs) {
   fuse_->Hang();
-  EXPECT_THAT(Unmount(), FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
-  EXPECT_THAT(Bind(), FailsWith(absl::StatusCode::kDeadlineExceeded, "an earlier call"));
+  EXPECT_THAT(Unmount(), FailsWith(StatusCode::kDeadlineExceeded, "no answer"));
+  EXPECT_THAT(Bind(), FailsWith(StatusCode::kDeadlineExceeded, "an earlier call"));
   EXPECT_LT(took_, kDeadline);
-  EXPECT_THAT(Find(), FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer")) << "looking does no harm";
+  EXPECT_THAT(Find(), FailsWith(StatusCode::kDeadlineExceeded, "no answer")) << "looking does no harm";
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] { return Bind().ok(); }));
   EXPECT_EQ(MountsAt(target_).size(), 1U);
@@ -174,8 +157,8 @@ TEST_F(HungMountTest, NothingIsMountedBehindAnUnmountThatHangs) {
 
 TEST_F(HungMountTest, NothingIsUnmountedBehindAMountThatHangs) {
   fuse_->Hang();
-  EXPECT_THAT(Bind(), FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
-  EXPECT_THAT(Unmount(), FailsWith(absl::StatusCode::kDeadlineExceeded, "an earlier call"));
+  EXPECT_THAT(Bind(), FailsWith(StatusCode::kDeadlineExceeded, "no answer"));
+  EXPECT_THAT(Unmount(), FailsWith(StatusCode::kDeadlineExceeded, "an earlier call"));
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] { return !MountsAt(target_).empty(); })) << "it comes about after all";
   EXPECT_TRUE(Eventually([&] { return Unmount().ok(); }));
@@ -198,7 +181,7 @@ TEST_F(HungMountTest, ALoopDeviceThatHangsIsLeftOutOfTheList) {
   EXPECT_OK(mounter_.FindLoops(Path("sources/vol.img")));
   EXPECT_LT(Clock::now() - start, milliseconds(300)) << "only the first call waits";
   EXPECT_THAT(mounter_.AttachLoop({.backing_file = File("foreign.img", std::string(8192, 'x')), .label = "mooring-x"}),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, device))
+              FailsWith(StatusCode::kDeadlineExceeded, device))
       << "by its name it may be this file's";
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] {

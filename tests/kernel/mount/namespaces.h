@@ -1,6 +1,5 @@
 // Other processes and other mount namespaces.
-#ifndef MOORING_TESTS_KERNEL_MOUNT_NAMESPACES_H_
-#define MOORING_TESTS_KERNEL_MOUNT_NAMESPACES_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -40,5 +39,3 @@ class MountNamespace {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_KERNEL_MOUNT_NAMESPACES_H_

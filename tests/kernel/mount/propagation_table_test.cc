@@ -31,19 +31,11 @@
 //     are on all copies. (A later remount would not propagate.)
 // [6] Propagation does not unmount a mount that carries another one. Mounts below a mount that sends nothing have to be
 //     unmounted in each namespace, such as the submounts of a recursive bind that is private or slave.
-#include <fmt/format.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <memory>
-#include <vector>
 
 #include "mounter/propagation.h"
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/mount/namespaces.h"
 
 namespace mooring::testing {
 namespace {

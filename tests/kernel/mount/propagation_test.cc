@@ -1,11 +1,6 @@
 // Propagation, mount_namespaces(7): the type that a mount gets, and where mounts become visible.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mount.h>
-
-#include "base/file/unique_fd.h"
+// propagation_table_test.cc looks at mounts below the target; here they are made below the source too.
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/mount/namespaces.h"
 
 namespace mooring::testing {
 namespace {
@@ -69,19 +64,6 @@ TEST_F(PropagationTest, RecursiveAppliesToSubmounts) {
   EXPECT_EQ(PropagationAt(Path("other/target/sub")), "master:" + GroupAt(Path("source/sub"), "shared:"));
 }
 
-TEST_F(PropagationTest, OfADeviceMountIsTheOneAskedForToo) {
-  const std::string parent = SharedMount("parent");
-  const std::string image = Ext4Image("image");
-  MountRequest request = MountOf(image, parent + "/private");
-  request.propagation = Propagation::kPrivate;
-  ASSERT_OK(mounter_.Mount(request));
-  EXPECT_EQ(PropagationAt(parent + "/private"), "");
-  request = MountOf(image, PrivateMount("other") + "/shared");
-  request.propagation = Propagation::kShared;
-  ASSERT_OK(mounter_.Mount(request));
-  EXPECT_NE(GroupAt(Path("other/shared"), "shared:"), "");
-}
-
 // Nomad's private, host-to-task and bidirectional; Kubernetes' None, HostToContainer and Bidirectional.
 struct DirectionCase {
   Propagation propagation;
@@ -106,14 +88,6 @@ class ThreeNamespacesTest : public PropagationTest, public ::testing::WithParamI
   std::string source_, target_;
 };
 
-TEST_P(ThreeNamespacesTest, TheMountItselfIsSeenByHostAndTask) {
-  const MountNamespace plugin(MountNamespace::Kind::kPeer), task(MountNamespace::Kind::kSlave);
-  ASSERT_EQ(BindIn(plugin), "OK");
-  EXPECT_EQ(Count(target_), "1");
-  EXPECT_EQ(plugin.Ask([&] { return Count(target_); }), "1");
-  EXPECT_EQ(task.Ask([&] { return Count(target_); }), "1");
-}
-
 TEST_P(ThreeNamespacesTest, MountBelowTheSourceOnTheHost) {
   const MountNamespace plugin(MountNamespace::Kind::kPeer), task(MountNamespace::Kind::kSlave);
   ASSERT_EQ(BindIn(plugin), "OK");
@@ -129,14 +103,6 @@ TEST_P(ThreeNamespacesTest, MountBelowTheTargetInThePluginsNamespace) {
   ASSERT_EQ(BindIn(plugin), "OK");
   ASSERT_EQ(plugin.Ask([&] { return MountTmpfs(target_ + "/sub"); }), "mounted");
   EXPECT_EQ(Count(source_ + "/sub"), GetParam().target_to_source ? "1" : "0");
-}
-
-TEST_P(ThreeNamespacesTest, MountBelowTheTargetInTheTaskStaysThere) {
-  const MountNamespace plugin(MountNamespace::Kind::kPeer), task(MountNamespace::Kind::kSlave);
-  ASSERT_EQ(BindIn(plugin), "OK");
-  ASSERT_EQ(task.Ask([&] { return MountTmpfs(target_ + "/sub"); }), "mounted");
-  EXPECT_EQ(Count(target_ + "/sub"), "0");
-  EXPECT_EQ(Count(source_ + "/sub"), "0");
 }
 
 // Mounts that are left below a volume, docs/propagation.md.
@@ -161,7 +127,7 @@ TEST_P(LeftBelowTest, WhatTheHostLeftGoesWithTheVolumeOrWithItsDirectory) {
   const bool receives = GetParam().propagation != Propagation::kPrivate, sends = GetParam().target_to_source;
   EXPECT_EQ(plugin.Ask([&] { return Count(target_ + "/sub"); }), receives ? "1" : "0");
   if (receives) {
-    EXPECT_THAT(UnmountIn(plugin, target_), ::testing::HasSubstr("busy"));
+    EXPECT_THAT(UnmountIn(plugin, target_), HasSubstr("busy"));
   }
   EXPECT_EQ(UnmountIn(plugin, target_ + "/sub"), "OK");
   EXPECT_EQ(Count(target_ + "/sub"), sends ? "0" : "1");
@@ -178,7 +144,7 @@ TEST_P(LeftBelowTest, ACopyThatIsBusyInAnotherNamespaceHoldsTheMountHere) {
   {
     const UniqueFd busy(::open(task.Seen(target_ + "/sub").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     ASSERT_TRUE(busy.ok());
-    EXPECT_THAT(UnmountIn(plugin, target_), ::testing::HasSubstr("busy"));
+    EXPECT_THAT(UnmountIn(plugin, target_), HasSubstr("busy"));
     EXPECT_EQ(Count(target_), "1");
   }
   EXPECT_EQ(UnmountIn(plugin, target_), "OK");

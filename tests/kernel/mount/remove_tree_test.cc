@@ -1,15 +1,6 @@
 // Removes directories with hostile contents.
-#include <fcntl.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
-#include <thread>
-
-#include "base/file/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {

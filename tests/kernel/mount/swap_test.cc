@@ -4,24 +4,12 @@
 //
 //   roots/st/staging     the volume, mounted       outside/st/staging   a tmpfs, not a volume
 //   roots/pods/target    published on              outside/pods/target  must stay as it is
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/mount.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <cstdio>
-#include <functional>
-#include <memory>
-#include <thread>
 
-#include "mounter/guard/guarded_mounter.h"
-#include "mounter/guard/source_guard.h"
-#include "mounter/helper/helper_mounter.h"
-#include "mounter/helper/spawner.h"
-#include "tests/kernel/kernel_test.h"
+#include "mounter/helper/guarded_stack.h"
+#include "tests/kernel/helper/helper_test.h"
 
 namespace mooring::testing {
 namespace {
@@ -81,18 +69,12 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
   void MakeMounter() {
     const HelperPolicy policy = {{Path("roots")}, {Path("sources")}, "mooring-kernel-test"};
     if (GetParam() == Way::kHelper) {
-      auto spawner = HelperSpawner::Start(MOORING_MOUNTER_BINARY, {policy, "error", "text"});
-      ASSERT_OK(spawner);
-      auto helper = HelperMounter::Start(*std::move(spawner));
-      ASSERT_OK(helper);
-      helper_ = *std::move(helper);
+      helper_ = StartHelper(policy);
       swapped_ = helper_.get();
       return;
     }
-    sources_ = std::make_unique<SourceGuard>(policy.sources, policy.label_prefix);
-    kernel_ = std::make_unique<KernelMounter>(policy.roots, *sources_);
-    guarded_ = std::make_unique<GuardedMounter>(policy, *kernel_);
-    swapped_ = guarded_.get();
+    stack_ = std::make_unique<GuardedStack>(policy);
+    swapped_ = &stack_->mounter;
   }
 
   // Describes the mounts and files outside.
@@ -107,11 +89,11 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
   // for a while, so this repeats until publishes have succeeded and failed.
   void PublishOften(const std::function<std::string()>& looks = {}) {
     const int least = GetParam() == Way::kHelper ? kTimes : kInProcess;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = Clock::now() + std::chrono::seconds(10);
     int published = 0, times = 0;
     const auto wants_more = [&] {
       const bool one_sided = published == 0 || published == times;
-      return times < least || (one_sided && std::chrono::steady_clock::now() < end);
+      return times < least || (one_sided && Clock::now() < end);
     };
     for (; wants_more() && !HasFailure(); ++times) {
       const absl::Status bound = swapped_->Bind(BindOf(Path("roots/st/staging"), target_));
@@ -151,9 +133,7 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
   Mounter* swapped_ = nullptr;
 
  private:
-  std::unique_ptr<SourceGuard> sources_;
-  std::unique_ptr<KernelMounter> kernel_;
-  std::unique_ptr<GuardedMounter> guarded_;
+  std::unique_ptr<GuardedStack> stack_;
   std::unique_ptr<HelperMounter> helper_;
 };
 

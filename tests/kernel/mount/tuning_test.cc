@@ -1,12 +1,8 @@
-// Changes of devices and mounts in use: read-ahead and flags.
-#include <fcntl.h>
+// Changes of the read-ahead of devices in use.
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <vector>
 
-#include "base/file/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -61,7 +57,7 @@ TEST_F(TuningTest, MoreReadAheadThanAnyPluginAsksForIsRefused) {
   const LoopInfo loop = Mounted(Ext4Image("image"), Path("target"));
   EXPECT_OK(mounter_.TuneLoop(loop, {.read_ahead_bytes = 64 * kMiB}));
   EXPECT_THAT(mounter_.TuneLoop(loop, {.read_ahead_bytes = 64 * kMiB + 512}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "at most"));
+              FailsWith(StatusCode::kInvalidArgument, "at most"));
   EXPECT_EQ(ReadAheadOf(loop), 64 * kMiB);
 }
 
@@ -96,25 +92,9 @@ TEST_F(TuningTest, ADeviceThatIsNoLongerTheFilesIsLeftAlone) {
   stale.backing_inode = StatOf(other).st_ino;
   EXPECT_THAT(mounter_.TuneLoop(stale, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 1000}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "no number of sectors"));
+              FailsWith(StatusCode::kInvalidArgument, "no number of sectors"));
   ASSERT_OK(mounter_.DetachLoop(*loop));
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
-}
-
-TEST_F(TuningTest, FlagsOfAMountThatStandsAreExactlyThose) {
-  MountRequest request = MountOf(Ext4Image("image"), Path("target"));
-  request.flags.nosuid = true;
-  ASSERT_OK(mounter_.Mount(request));
-  ASSERT_OK(mounter_.Bind(BindOf(Path("target"), Path("other"))));
-  MountFlags flags;
-  flags.atime = Atime::kNoatime;
-  flags.nodev = true;
-  ASSERT_OK(mounter_.Change({.target = Path("target"), .flags = flags}));
-  EXPECT_EQ(OptionsAt(Path("target")), "rw,nodev,noatime");
-  EXPECT_EQ(OptionsAt(Path("other")), "rw,relatime") << "of that mount alone";
-  ASSERT_OK(mounter_.Change({.target = Path("target"), .flags = MountFlags()}));
-  EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
-  EXPECT_THAT(mounter_.Change({.target = Dir("plain"), .flags = flags}), Refused("nothing is mounted"));
 }
 
 }  // namespace

@@ -1,16 +1,8 @@
 // Unmount removes a mount, is never forced, and never removes data.
-#include <fcntl.h>
-#include <sys/mount.h>
-#include <unistd.h>
-
-#include "base/file/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/mount/namespaces.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::ElementsAre;
 
 class UnmountTest : public KernelTest {
  protected:
@@ -54,7 +46,7 @@ TEST_F(UnmountTest, WorkingDirectoryIsBusyAndTheMountStays) {
     if (::chdir(target.c_str()) != 0) return std::string("cannot enter");
     return Unmount(target).ToString();
   });
-  EXPECT_THAT(answer, ::testing::HasSubstr("FAILED_PRECONDITION"));
+  EXPECT_THAT(answer, HasSubstr("FAILED_PRECONDITION"));
   EXPECT_EQ(MountsAt(target).size(), 1U);
 }
 

@@ -1,118 +1,70 @@
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
+#include "absl/strings/str_split.h"
+#include "manager/attach/attachments.h"
+#include "manager/claims/claims.h"
 #include "manager/docker/volume_driver.h"
-#include "manager/manager.h"
 #include "manager/state/boot.h"
 #include "manager/state/keys.h"
-#include "manager/state/sqlite_state.h"
+#include "manager/volumes/volume_manager.h"
+#include "manager/volumes/volumes.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/fake_mounter.h"
-#include "tests/manager/plugins/watch_threads.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/fakes/fake_plugin_directory.h"
+#include "tests/fakes/memory_state.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
+using ::mooring::testing::FakeCsiFeatures;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::FakeMounter;
-using ::mooring::testing::FakeSockets;
-using ::mooring::testing::TempDir;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 using Json = nlohmann::json;
 
-constexpr char kSocket[] = "/run/fake/csi.sock";
+constexpr char kDockerHost[] = "host-1";
 
-// The driver and the manager's components, over a plugin and a kernel in memory.
+// The driver with a plugin, a kernel and a state in memory, which outlive the manager.
 class DockerDriverTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::create_directories(root());
+  DockerDriverTest() {
+    fs::create_directory(directory_ / "mounts");
     plugin_->volumes().MirrorInto(kernel_);
-    sockets_.Serve(kSocket, plugin_);
+    plugins_.Add(plugin_);
     StartManager();
-    for (const PluginType type : {PluginType::kNode, PluginType::kController}) Register(type, "fake.csi");
-    ASSERT_OK(components_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
   }
-  void TearDown() override { StopManager(); }
-
-  std::string root() const { return directory_ / "mounts"; }
 
   void StartManager() {
-    Config config;
-    config.root = root();
-    config.state_dir = directory_.path();
-    config.host = "host-1";
-    auto state = OpenSqliteState(directory_ / "state.db");
-    ASSERT_OK(state);
-    components_ = std::make_unique<Components>(config, boot_, *std::move(state));
-    components_->registry = *Registry::Open(*components_->state, config.host);
-    components_->plugins = std::make_unique<PluginLoop>(
-        *components_->registry, components_->events, sockets_.connector(),
-        [] { return std::vector<PluginLoop::Expected>(); }, PluginLoop::Settings());
-    watches_ =
-        std::make_unique<testing::WatchThreads>(*components_->registry, *components_->plugins, sockets_.connector());
-    components_->journal = *MountJournal::Open(components_->store, config.host);
-    VolumeManager::Settings mounting;
-    mounting.root = config.root;
-    mounting.boot = boot_;
-    components_->volume_manager = std::make_unique<VolumeManager>(*components_->plugins, kernel_, *components_->journal,
-                                                                  components_->events, mounting);
-    components_->volumes =
-        std::make_unique<Volumes>(components_->store, *components_->plugins, *components_->volume_manager,
-                                  components_->controller_locks, components_->events, RetryPolicy());
-    Claims::Settings claiming;
-    claiming.host = config.host;
-    components_->claims = std::make_unique<Claims>(components_->store, *components_->plugins,
-                                                   components_->controller_locks, components_->events, claiming);
-    Attachments::Settings attaching;
-    attaching.host = config.host;
-    components_->attachments = std::make_unique<Attachments>(
-        *components_->journal, *components_->claims, *components_->volume_manager, components_->events, attaching);
-    const DockerVolumeDriver::Collaborators with = {.plugins = *components_->plugins,
-                                                    .volumes = *components_->volumes,
-                                                    .attachments = *components_->attachments,
-                                                    .journal = *components_->journal,
-                                                    .store = components_->store,
-                                                    .state = *components_->state};
+    journal_ = *MountJournal::Open(store_, kDockerHost);
+    volume_manager_ = std::make_unique<VolumeManager>(
+        plugins_, kernel_, *journal_, events_,
+        VolumeManager::Settings{.root = directory_ / "mounts", .boot = boot_, .retry = {}});
+    volumes_ = std::make_unique<Volumes>(store_, plugins_, *volume_manager_, locks_, events_, RetryPolicy());
+    claims_ =
+        std::make_unique<Claims>(store_, plugins_, locks_, events_, Claims::Settings{.host = kDockerHost, .retry = {}});
+    attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_,
+                                                 Attachments::Settings{.host = kDockerHost});
+    const DockerVolumeDriver::Collaborators with = {.plugins = plugins_,
+                                                    .volumes = *volumes_,
+                                                    .attachments = *attachments_,
+                                                    .journal = *journal_,
+                                                    .store = store_,
+                                                    .state = state_};
     driver_ = std::make_unique<DockerVolumeDriver>(
-        with, DockerVolumeDriver::Settings{.host = config.host, .state_dir = config.state_dir, .boot = boot_});
+        with, DockerVolumeDriver::Settings{.host = kDockerHost, .state_dir = directory_.path(), .boot = boot_});
   }
 
-  void StopManager() {
-    if (components_ == nullptr) return;
+  void RestartManager(const std::string& boot = "boot-1") {
     driver_.reset();
-    watches_.reset();
-    components_->attachments->Stop();
-    components_->plugins->Stop();
-    components_.reset();
-  }
-
-  void Register(PluginType type, const std::string& name) {
-    InstanceInfo instance;
-    instance.type = type;
-    instance.name = name;
-    instance.version = "1.0";
-    instance.socket_path = kSocket;
-    instance.instance_id = name + "-1";
-    ASSERT_OK(components_->registry->Register(instance));
+    attachments_.reset();
+    boot_ = boot;
+    StartManager();
   }
 
   Json Ask(const std::string& method, const Json& request) {
-    return Json::parse(
-        driver_->Handle("/VolumeDriver." + method, request.dump(), Clock::now() + std::chrono::seconds(20)));
+    return Json::parse(driver_->Handle("/VolumeDriver." + method, request.dump(), Soon()));
   }
   std::string Error(const std::string& method, const Json& request) { return Ask(method, request).value("Err", "?"); }
 
@@ -148,11 +100,18 @@ class DockerDriverTest : public ::testing::Test {
 
   TempDir directory_;
   FakeMounter kernel_;
-  FakeSockets sockets_;
+  testing::FakePluginDirectory plugins_;
   std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>();
+  testing::MemoryState state_;
+  RecordsStore store_{state_};
+  KeyedLocks locks_;
+  Events events_;
   std::string boot_ = "boot-1";
-  std::unique_ptr<Components> components_;
-  std::unique_ptr<testing::WatchThreads> watches_;
+  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<VolumeManager> volume_manager_;
+  std::unique_ptr<Volumes> volumes_;
+  std::unique_ptr<Claims> claims_;
+  std::unique_ptr<Attachments> attachments_;
   std::unique_ptr<DockerVolumeDriver> driver_;
 };
 
@@ -208,29 +167,10 @@ TEST_F(DockerDriverTest, CreateOfExistingNameIsRefused) {
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
-TEST_F(DockerDriverTest, ContainersShareVolumeIfPluginAllows) {
-  Create("db");
-  EXPECT_NE(Mount("db", "id-1"), Mount("db", "id-2"));
-  EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(2));
-  EXPECT_EQ(Unmount("db", "id-1"), "");
-  EXPECT_EQ(plugin_->volumes().staged_count(), 1U);  // for the other volume
-  EXPECT_EQ(Unmount("db", "id-2"), "");
-  EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
-}
-
 TEST_F(DockerDriverTest, SingleWriterIsAlone) {
   Create("db", {{"access", "single-node-writer"}});
   Mount("db", "id-1");
   EXPECT_THAT(Error("Mount", {{"Name", "db"}, {"ID", "id-2"}}), HasSubstr("docker-id-1"));
-}
-
-TEST_F(DockerDriverTest, RefusesRemoveOfVolumeInUse) {
-  Create("db");
-  Mount("db", "id-1");
-  EXPECT_NE(Error("Remove", {{"Name", "db"}}), "");
-  EXPECT_EQ(plugin_->Count("DeleteVolume"), 0);
-  EXPECT_EQ(Unmount("db", "id-1"), "");
-  EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
 }
 
 TEST_F(DockerDriverTest, RemoveDeregistersRegisteredVolume) {
@@ -240,7 +180,7 @@ TEST_F(DockerDriverTest, RemoveDeregistersRegisteredVolume) {
   volume.external_id = "theirs";
   volume.plugin = "fake.csi";
   volume.capabilities = {{.access = AccessMode::kSingleNodeMultiWriter}};
-  ASSERT_OK(components_->volumes->Register(volume, Clock::now() + std::chrono::seconds(20)));
+  ASSERT_OK(volumes_->Register(volume, Soon()));
   EXPECT_TRUE(IsMounted(Mount("db", "id-1")));
   EXPECT_EQ(Unmount("db", "id-1"), "");
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
@@ -254,15 +194,6 @@ TEST_F(DockerDriverTest, ReadOnlyVolumeIsPublishedReadOnly) {
   ASSERT_THAT(published, SizeIs(1));
   EXPECT_TRUE(published[0].readonly());
   EXPECT_EQ(StatusOf("db")["ReadOnly"], true);
-}
-
-TEST_F(DockerDriverTest, PropagationIsPrivateByDefault) {
-  Create("closed");
-  Create("open", {{"propagation", "host-to-task"}});
-  Mount("closed", "id-1");
-  EXPECT_EQ(kernel_.last_bind().propagation, Propagation::kPrivate);
-  Mount("open", "id-1");
-  EXPECT_EQ(kernel_.last_bind().propagation, Propagation::kSlave);
 }
 
 TEST_F(DockerDriverTest, CopiesVolumeOrSnapshot) {
@@ -284,30 +215,23 @@ TEST_F(DockerDriverTest, SecretsAreSentAndNeverShown) {
 }
 
 TEST_F(DockerDriverTest, SeveralPluginsNeedPluginOption) {
-  Register(PluginType::kNode, "other.csi");
-  while (components_->plugins->List().size() < 2) std::this_thread::yield();
+  FakeCsiFeatures features;
+  features.name = "other.csi";
+  plugins_.Add(std::make_shared<FakeCsiPlugin>(features));
   EXPECT_THAT(Error("Create", {{"Name", "db"}}), HasSubstr("fake.csi, other.csi"));
   Create("db", {{"plugin", "fake.csi"}});
 }
 
 TEST_F(DockerDriverTest, HostileNamesStayBelowRootAndApart) {
-  const std::vector<std::string> names = {"..",
-                                          "../x",
-                                          "a/b",
-                                          "a%2Fb",
-                                          "a b",
-                                          "db[0]",
-                                          "\"'$(x)",
-                                          "gr\xC3\xB6\xC3\x9F"
-                                          "e",
-                                          std::string(255, '.'),
-                                          std::string(254, '.') + "/"};
+  std::vector<std::string> names = absl::StrSplit("..|../x|a/b|a%2Fb|a b|db[0]|\"'$(x)|größe", '|');
+  names.push_back(std::string(255, '.'));
+  names.push_back(std::string(254, '.') + "/");
   std::set<std::string> mountpoints;
   for (const std::string& name : names) {
     Create(name);
     const std::string mountpoint = Mount(name, "../id");
     EXPECT_THAT(mountpoint, StartsWith(directory_.path() + "/docker/")) << name;
-    EXPECT_EQ(std::filesystem::path(mountpoint).lexically_normal(), mountpoint) << name;
+    EXPECT_EQ(fs::path(mountpoint).lexically_normal(), mountpoint) << name;
     EXPECT_TRUE(mountpoints.insert(mountpoint).second) << name;
   }
   for (const std::string& name : names) EXPECT_EQ(Unmount(name, "../id"), "") << name;
@@ -328,10 +252,9 @@ TEST_F(DockerDriverTest, RefusesMalformedRequests) {
 TEST_F(DockerDriverTest, RestartKeepsEverything) {
   Create("db", {{"propagation", "rslave"}});
   const std::string mountpoint = Mount("db", "id-1");
-  StopManager();
-  StartManager();
-  components_->attachments->Restore();
-  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  RestartManager();
+  attachments_->Restore();
+  attachments_->WaitUntilRestored(Soon());
   EXPECT_THAT(Ask("List", Json::object())["Volumes"], SizeIs(1));
   EXPECT_EQ(StatusOf("db")["Propagation"], "rslave");
   EXPECT_EQ(Mount("db", "id-1"), mountpoint);
@@ -344,28 +267,24 @@ TEST_F(DockerDriverTest, DetachesWhatDockerDidNotMountSinceBoot) {
   Create("db", {{"access", "single-node-writer"}});
   const std::string mountpoint = Mount("db", "id-1");
   const auto start_in = [&](const std::string& boot) {
-    StopManager();
-    boot_ = boot;
-    StartManager();
-    // Without this the release would be owed, and only a whole manager continues it (Claims::Resume).
-    ASSERT_OK(components_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
-    const auto booted = IsFirstOfBoot(*components_->state, "host-1", boot);
+    RestartManager(boot);
+    const auto booted = IsFirstOfBoot(state_, kDockerHost, boot);
     ASSERT_OK(booted);
-    components_->attachments->Restore(
+    attachments_->Restore(
         [&](const AttachmentRecord& record) { return *booted && IsAttachedForDocker(record, directory_.path()); });
-    ASSERT_OK(KeepBoot(*components_->state, "host-1", boot));
+    ASSERT_OK(KeepBoot(state_, kDockerHost, boot));
   };
   start_in("boot-1");
-  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  attachments_->WaitUntilRestored(Soon());
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(1));
   start_in("boot-2");
   EXPECT_EQ(Mount("db", "id-1"), mountpoint) << "a container that is started again waits for that";
   EXPECT_TRUE(IsMounted(mountpoint));
   start_in("boot-2");
-  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  attachments_->WaitUntilRestored(Soon());
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(1));
   start_in("boot-3");
-  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  attachments_->WaitUntilRestored(Soon());
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(0));
   EXPECT_FALSE(IsMounted(mountpoint));
   EXPECT_EQ(plugin_->volumes().staged_count(), 0U);

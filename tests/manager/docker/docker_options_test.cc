@@ -1,24 +1,11 @@
-#include <gmock/gmock.h>
-
-#include <fstream>
 #include <map>
-#include <string>
 
 #include "base/status.h"
 #include "manager/docker/create_options.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
-
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::TempDir;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::Pair;
 
 std::map<std::string, std::string> In(const Secrets& secrets) {
   std::map<std::string, std::string> pairs;
@@ -70,7 +57,7 @@ TEST(DockerOptionsTest, KeysIgnoreCaseAndHyphens) {
 
 TEST(DockerOptionsTest, ReportsAllFaultsAtOnce) {
   const auto options = ParseDockerOptions({{"size", "big"}, {"colour", "red"}, {"access", "mine"}, {"ro", "perhaps"}});
-  EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(options.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(Message(options.status()),
               AllOf(HasSubstr("-o 'size': 'big'"), HasSubstr("-o 'colour'"), HasSubstr("-o 'access'"),
                     HasSubstr("-o 'ro'"), HasSubstr("single-node-writer"), HasSubstr("fs-type")));
@@ -78,9 +65,9 @@ TEST(DockerOptionsTest, ReportsAllFaultsAtOnce) {
 
 TEST(DockerOptionsTest, ChecksSourceAndSizes) {
   EXPECT_THAT(ParseDockerOptions({{"from-snapshot", "a"}, {"from-volume", "b"}}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "one source"));
+              FailsWith(Code::kInvalidArgument, "one source"));
   EXPECT_THAT(ParseDockerOptions({{"size", "2GiB"}, {"max-size", "1GiB"}}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "max-size is less"));
+              FailsWith(Code::kInvalidArgument, "max-size is less"));
 }
 
 TEST(DockerOptionsTest, ReaderModesAreReadOnlyWithoutBidirectionalPropagation) {
@@ -90,7 +77,7 @@ TEST(DockerOptionsTest, ReaderModesAreReadOnlyWithoutBidirectionalPropagation) {
   for (const char* key : {"ro", "access"}) {
     const std::string value = std::string(key) == "ro" ? "" : "single-node-reader-only";
     EXPECT_THAT(ParseDockerOptions({{key, value}, {"propagation", "bidirectional"}}),
-                FailsWith(absl::StatusCode::kInvalidArgument, "needs write access"));
+                FailsWith(Code::kInvalidArgument, "needs write access"));
   }
 }
 
@@ -106,9 +93,9 @@ TEST(DockerOptionsTest, SecretsFileIsNeverQuoted) {
   const auto broken = ParseDockerOptions({{"secrets-file", path}});
   EXPECT_THAT(Message(broken.status()), AllOf(HasSubstr("line 2"), Not(HasSubstr("hunter2"))));
   EXPECT_THAT(ParseDockerOptions({{"secrets-file", directory / "none"}}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "No such file"));
+              FailsWith(Code::kInvalidArgument, "No such file"));
   EXPECT_THAT(ParseDockerOptions({{"secrets-file", "../etc/passwd"}}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "secrets-file"));
+              FailsWith(Code::kInvalidArgument, "secrets-file"));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/support/man_page.h"
@@ -61,22 +60,6 @@ TEST_F(DashboardTest, HasRequiredFields) {
   EXPECT_GE(dashboard_.at("schemaVersion").get<int>(), 36);
   EXPECT_TRUE(dashboard_.at("time").contains("from") && dashboard_.at("time").contains("to"));
   EXPECT_FALSE(dashboard_.contains("id")) << "the id belongs to one Grafana";
-}
-
-TEST_F(DashboardTest, PanelsDoNotOverlap) {
-  std::set<int> ids;
-  std::set<std::pair<int, int>> cells;
-  for (const Json& panel : dashboard_.at("panels")) {
-    EXPECT_TRUE(ids.insert(panel.at("id").get<int>()).second) << panel.at("id");
-    EXPECT_FALSE(panel.at("title").get<std::string>().empty());
-    const Json& place = panel.at("gridPos");
-    const int x = place.at("x"), y = place.at("y"), w = place.at("w"), h = place.at("h");
-    EXPECT_LE(x + w, 24) << panel.at("title");
-    for (int row = y; row < y + h; ++row) {
-      for (int column = x; column < x + w; ++column)
-        EXPECT_TRUE(cells.emplace(column, row).second) << panel.at("title");
-    }
-  }
 }
 
 TEST_F(DashboardTest, PanelsUseDatasourceAndInstanceVariables) {

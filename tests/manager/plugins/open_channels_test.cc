@@ -1,17 +1,11 @@
 #include "manager/csi/open_channels.h"
 
-#include <gmock/gmock.h>
-
-#include <future>
-#include <memory>
-
 #include "tests/fakes/fake_csi_plugin.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::FakeSockets;
 
@@ -23,7 +17,7 @@ TEST(OpenChannelsTest, ClosesOpenAndLaterChannels) {
   const auto connect = channels.connector();
   connect("/run/csi.sock", "a").reset();  // the channel is destroyed
   const auto probe = [&](CsiChannel& channel) {
-    return Call(channel, csi::v1::ProbeRequest(), Clock::now() + std::chrono::seconds(20)).status();
+    return Call(channel, csi::v1::ProbeRequest(), Clock::now() + seconds(20)).status();
   };
   const auto channel = connect("/run/csi.sock", "a");
   EXPECT_OK(probe(*channel));
@@ -31,8 +25,8 @@ TEST(OpenChannelsTest, ClosesOpenAndLaterChannels) {
   auto hanging = std::async(std::launch::async, [&] { return probe(*channel); });
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 2));
   channels.CloseAll();
-  EXPECT_THAT(hanging.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
-  EXPECT_THAT(probe(*connect("/run/csi.sock", "a")), FailsWith(absl::StatusCode::kCancelled, "closed"));
+  EXPECT_THAT(hanging.get(), FailsWith(Code::kCancelled, "closed"));
+  EXPECT_THAT(probe(*connect("/run/csi.sock", "a")), FailsWith(Code::kCancelled, "closed"));
 }
 
 }  // namespace

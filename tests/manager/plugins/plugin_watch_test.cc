@@ -1,34 +1,19 @@
 // The watch over a plugin: inspection, health and the end of its instances.
 #include "manager/plugins/plugin_watch.h"
 
-#include <gmock/gmock.h>
-
-#include <future>
-#include <memory>
 #include <stop_token>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/manager/plugins/watch_threads.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
 using ::mooring::testing::ChannelTo;
-using ::mooring::testing::FailsWith;
 using ::mooring::testing::FakeCsiFeatures;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::WatchOnce;
-using std::chrono::hours;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-Clock::time_point Soon() { return Clock::now() + seconds(20); }
 
 class FingerprintTest : public ::testing::Test {
  protected:
@@ -221,7 +206,7 @@ TEST_F(PluginWatchTest, OnlyProbeDecidesOnTheVerdict) {
   EXPECT_OK(watch.Find("a")->probed);
   plugin_->SetReady(false);
   watch.Inspect(never_);
-  EXPECT_THAT(watch.Find("a")->probed, FailsWith(absl::StatusCode::kUnavailable, "not ready"));
+  EXPECT_THAT(watch.Find("a")->probed, FailsWith(Code::kUnavailable, "not ready"));
   roles_.clear();
   watch.Inspect(never_);
   EXPECT_EQ(watch.Find("a"), nullptr);
@@ -313,7 +298,7 @@ TEST_F(PluginWatchTest, StopOfAnInstanceEndsCallsToAHangingPlugin) {
   const Clock::time_point before = Clock::now();
   role->Stop();
   EXPECT_LT(Clock::now() - before, seconds(10));
-  EXPECT_THAT(call.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
+  EXPECT_THAT(call.get(), FailsWith(Code::kCancelled, "closed"));
   EXPECT_FALSE(role->fingerprint().healthy);
 }
 

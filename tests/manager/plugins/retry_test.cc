@@ -1,19 +1,10 @@
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <future>
 #include <stop_token>
-#include <vector>
 
 #include "manager/csi/csi_channel.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
-
-using ::mooring::testing::FailsWith;
-using std::chrono::hours;
-using std::chrono::milliseconds;
 
 const absl::Status kAway = Unavailable("Probe: the array is away");
 const absl::Status kNoAnswer = absl::DeadlineExceededError("no answer in time to NodeStageVolume");
@@ -49,21 +40,20 @@ TEST_F(RetryTest, GivesOtherErrorsAtOnce) {
 TEST_F(RetryTest, ErrorHasTheNumberOfTries) {
   EXPECT_EQ(Run({kAway}), kAway);
   tries_ = 0;
-  EXPECT_THAT(Run({Aborted("busy"), kAway}),
-              FailsWith(absl::StatusCode::kUnavailable, "Probe: the array is away (tried 2 times)"));
+  EXPECT_THAT(Run({Aborted("busy"), kAway}), FailsWith(Code::kUnavailable, "Probe: the array is away (tried 2 times)"));
 }
 
 TEST_F(RetryTest, GivesTheLastAnswerWhenALaterTryTimesOut) {
-  EXPECT_THAT(Run({kAway, kNoAnswer}),
-              FailsWith(absl::StatusCode::kUnavailable,
-                        "Probe: the array is away (tried 2 times; the last try got no answer in time)"));
+  EXPECT_THAT(
+      Run({kAway, kNoAnswer}),
+      FailsWith(Code::kUnavailable, "Probe: the array is away (tried 2 times; the last try got no answer in time)"));
 }
 
 TEST_F(RetryTest, GivesDeadlineExceededWithoutAnyAnswer) {
   EXPECT_EQ(Run({kNoAnswer}), kNoAnswer);
   tries_ = 0;
   EXPECT_THAT(Run({kNoAnswer, kNoAnswer}),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer in time to NodeStageVolume (tried 2 times)"));
+              FailsWith(Code::kDeadlineExceeded, "no answer in time to NodeStageVolume (tried 2 times)"));
 }
 
 TEST_F(RetryTest, StopEndsThePause) {

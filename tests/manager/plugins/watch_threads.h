@@ -1,6 +1,5 @@
 // Watches every registered plugin, each in a thread of its own, as the supervisor does in the manager.
-#ifndef MOORING_TESTS_MANAGER_PLUGINS_WATCH_THREADS_H_
-#define MOORING_TESTS_MANAGER_PLUGINS_WATCH_THREADS_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -71,5 +70,3 @@ class WatchThreads {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_MANAGER_PLUGINS_WATCH_THREADS_H_

@@ -1,21 +1,10 @@
 #include "manager/records/events.h"
 
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <future>
-#include <string>
-
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-std::chrono::steady_clock::time_point Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
 std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
 
 Event Saying(const std::string& text) {
@@ -62,8 +51,8 @@ TEST(EventsTest, CloseEndsAllWaits) {
   Events events;
   auto next = std::async(std::launch::async, [&] { return events.Next(1, Soon()); });
   events.Close();
-  EXPECT_THAT(next.get(), FailsWith(absl::StatusCode::kCancelled, "stopping"));
-  EXPECT_THAT(events.Next(1, Soon()), FailsWith(absl::StatusCode::kCancelled, "stopping"));
+  EXPECT_THAT(next.get(), FailsWith(Code::kCancelled, "stopping"));
+  EXPECT_THAT(events.Next(1, Soon()), FailsWith(Code::kCancelled, "stopping"));
 }
 
 }  // namespace

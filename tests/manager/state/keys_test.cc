@@ -1,20 +1,11 @@
 #include "manager/state/keys.h"
 
-#include <gmock/gmock.h>
-
 #include <set>
-#include <string>
-#include <vector>
 
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
-
-using ::mooring::testing::FailsWith;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::vector<std::string> HostileNames() {
   std::string dots(255, '.'), slashes(255, '/'), other_slashes(254, '/');
@@ -57,10 +48,10 @@ TEST(EscapeTest, HostileNamesBecomeDistinctComponents) {
 TEST(EscapeTest, KeepsOrdinaryNames) { EXPECT_EQ(Escape("web-1.db_2"), "web-1.db_2"); }
 
 TEST(CheckNameTest, RefusesInvalidNames) {
-  EXPECT_THAT(CheckName("volume", ""), FailsWith(absl::StatusCode::kInvalidArgument, "volume is missing"));
-  EXPECT_THAT(CheckName("volume", std::string(256, 'a')), FailsWith(absl::StatusCode::kInvalidArgument, "256 bytes"));
-  EXPECT_THAT(CheckName("volume", "a\nb"), FailsWith(absl::StatusCode::kInvalidArgument, "control characters"));
-  EXPECT_THAT(CheckName("volume", "\xff"), FailsWith(absl::StatusCode::kInvalidArgument, "not UTF-8"));
+  EXPECT_THAT(CheckName("volume", ""), FailsWith(Code::kInvalidArgument, "volume is missing"));
+  EXPECT_THAT(CheckName("volume", std::string(256, 'a')), FailsWith(Code::kInvalidArgument, "256 bytes"));
+  EXPECT_THAT(CheckName("volume", "a\nb"), FailsWith(Code::kInvalidArgument, "control characters"));
+  EXPECT_THAT(CheckName("volume", "\xff"), FailsWith(Code::kInvalidArgument, "not UTF-8"));
   for (const std::string& name : HostileNames()) EXPECT_OK(CheckName("volume", name));
 }
 

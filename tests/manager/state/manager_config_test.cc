@@ -1,29 +1,19 @@
 // Flags of mooring-manager, and the setup of its host before the start.
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <vector>
 
 #include "manager/config.h"
 #include "manager/host_setup.h"
 #include "tests/fakes/fake_mounter.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::FailsWith;
 using testing::FakeKernel;
 using testing::FakeMounter;
-using ::testing::HasSubstr;
-using testing::TempDir;
-using Code = absl::StatusCode;
 
 absl::StatusOr<Config> Parse(std::initializer_list<const char*> flags) {
   std::vector<const char*> arguments = {"mooring-manager"};
@@ -120,10 +110,10 @@ TEST(HostSetup, KeepsAUniqueManagerId) {
 
 TEST(HostSetup, DoesNotReplaceAnUnreadableRecord) {
   const TempDir dir;
-  for (const char* name : {"id", "host"}) std::filesystem::create_symlink(name, dir / name);  // to itself
+  for (const char* name : {"id", "host"}) fs::create_symlink(name, dir / name);  // to itself
   EXPECT_THAT(KeepManagerId(dir.path()).status(), FailsWith(Code::kFailedPrecondition, dir / "id"));
   EXPECT_THAT(KeepHostName(dir.path(), "host-1").status(), FailsWith(Code::kFailedPrecondition, dir / "host"));
-  EXPECT_TRUE(std::filesystem::is_symlink(dir / "id") && std::filesystem::is_symlink(dir / "host"));
+  EXPECT_TRUE(fs::is_symlink(dir / "id") && fs::is_symlink(dir / "host"));
 }
 
 TEST(HostSetup, BindsTheRootOnItself) {
@@ -137,6 +127,18 @@ TEST(HostSetup, BindsTheRootOnItself) {
   EXPECT_TRUE(mounted->mount->shared());
   ASSERT_OK(ShareRoot(dir.path(), kernel)) << "a second call changes nothing";
   EXPECT_EQ(kernel.List(dir.path())->size(), 1U);
+}
+
+// A bind below a shared mount would show each mount of the manager twice.
+TEST(HostSetup, LeavesRootBelowSharedMountAlone) {
+  const TempDir dir;
+  FakeMounter kernel;
+  kernel.With([&](FakeKernel& fake) {
+    fake.AddForeignMount("/", "ext4", 1);
+    fake.AddDirectory(dir.path());
+  });
+  ASSERT_OK(ShareRoot(dir.path(), kernel));
+  EXPECT_TRUE(kernel.List(dir.path())->empty());
 }
 
 TEST(HostSetup, AcceptsARootThatIsNotEmpty) {

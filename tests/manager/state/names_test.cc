@@ -1,14 +1,10 @@
 #include "manager/records/names.h"
 
-#include <gmock/gmock.h>
-
 #include "manager/volumes/volume_paths.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
-
-using ::mooring::testing::FailsWith;
 
 constexpr AccessMode kModes[] = {AccessMode::kSingleNodeReaderOnly,   AccessMode::kSingleNodeWriter,
                                  AccessMode::kSingleNodeSingleWriter, AccessMode::kSingleNodeMultiWriter,
@@ -24,11 +20,10 @@ TEST(NamesTest, ParsesEveryName) {
 }
 
 TEST(NamesTest, ErrorListsTheAllowedNames) {
-  EXPECT_THAT(ParseAccessMode("rwo"),
-              FailsWith(absl::StatusCode::kInvalidArgument, "'rwo' is not a valid access mode"));
-  EXPECT_THAT(ParseAccessMode(""), FailsWith(absl::StatusCode::kInvalidArgument, "multi-node-multi-writer"));
-  EXPECT_THAT(ParseAttachmentMode("fs"), FailsWith(absl::StatusCode::kInvalidArgument, "file-system, block-device"));
-  EXPECT_THAT(ParseClaimMode("rw"), FailsWith(absl::StatusCode::kInvalidArgument, "read, write"));
+  EXPECT_THAT(ParseAccessMode("rwo"), FailsWith(Code::kInvalidArgument, "'rwo' is not a valid access mode"));
+  EXPECT_THAT(ParseAccessMode(""), FailsWith(Code::kInvalidArgument, "multi-node-multi-writer"));
+  EXPECT_THAT(ParseAttachmentMode("fs"), FailsWith(Code::kInvalidArgument, "file-system, block-device"));
+  EXPECT_THAT(ParseClaimMode("rw"), FailsWith(Code::kInvalidArgument, "read, write"));
 }
 
 TEST(NamesTest, ReadersAndSingleNodes) {
@@ -53,11 +48,10 @@ TEST(NamesTest, ParsesPropagation) {
   }
   for (const char* word : {"bidirectional", "rshared", "Bidirectional"}) {
     EXPECT_EQ(*ParsePropagationFor(word, false), Propagation::kShared) << word;
-    EXPECT_THAT(ParsePropagationFor(word, true), FailsWith(absl::StatusCode::kInvalidArgument, "needs write access"));
+    EXPECT_THAT(ParsePropagationFor(word, true), FailsWith(Code::kInvalidArgument, "needs write access"));
   }
-  EXPECT_THAT(ParsePropagationFor("rslaev", false), FailsWith(absl::StatusCode::kInvalidArgument, "rslaev"));
-  EXPECT_THAT(ParsePropagationFor("inherit", false),
-              FailsWith(absl::StatusCode::kInvalidArgument, "is not allowed here"));
+  EXPECT_THAT(ParsePropagationFor("rslaev", false), FailsWith(Code::kInvalidArgument, "rslaev"));
+  EXPECT_THAT(ParsePropagationFor("inherit", false), FailsWith(Code::kInvalidArgument, "is not allowed here"));
 }
 
 TEST(NamesTest, UsageNameHasAccessAttachmentAndMode) {

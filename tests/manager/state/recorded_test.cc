@@ -1,25 +1,18 @@
 // The recorders for the metrics get every call to a plugin and every commit, and change none.
-#include <gmock/gmock.h>
 
 #include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "manager/csi/recorded_channel.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/memory_state.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::FakeSockets;
 using ::mooring::testing::MemoryState;
-using ::testing::ElementsAre;
 
 struct RecordedCalls final : CallRecorder {
   void Begin(std::string_view method) override { calls.push_back("begin " + std::string(method)); }
@@ -38,15 +31,14 @@ TEST(RecordedChannelTest, RecordsEachCallWithItsPluginAndOutcome) {
   const CsiConnector connect =
       Recorded(sockets.connector(), [&recorded](const std::string& name) -> CallRecorder& { return recorded[name]; });
   const auto channel = connect("/run/csi.sock", "fake.csi");
-  const auto until = Clock::now() + std::chrono::seconds(20);
+  const auto until = Clock::now() + seconds(20);
   EXPECT_OK(Call(*channel, csi::v1::ProbeRequest(), until));
   plugin->Fail("GetPluginInfo", Internal("out of paper"));
-  EXPECT_THAT(Call(*channel, csi::v1::GetPluginInfoRequest(), until),
-              FailsWith(absl::StatusCode::kInternal, "out of paper"));
+  EXPECT_THAT(Call(*channel, csi::v1::GetPluginInfoRequest(), until), FailsWith(Code::kInternal, "out of paper"));
   EXPECT_THAT(recorded["fake.csi"].calls,
               ElementsAre("begin Probe", "end Probe OK", "begin GetPluginInfo", "end GetPluginInfo INTERNAL"));
   channel->Close();
-  EXPECT_THAT(Call(*channel, csi::v1::ProbeRequest(), until), FailsWith(absl::StatusCode::kCancelled, ""));
+  EXPECT_THAT(Call(*channel, csi::v1::ProbeRequest(), until), FailsWith(Code::kCancelled, ""));
   EXPECT_EQ(recorded["fake.csi"].calls.back(), "end Probe CANCELLED");
   EXPECT_EQ(recorded.size(), 1U);
 }
@@ -62,7 +54,7 @@ TEST(RecordedStateTest, RecordsEachCommit) {
   transaction.puts.push_back({"key", "value"});
   EXPECT_OK(state.Commit(transaction));
   transaction.compares.push_back({"key", 99});
-  EXPECT_THAT(state.Commit(transaction), FailsWith(absl::StatusCode::kAborted, ""));
+  EXPECT_THAT(state.Commit(transaction), FailsWith(Code::kAborted, ""));
   EXPECT_THAT(codes, ElementsAre("OK", "ABORTED"));
 }
 

@@ -1,30 +1,18 @@
 #include "manager/state/records_store.h"
 
-#include <gmock/gmock.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 #include "manager/state/sqlite_state.h"
+#include "tests/manager/prelude.h"
 #include "tests/manager/state/sample_records.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::TempDir;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::SampleClaim;
 using testing::SampleMount;
 using testing::SamplePlugin;
 using testing::SampleVolume;
-using ::testing::SizeIs;
 
 class RecordsStoreTest : public ::testing::Test {
  protected:
@@ -115,9 +103,9 @@ TEST_F(RecordsStoreTest, ConflictChangesNothing) {
   Commit(Changes().Put(SampleVolume()));
   const Volume old = *store_.GetVolume(SampleVolume().key);
   Commit(Changes().Put(old));
-  EXPECT_THAT(store_.Commit(Changes().Put(SampleClaim()).Put(old)), FailsWith(absl::StatusCode::kAborted, "revision"));
-  EXPECT_THAT(store_.Commit(Changes().Delete(old)), FailsWith(absl::StatusCode::kAborted, "revision"));
-  EXPECT_THAT(store_.Commit(Changes().Put(SampleVolume())), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(store_.Commit(Changes().Put(SampleClaim()).Put(old)), FailsWith(Code::kAborted, "revision"));
+  EXPECT_THAT(store_.Commit(Changes().Delete(old)), FailsWith(Code::kAborted, "revision"));
+  EXPECT_THAT(store_.Commit(Changes().Put(SampleVolume())), FailsWith(Code::kAborted, "revision"));
   EXPECT_THAT(*store_.ListClaims(), SizeIs(0));
 }
 
@@ -136,24 +124,24 @@ TEST_F(RecordsStoreTest, MountsAndPluginsBelongToAHost) {
   EXPECT_THAT(*store_.ListMounts("host-2"), SizeIs(0));
   EXPECT_THAT(*store_.ListPlugins("host-1"), SizeIs(1));
   EXPECT_OK(store_.GetPlugin("host-1", "mooring.csi"));
-  EXPECT_THAT(store_.GetPlugin("host-1", "other"), FailsWith(absl::StatusCode::kNotFound, "no plugin 'other'"));
+  EXPECT_THAT(store_.GetPlugin("host-1", "other"), FailsWith(Code::kNotFound, "no plugin 'other'"));
 }
 
 TEST_F(RecordsStoreTest, RefusesToMixHostAndSharedRecords) {
   EXPECT_THAT(store_.Commit(Changes().Put(SampleClaim()).Put("host-1", SampleMount())),
-              FailsWith(absl::StatusCode::kInternal, "one transaction"));
+              FailsWith(Code::kInternal, "one transaction"));
 }
 
 TEST_F(RecordsStoreTest, ErrorNamesAnUnreadableRecord) {
   const std::string key = VolumeStateKey(SampleVolume().key);
   ASSERT_OK(state_->Commit({.compares = {}, .puts = {{key, "\xff"}}, .deletes = {}}));
-  EXPECT_THAT(store_.GetVolume(SampleVolume().key), FailsWith(absl::StatusCode::kInternal, key));
-  EXPECT_THAT(store_.ListVolumes(), FailsWith(absl::StatusCode::kInternal, key));
+  EXPECT_THAT(store_.GetVolume(SampleVolume().key), FailsWith(Code::kInternal, key));
+  EXPECT_THAT(store_.ListVolumes(), FailsWith(Code::kInternal, key));
 }
 
 TEST_F(RecordsStoreTest, ErrorNamesAMissingVolume) {
   EXPECT_THAT(store_.GetVolume({.ns = "prod", .id = "db"}),
-              FailsWith(absl::StatusCode::kNotFound, "no volume 'db' in namespace 'prod'"));
+              FailsWith(Code::kNotFound, "no volume 'db' in namespace 'prod'"));
 }
 
 TEST_F(RecordsStoreTest, NamespacesAreSeparate) {

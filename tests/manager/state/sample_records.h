@@ -1,6 +1,5 @@
 // Records with a different value in each field, so that a test finds a field that is lost.
-#ifndef MOORING_TESTS_MANAGER_STATE_SAMPLE_RECORDS_H_
-#define MOORING_TESTS_MANAGER_STATE_SAMPLE_RECORDS_H_
+#pragma once
 
 #include <string>
 
@@ -118,5 +117,3 @@ inline InstanceInfo SampleInstance(const std::string& id = "instance-1") {
 }
 
 }  // namespace mooring::manager::testing
-
-#endif  // MOORING_TESTS_MANAGER_STATE_SAMPLE_RECORDS_H_

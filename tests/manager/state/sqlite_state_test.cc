@@ -3,25 +3,18 @@
 #include "manager/state/sqlite_state.h"
 
 #include <dlfcn.h>
-#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include "manager/host_setup.h"
 #include "sqlite/sqlite.h"
+#include "tests/manager/prelude.h"
 #include "tests/support/sanitized.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
 
 namespace {
 
@@ -58,10 +51,6 @@ int fsync(int fd) {
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::TempDir;
-using ::testing::SizeIs;
-
 // Records every sync of this program during its lifetime.
 class SyncHook {
  public:
@@ -78,7 +67,7 @@ class SyncHook {
 };
 
 std::string ReadFile(const std::string& path) {
-  std::string content(std::filesystem::file_size(path), '\0');
+  std::string content(fs::file_size(path), '\0');
   std::ifstream(path, std::ios::binary).read(content.data(), static_cast<std::streamsize>(content.size()));
   return content;
 }
@@ -108,7 +97,7 @@ class SqliteStateTest : public ::testing::Test {
 
 TEST_F(SqliteStateTest, RefusesASecondProcess) {
   auto first = Open();
-  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kFailedPrecondition, "another manager has"));
+  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(Code::kFailedPrecondition, "another manager has"));
   first.reset();
   EXPECT_OK(OpenSqliteState(Path()));
 }
@@ -117,22 +106,20 @@ TEST_F(SqliteStateTest, FilesArePrivate) {
   const auto state = Open();
   Commit(*state, "shared/secrets/default/db", "secret", false);
   for (const char* suffix : {"", "-wal", "-shm", ".lock"}) {
-    const auto mode = std::filesystem::status(Path() + suffix).permissions();
-    EXPECT_EQ(mode & std::filesystem::perms::all,
-              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
-        << suffix;
+    const auto mode = fs::status(Path() + suffix).permissions();
+    EXPECT_EQ(mode & fs::perms::all, fs::perms::owner_read | fs::perms::owner_write) << suffix;
   }
 }
 
 TEST_F(SqliteStateTest, RefusesANewerFormat) {
   Open();
   SQLite::Database(Path(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 2");
-  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kFailedPrecondition, "that wrote it"));
+  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(Code::kFailedPrecondition, "that wrote it"));
 }
 
 TEST_F(SqliteStateTest, ErrorOfADamagedFileSaysWhatToDo) {
   WriteFile(Path(), std::string(8192, 'x'));
-  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kInternal, "the file is damaged. Stop the manager"));
+  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(Code::kInternal, "the file is damaged. Stop the manager"));
 }
 
 TEST_F(SqliteStateTest, FindsADamagedPageAtTheStart) {
@@ -144,13 +131,13 @@ TEST_F(SqliteStateTest, FindsADamagedPageAtTheStart) {
   std::string content = ReadFile(Path());
   content.replace(content.size() - 4096, 4096, 4096, '\x5A');
   WriteFile(Path(), content);
-  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kInternal, "put a copy of it back"));
+  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(Code::kInternal, "put a copy of it back"));
 }
 
 TEST_F(SqliteStateTest, RefusesAStateThatWasLost) {
   const auto open = [this] { return OpenSqliteState(Path(), [this] { return CheckBeginsEmpty(directory_.path()); }); };
   const auto lose = [this] {
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(Path() + suffix);
+    for (const char* suffix : {"", "-wal", "-shm"}) fs::remove(Path() + suffix);
   };
   ASSERT_OK(open());
   lose();
@@ -159,18 +146,18 @@ TEST_F(SqliteStateTest, RefusesAStateThatWasLost) {
   ASSERT_OK(KeepHostName(directory_.path(), "host-1"));
   ASSERT_OK(open());
   lose();
-  EXPECT_THAT(open(), FailsWith(absl::StatusCode::kFailedPrecondition, "missing or empty"));
-  EXPECT_FALSE(std::filesystem::exists(Path())) << "a refused start leaves nothing behind";
+  EXPECT_THAT(open(), FailsWith(Code::kFailedPrecondition, "missing or empty"));
+  EXPECT_FALSE(fs::exists(Path())) << "a refused start leaves nothing behind";
   WriteFile(Path(), "");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_THAT(open(), FailsWith(absl::StatusCode::kFailedPrecondition, "docs/backup.md"));
+    EXPECT_THAT(open(), FailsWith(Code::kFailedPrecondition, "docs/backup.md"));
   }
-  std::filesystem::remove(directory_ / "host");
+  fs::remove(directory_ / "host");
   EXPECT_OK(open()) << "begun anew on purpose";
 }
 
 TEST_F(SqliteStateTest, ErrorNamesAMissingDirectory) {
-  EXPECT_THAT(OpenSqliteState(directory_ / "none/state.db"), FailsWith(absl::StatusCode::kNotFound, "none/state.db"));
+  EXPECT_THAT(OpenSqliteState(directory_ / "none/state.db"), FailsWith(Code::kNotFound, "none/state.db"));
 }
 
 TEST_F(SqliteStateTest, SyncsOncePerDurableCommit) {
@@ -192,7 +179,7 @@ TEST_F(SqliteStateTest, SyncsOncePerDurableCommit) {
 // Opens the state after a power cut that left `file` and the first part `log` of its log. Each commit made one key, so
 // a prefix of the commits has as many keys as revisions.
 std::int64_t LastAfterPowerCut(const std::string& path, const std::string& file, const std::string& log) {
-  std::filesystem::remove(path + "-shm");
+  fs::remove(path + "-shm");
   WriteFile(path, file);
   WriteFile(path + "-wal", log);
   SQLite::Database database(path, SQLite::OPEN_READWRITE);

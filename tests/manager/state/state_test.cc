@@ -1,29 +1,13 @@
 // The contract of State (manager/state/state.h).
 #include "manager/state/state.h"
 
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <future>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "manager/state/change_log.h"
 #include "manager/state/sqlite_state.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::TempDir;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-std::chrono::steady_clock::time_point Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
 std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
 
 Transaction Put(const std::string& key, const std::string& value) {
@@ -107,7 +91,7 @@ TEST_F(StateTest, EmptyCommitMakesNoRevision) {
 TEST_F(StateTest, TransactionsAreAtomic) {
   Commit(Put("a", "1"));
   Transaction transaction = {.compares = {{"a", 1}, {"b", 1}}, .puts = {{"a", "2"}, {"c", "1"}}, .deletes = {"a2"}};
-  EXPECT_THAT(state().Commit(transaction), FailsWith(absl::StatusCode::kAborted, "'b' was deleted meanwhile"));
+  EXPECT_THAT(state().Commit(transaction), FailsWith(Code::kAborted, "'b' was deleted meanwhile"));
   EXPECT_EQ(Get("a"), "a=1 made 1 changed 1");
   EXPECT_EQ(Get("c"), "nothing");
   transaction.compares = {{"a", 1}, {"b", 0}};
@@ -121,16 +105,16 @@ TEST_F(StateTest, RefusesAChangeOfAnOldRevision) {
   Commit(Put("a", "2"));
   Transaction late = Put("a", "late");
   late.compares = {{"a", 1}};
-  EXPECT_THAT(state().Commit(late), FailsWith(absl::StatusCode::kAborted, "has revision 2 now"));
+  EXPECT_THAT(state().Commit(late), FailsWith(Code::kAborted, "has revision 2 now"));
   late.compares = {{"a", 0}};
-  EXPECT_THAT(state().Commit(late), FailsWith(absl::StatusCode::kAborted, "has revision 2 now"));
+  EXPECT_THAT(state().Commit(late), FailsWith(Code::kAborted, "has revision 2 now"));
   EXPECT_EQ(Get("a"), "a=2 made 1 changed 2");
 }
 
 TEST_F(StateTest, RefusesTwoChangesOfAKey) {
   Transaction both = Put("a", "1");
   both.deletes = {"a"};
-  EXPECT_THAT(state().Commit(both), FailsWith(absl::StatusCode::kInvalidArgument, "'a' is changed twice"));
+  EXPECT_THAT(state().Commit(both), FailsWith(Code::kInvalidArgument, "'a' is changed twice"));
 }
 
 TEST_F(StateTest, ListGivesAPrefixInOrder) {
@@ -198,8 +182,7 @@ TEST_F(StateTest, WatchOfAForgottenRevisionIsOutOfRange) {
   for (int i = 0; i < 1001; ++i)
     Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .durability = Durability::kOrdered});
   EXPECT_EQ(StartWatch("", 2)->Next(Soon())->size(), 1000U);
-  EXPECT_THAT(StartWatch("", 1)->Next(Soon()),
-              FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is not kept any more"));
+  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(Code::kOutOfRange, "revision 1 is not kept any more"));
 }
 
 TEST_F(StateTest, SlowWatchBlocksNobodyAndLosesNothing) {
@@ -209,13 +192,13 @@ TEST_F(StateTest, SlowWatchBlocksNobodyAndLosesNothing) {
   EXPECT_EQ(slow->Next(Soon())->size(), 3000U);
   Commit(Put("a", "last"));
   EXPECT_EQ(slow->Next(Soon())->size(), 1U);
-  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "list again"));
+  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(Code::kOutOfRange, "list again"));
 }
 
 TEST_F(StateTest, WatchAfterARestart) {
   Commit(Put("a", "1"));
   Reopen();
-  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "list again"));
+  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(Code::kOutOfRange, "list again"));
   const auto nothing_missed = StartWatch("", 2);
   Commit(Put("a", "2"));
   EXPECT_THAT(ToText(*nothing_missed->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
@@ -225,14 +208,14 @@ TEST_F(StateTest, WatchesEndWithTheState) {
   const auto watch = StartWatch("", 1);
   auto next = std::async(std::launch::async, [&] { return watch->Next(Soon()); });
   state().EndWatches();
-  EXPECT_THAT(next.get(), FailsWith(absl::StatusCode::kCancelled, "stopping"));
-  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kCancelled, "stopping"));
+  EXPECT_THAT(next.get(), FailsWith(Code::kCancelled, "stopping"));
+  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(Code::kCancelled, "stopping"));
   EXPECT_EQ(Commit(Put("a", "1")), 1) << "all else goes on";
 
   Reopen();
   const auto outlives = StartWatch("", 2);
   state_.reset();
-  EXPECT_THAT(outlives->Next(Soon()), FailsWith(absl::StatusCode::kCancelled, "stopping"));
+  EXPECT_THAT(outlives->Next(Soon()), FailsWith(Code::kCancelled, "stopping"));
 }
 
 TEST_F(StateTest, OneOfManyEqualComparesWins) {
@@ -263,7 +246,7 @@ TEST(ChangeLogTest, WatchThatIsTooFarBehindIsOutOfRange) {
   const auto reads = log->StartWatch("", 1);
   EXPECT_EQ(reads->Next(Now())->size(), ChangeLog::kMost);
   log->Append({change});
-  EXPECT_THAT(stuck->Next(Now()), FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is not kept any more"));
+  EXPECT_THAT(stuck->Next(Now()), FailsWith(Code::kOutOfRange, "revision 1 is not kept any more"));
   EXPECT_EQ(reads->Next(Now())->size(), 1U);
 }
 

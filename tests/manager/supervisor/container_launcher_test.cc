@@ -1,24 +1,17 @@
 #include "manager/launch/container_launcher.h"
 
-#include <gmock/gmock.h>
 #include <httplib.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
-#include <fstream>
-#include <future>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <stop_token>
-#include <thread>
-#include <vector>
 
 #include "manager/launch/plugin_container.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::testing {
 namespace {
@@ -27,12 +20,6 @@ using manager::Clock;
 using manager::ContainerLauncher;
 using manager::LaunchSpec;
 using nlohmann::json;
-using std::chrono::seconds;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 // A container engine that records the calls, and answers as set by "METHOD path" without query and version.
 class FakeEngine {
@@ -129,7 +116,6 @@ class ContainerLauncherTest : public ::testing::Test {
     spec_.root = "/var/lib/mooring-manager/mounts";
   }
 
-  static Clock::time_point Soon() { return Clock::now() + seconds(20); }
   // A container in the form of the engine's list.
   std::string Listed(const std::string& id, const std::string& manager, const std::string& plugin,
                      const std::string& instance, const std::string& runtime = "plugins") {
@@ -198,20 +184,20 @@ TEST_F(ContainerLauncherTest, PullsOnlyLatestWithoutATag) {
 TEST_F(ContainerLauncherTest, FailedPullGivesTheEnginesError) {
   engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, "{}");
   engine_.Answer("POST /images/create", 200, "{\"status\":\"Pulling\"}\n{\"error\":\"manifest unknown\"}\n");
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "manifest unknown"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(Code::kUnavailable, "manifest unknown"));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
 }
 
 TEST_F(ContainerLauncherTest, RemovesAContainerThatCannotBeStarted) {
   engine_.Answer("POST " + kContainer + "/start", 500, R"({"message":"path is not a shared mount"})");
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(),
-              FailsWith(absl::StatusCode::kInternal, "said 500: path is not a shared mount"));
+              FailsWith(Code::kInternal, "said 500: path is not a shared mount"));
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
 TEST_F(ContainerLauncherTest, RemovesTheContainerAfterAFailedCreate) {
   engine_.Answer("POST /containers/create", 500, R"({"message":"no space left"})");
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "no space left"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(Code::kInternal, "no space left"));
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
@@ -224,7 +210,7 @@ TEST_F(ContainerLauncherTest, StopEndsASilentPull) {
   ASSERT_TRUE(engine_.WaitForCall("POST /images/create"));
   const auto before = Clock::now();
   stop.request_stop();
-  EXPECT_THAT(launched.get(), FailsWith(absl::StatusCode::kCancelled, "pull image"));
+  EXPECT_THAT(launched.get(), FailsWith(Code::kCancelled, "pull image"));
   EXPECT_LT(Clock::now() - before, seconds(5));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
 }
@@ -233,7 +219,7 @@ TEST_F(ContainerLauncherTest, LaunchesNothingAfterAStop) {
   std::stop_source stop;
   spec_.stop = stop.get_token();
   stop.request_stop();
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kCancelled, "cancelled"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(Code::kCancelled, "cancelled"));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
 }
 
@@ -261,7 +247,7 @@ TEST_F(ContainerLauncherTest, LabelsNameTheOwner) {
 }
 
 TEST_F(ContainerLauncherTest, RemovesStraysBeforeTheLaunch) {
-  std::filesystem::create_directories(directory_ / "plugins/db-00000001");
+  fs::create_directories(directory_ / "plugins/db-00000001");
   std::ofstream(directory_ / "plugins/db-00000001/instance") << "{}";
   engine_.Answer("GET /containers/json", 200,
                  "[" + Listed("on-record", "0123abcd", "db plugin", "db-00000001") + "," +
@@ -288,11 +274,10 @@ TEST_F(ContainerLauncherTest, RemovesStraysBeforeTheLaunch) {
 TEST_F(ContainerLauncherTest, RefusesToLaunchBesideAStray) {
   engine_.Answer("GET /containers/json", 200, "[" + Listed("stray", "0123abcd", "db plugin", "db-00000002") + "]");
   engine_.Answer("DELETE /containers/stray", 500, R"({"message":"busy"})");
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(),
-              FailsWith(absl::StatusCode::kInternal, "an instance that is gone"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(Code::kInternal, "an instance that is gone"));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
   engine_.Answer("GET /containers/json", 200, R"([7])");
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "not a list"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(Code::kInternal, "not a list"));
 }
 
 // The sweep at the start and a launch may find the same stray.
@@ -307,8 +292,7 @@ TEST_F(ContainerLauncherTest, WaitsForTheRemovalOfAStray) {
 
   const manager::PluginContainer stuck(manager::EngineClient(directory_ / "engine.sock"), "stray");
   engine_.Answer("GET /containers/stray/json", 200, "{}");
-  EXPECT_THAT(stuck.Remove(Clock::now() + std::chrono::seconds(2)),
-              FailsWith(absl::StatusCode::kAlreadyExists, "already in progress"));
+  EXPECT_THAT(stuck.Remove(Clock::now() + seconds(2)), FailsWith(Code::kAlreadyExists, "already in progress"));
 }
 
 TEST_F(ContainerLauncherTest, GivesAContainerThatCannotBeRemoved) {
@@ -316,12 +300,12 @@ TEST_F(ContainerLauncherTest, GivesAContainerThatCannotBeRemoved) {
   engine_.Answer("DELETE " + kContainer, 500, R"({"message":"busy"})");
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
-  EXPECT_THAT((*container)->End(Clock::now(), {}), FailsWith(absl::StatusCode::kInternal, "busy"));
+  EXPECT_THAT((*container)->End(Clock::now(), {}), FailsWith(Code::kInternal, "busy"));
 }
 
 TEST_F(ContainerLauncherTest, ErrorNamesAMissingEngine) {
   spec_.run.engine = directory_ / "nobody.sock";
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(Code::kUnavailable, "nobody.sock"));
 }
 
 TEST_F(ContainerLauncherTest, DescribesHowItEndedAndItsLastOutput) {
@@ -344,7 +328,7 @@ TEST_F(ContainerLauncherTest, AdoptsByName) {
   EXPECT_TRUE((*adopted)->IsAlive());
   engine_.Answer("GET " + kContainer + "/json", 404, R"({"message":"no such container"})");
   EXPECT_FALSE((*adopted)->IsAlive());
-  EXPECT_THAT(launcher_.Adopt(spec_).status(), FailsWith(absl::StatusCode::kNotFound, "no such container"));
+  EXPECT_THAT(launcher_.Adopt(spec_).status(), FailsWith(Code::kNotFound, "no such container"));
 }
 
 TEST_F(ContainerLauncherTest, CountsAsAliveWhileTheEngineIsSilent) {
@@ -352,7 +336,7 @@ TEST_F(ContainerLauncherTest, CountsAsAliveWhileTheEngineIsSilent) {
   const auto adopted = launcher_.Adopt(spec_);
   ASSERT_OK(adopted);
   EXPECT_TRUE((*adopted)->IsAlive());
-  EXPECT_THAT((*adopted)->End(Clock::now(), {}), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
+  EXPECT_THAT((*adopted)->End(Clock::now(), {}), FailsWith(Code::kUnavailable, "nobody.sock"));
 }
 
 TEST_F(ContainerLauncherTest, EndStopsThenRemoves) {
@@ -376,7 +360,7 @@ TEST_F(ContainerLauncherTest, CancelsAnEndThatTheEngineIsWaitingFor) {
   ASSERT_TRUE(engine_.WaitForCall("POST " + kContainer + "/stop t="));
   const auto before = Clock::now();
   stop.request_stop();
-  EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "stop container"));
+  EXPECT_THAT(ended.get(), FailsWith(Code::kCancelled, "stop container"));
   EXPECT_LT(Clock::now() - before, seconds(5));
 }
 

@@ -1,7 +1,6 @@
 #include "manager/launch/exec_launcher.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -9,9 +8,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <future>
 #include <iterator>
 #include <sstream>
 
@@ -19,8 +15,7 @@
 #include "manager/launch/held_child.h"
 #include "manager/launch/plugin_process.h"
 #include "manager/launch/process_log.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::testing {
 namespace {
@@ -29,11 +24,6 @@ using manager::Clock;
 using manager::ExecLauncher;
 using manager::Launched;
 using manager::LaunchSpec;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::string Read(const std::string& path) {
   std::ifstream file(path);
@@ -83,8 +73,6 @@ class ExecLauncherTest : public ::testing::Test {
     return *std::move(child);
   }
 
-  static Clock::time_point Soon() { return Clock::now() + seconds(20); }
-
   static bool WaitForEnd(Launched& process) {
     pollfd waited = {process.ExitFd(), POLLIN, 0};
     return ::poll(&waited, 1, 20'000) == 1 && !process.IsAlive();
@@ -127,7 +115,7 @@ TEST_F(ExecLauncherTest, PassesNoDescriptorAndNoSignalSetting) {
 
 TEST_F(ExecLauncherTest, RefusesAMissingProgram) {
   LaunchSpec spec = Shell("");
-  const auto invalid = absl::StatusCode::kInvalidArgument;
+  const auto invalid = Code::kInvalidArgument;
   for (const char* name : {"no-such-program", "./relative", "/no/such/program"}) {
     spec.run.command = {name};
     EXPECT_THAT(ExecLauncher().Launch(spec, Soon()).status(), FailsWith(invalid, name));
@@ -140,8 +128,7 @@ TEST_F(ExecLauncherTest, RefusesAFileThatIsNotAProgram) {
   ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
   LaunchSpec spec = Shell("");
   spec.run.command = {path};
-  EXPECT_THAT(ExecLauncher().Launch(spec, Soon()).status(),
-              FailsWith(absl::StatusCode::kInternal, "Exec format error"));
+  EXPECT_THAT(ExecLauncher().Launch(spec, Soon()).status(), FailsWith(Code::kInternal, "Exec format error"));
 }
 
 TEST_F(ExecLauncherTest, DescribesHowItEndedAndItsLastOutput) {
@@ -186,7 +173,7 @@ TEST_F(ExecLauncherTest, EndCanBeCancelledAndRepeated) {
       std::async(std::launch::async, [&] { return process.End(Clock::now() + seconds(60), stop.get_token()); });
   Read(Ready());  // it was sent SIGTERM
   stop.request_stop();
-  EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "was cancelled"));
+  EXPECT_THAT(ended.get(), FailsWith(Code::kCancelled, "was cancelled"));
   EXPECT_TRUE(process.IsAlive());
 
   EXPECT_OK(process.End(Clock::now(), {}));
@@ -278,7 +265,7 @@ TEST_F(ExecLauncherTest, AdoptsAProcessOfAnEarlierManager) {
   EXPECT_TRUE((*adopted)->IsAlive());
   EXPECT_OK((*adopted)->End(Soon(), {}));
   EXPECT_FALSE((*adopted)->IsAlive());
-  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "process"));
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(Code::kNotFound, "process"));
 }
 
 TEST_F(ExecLauncherTest, DoesNotAdoptAReusedPid) {
@@ -290,20 +277,18 @@ TEST_F(ExecLauncherTest, DoesNotAdoptAReusedPid) {
   std::string boot;
   before >> pid >> start_time >> boot;
   std::ofstream(directory_ / "process") << pid << ' ' << start_time << "1 " << boot << '\n';
-  EXPECT_THAT(ExecLauncher().Adopt(spec).status(),
-              FailsWith(absl::StatusCode::kNotFound, "another process may have its pid"));
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(Code::kNotFound, "another process may have its pid"));
   std::ofstream(directory_ / "process") << pid << ' ' << start_time << ' ' << "another-boot\n";
-  EXPECT_THAT(ExecLauncher().Adopt(spec).status(),
-              FailsWith(absl::StatusCode::kNotFound, "another process may have its pid"));
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(Code::kNotFound, "another process may have its pid"));
 }
 
 TEST_F(ExecLauncherTest, AdoptWithoutALaunchIsNotFound) {
-  EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kNotFound, "p-1"));
+  EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(Code::kNotFound, "p-1"));
 }
 
 TEST_F(ExecLauncherTest, UnreadableRecordIsAnError) {
-  std::filesystem::create_symlink("process", directory_ / "process");  // to itself
-  EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kFailedPrecondition, "process"));
+  fs::create_symlink("process", directory_ / "process");  // to itself
+  EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(Code::kFailedPrecondition, "process"));
 }
 
 // A manager that is killed between the fork and the record leaves no process.

@@ -1,15 +1,9 @@
 #include "manager/launch/placeholders.h"
 
-#include <gmock/gmock.h>
-
-#include <string>
-#include <vector>
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::Pair;
 
 const PlaceholderValues kValues = {.socket = "/run/p/csi.sock", .node = "web1"};
 

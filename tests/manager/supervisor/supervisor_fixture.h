@@ -1,15 +1,8 @@
 // A supervisor with plugins in memory. It can be destroyed and made again, as at a restart of the manager.
-#ifndef MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_
-#define MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_
+#pragma once
 
-#include <gmock/gmock.h>
-
-#include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string>
-#include <thread>
 
 #include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
@@ -19,8 +12,7 @@
 #include "manager/supervisor/supervisor.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/fake_launcher.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::testing {
 
@@ -39,7 +31,7 @@ class SupervisorFixture : public ::testing::Test {
     events_ = std::make_unique<manager::Events>();
     plugins_ = std::make_unique<manager::PluginLoop>(
         *registry_, *events_, sockets_.connector(), [] { return std::vector<manager::PluginLoop::Expected>(); },
-        manager::PluginLoop::Settings{.last_inspection = std::chrono::milliseconds(50)});
+        manager::PluginLoop::Settings{.last_inspection = milliseconds(50)});
     supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *plugins_, *events_, sockets_.connector(),
                                                         exec_, container_, settings_);
     ASSERT_OK(supervisor_->Start());
@@ -59,8 +51,6 @@ class SupervisorFixture : public ::testing::Test {
     StopManager();
     StartManager();
   }
-
-  static Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
 
   static manager::PluginRecord::Run Program(const std::string& name) {
     manager::PluginRecord::Run run;
@@ -105,7 +95,7 @@ class SupervisorFixture : public ::testing::Test {
     plugin.Hang("Probe");
     for (int seen = -1; seen != plugin.Count("Probe");) {
       seen = plugin.Count("Probe");
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::this_thread::sleep_for(milliseconds(100));
     }
   }
 
@@ -152,16 +142,14 @@ class SupervisorFixture : public ::testing::Test {
       .host = "host",
       .socket_root = directory_ / "plugins",
       .root = directory_ / "mounts",
-      .probe_interval = std::chrono::milliseconds(10),
-      .report_interval = std::chrono::milliseconds(30),
-      .watch = {.probe_interval = std::chrono::milliseconds(10),
-                .describe_interval = std::chrono::milliseconds(10),
-                .retry = std::chrono::milliseconds(10)},
-      .sick_for = std::chrono::milliseconds(100),
-      .first_backoff = std::chrono::milliseconds(20),
-      .longest_backoff = std::chrono::milliseconds(80),
-      .end_time = std::chrono::seconds(5),
-      .end_again = std::chrono::milliseconds(20),
+      .probe_interval = milliseconds(10),
+      .report_interval = milliseconds(30),
+      .watch = {.probe_interval = milliseconds(10), .describe_interval = milliseconds(10), .retry = milliseconds(10)},
+      .sick_for = milliseconds(100),
+      .first_backoff = milliseconds(20),
+      .longest_backoff = milliseconds(80),
+      .end_time = seconds(5),
+      .end_again = milliseconds(20),
   };
   std::unique_ptr<manager::State> state_;
   std::unique_ptr<manager::RecordsStore> store_;
@@ -172,5 +160,3 @@ class SupervisorFixture : public ::testing::Test {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_

@@ -2,10 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <future>
 #include <set>
 
 #include "tests/manager/supervisor/supervisor_fixture.h"
@@ -14,15 +11,6 @@ namespace mooring::testing {
 namespace {
 
 using manager::PluginRecord;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 using SupervisorTest = SupervisorFixture;
 
@@ -68,7 +56,7 @@ TEST_F(SupervisorTest, RefusesImpossibleBinds) {
   const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& message) {
     run.binds = std::move(binds);
     EXPECT_THAT(supervisor_->RunPlugin("boxed", run, "people", false, Soon()),
-                FailsWith(absl::StatusCode::kInvalidArgument, message));
+                FailsWith(Code::kInvalidArgument, message));
   };
   const auto plain = Propagation::kPrivate;
   refused({{"state", "/state", false, plain}}, "the host path");
@@ -91,40 +79,28 @@ TEST_F(SupervisorTest, RefusesImpossibleBinds) {
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
 
-TEST_F(SupervisorTest, SameRunAgainStartsNothing) {
-  ASSERT_OK(RunPlugin("one"));
-  ASSERT_OK(RunPlugin("one"));
-  EXPECT_THAT(exec_.Processes(), SizeIs(1));
-}
-
-TEST_F(SupervisorTest, RefusesAnIncompleteRun) {
-  const auto invalid = absl::StatusCode::kInvalidArgument;
-  PluginRecord::Run run;
-  EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()), FailsWith(invalid, "program"));
-  run.kind = PluginRecord::Run::Kind::kContainer;
-  EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()), FailsWith(invalid, "image"));
-  EXPECT_THAT(supervisor_->RunPlugin("", Program("plugin"), "people", false, Soon()), FailsWith(invalid, "name"));
-  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
-}
-
 TEST_F(SupervisorTest, RefusesAnInvalidRun) {
   using std::string_literals::operator""s;
   const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& message) {
     PluginRecord::Run run = Program("plugin");
     spoil(run);
     EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()),
-                FailsWith(absl::StatusCode::kInvalidArgument, message));
+                FailsWith(Code::kInvalidArgument, message));
   };
+  refused([](auto& run) { run.command.clear(); }, "command");
+  refused([](auto& run) { run.kind = PluginRecord::Run::Kind::kContainer; }, "image");
   refused([](auto& run) { run.start_deadline = seconds(0); }, "start deadline");
-  refused([](auto& run) { run.start_deadline = std::chrono::hours(25); }, "start deadline");
+  refused([](auto& run) { run.start_deadline = hours(25); }, "start deadline");
   refused([](auto& run) { run.command.push_back("a\0b"s); }, "NUL");
   refused([](auto& run) { run.environment[""] = "x"; }, "environment");
   refused([](auto& run) { run.environment["A=B"] = "x"; }, "environment");
   refused([](auto& run) { run.environment["A\0"s] = "x"; }, "environment");
   refused([](auto& run) { run.environment["A"] = "x\0"s; }, "NUL");
   refused([](auto& run) { run.environment["CSI_ENDPOINT"] = "unix:///x"; }, "CSI_ENDPOINT");
+  EXPECT_THAT(supervisor_->RunPlugin("", Program("plugin"), "people", false, Soon()),
+              FailsWith(Code::kInvalidArgument, "name"));
   EXPECT_THAT(supervisor_->RunPlugin("one", Program("plugin"), "a\nb", false, Soon()),
-              FailsWith(absl::StatusCode::kInvalidArgument, "declared-by"));
+              FailsWith(Code::kInvalidArgument, "declared-by"));
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
 
@@ -132,28 +108,28 @@ TEST_F(SupervisorTest, LeavesForeignFilesBelowTheSocketRoot) {
   StopManager();
   const std::string& root = settings_.socket_root;
   for (const char* name : {"/theirs", "/theirs-0123abcd", "/half-0123abcd", "/odd-0123abcd"}) {
-    std::filesystem::create_directories(root + name);
+    fs::create_directories(root + name);
   }
   for (const char* name : {"/theirs/log", "/theirs-0123abcd/data", "/half-0123abcd/log"}) {
     std::ofstream(root + name) << "x";
   }
   std::ofstream(root + "/odd-0123abcd/instance") << R"({"plugin":7,"generation":"x","kind":[],"engine":{}})";
   StartManager();
-  EXPECT_TRUE(std::filesystem::exists(root + "/theirs/log"));
-  EXPECT_TRUE(std::filesystem::exists(root + "/theirs-0123abcd/data"));
-  EXPECT_FALSE(std::filesystem::exists(root + "/half-0123abcd"));
-  EXPECT_TRUE(std::filesystem::exists(root + "/odd-0123abcd/instance"));
+  EXPECT_TRUE(fs::exists(root + "/theirs/log"));
+  EXPECT_TRUE(fs::exists(root + "/theirs-0123abcd/data"));
+  EXPECT_FALSE(fs::exists(root + "/half-0123abcd"));
+  EXPECT_TRUE(fs::exists(root + "/odd-0123abcd/instance"));
 }
 
 TEST_F(SupervisorTest, KeepsADirectoryWithAnUnreadableNote) {
   StopManager();
   const std::string directory = settings_.socket_root + "/one-0123abcd";
-  std::filesystem::create_directories(directory);
-  std::filesystem::create_symlink("instance", directory + "/instance");  // to itself
+  fs::create_directories(directory);
+  fs::create_symlink("instance", directory + "/instance");  // to itself
   std::ofstream(directory + "/log") << "x";
   EXPECT_THAT(manager::FindInstanceDirectories(settings_.socket_root).status(),
-              FailsWith(absl::StatusCode::kFailedPrecondition, directory + "/instance"));
-  EXPECT_TRUE(std::filesystem::exists(directory + "/log"));
+              FailsWith(Code::kFailedPrecondition, directory + "/instance"));
+  EXPECT_TRUE(fs::exists(directory + "/log"));
 }
 
 TEST_F(SupervisorTest, HostileNamesGetSeparateDirectories) {
@@ -162,7 +138,7 @@ TEST_F(SupervisorTest, HostileNamesGetSeparateDirectories) {
       "../x", "a/b", "a%2Fb", "[0]", "a b", "ünïcode", std::string(255, 'n'), std::string(254, 'n') + "m"};
   for (const std::string& name : names) {
     ASSERT_OK(RunPlugin(name));
-    const std::filesystem::path directory = exec_.Processes().back().spec.socket_directory;
+    const fs::path directory = exec_.Processes().back().spec.socket_directory;
     EXPECT_EQ(directory.parent_path(), directory_ / "plugins") << name;
     EXPECT_TRUE(directories.insert(directory).second) << name;
   }
@@ -171,7 +147,7 @@ TEST_F(SupervisorTest, HostileNamesGetSeparateDirectories) {
 TEST_F(SupervisorTest, RegistersAnEndpointUnderThePluginsName) {
   const std::string socket = directory_ / "csi.sock";
   EXPECT_THAT(supervisor_->RegisterEndpoint("", socket, "people", false, Soon()).status(),
-              FailsWith(absl::StatusCode::kUnavailable, "ask the plugin at"));
+              FailsWith(Code::kUnavailable, "ask the plugin at"));
   FakeCsiFeatures features;
   features.controller = false;
   sockets_.Serve(socket, std::make_shared<FakeCsiPlugin>(features));
@@ -230,7 +206,7 @@ TEST_F(SupervisorTest, RestartsAfterTheStartDeadline) {
   PluginRecord::Run run = Program("plugin");
   run.start_deadline = seconds(1);
   EXPECT_THAT(supervisor_->RunPlugin("never", run, "people", true, Soon()),
-              FailsWith(absl::StatusCode::kUnavailable, "it was not ready within"));
+              FailsWith(Code::kUnavailable, "it was not ready within"));
   EXPECT_FALSE(Front("never"));
   const std::string first = exec_.Processes().front().spec.instance_id;
   ASSERT_TRUE(WaitForEvent([&](const auto& event) { return event.kind == "starting" && event.instance != first; }));
@@ -276,7 +252,7 @@ TEST_F(SupervisorTest, DeregistersADeadPlugin) {
   exec_.Kill(before);
   EXPECT_NE(WaitForOther("one", before), "");
   EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
-  EXPECT_FALSE(std::filesystem::exists(settings_.socket_root + "/" + before));
+  EXPECT_FALSE(fs::exists(settings_.socket_root + "/" + before));
 }
 
 TEST_F(SupervisorTest, RestartsAPluginThatIsSickForTooLong) {
@@ -323,7 +299,7 @@ TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
   ASSERT_OK(RunPlugin("one", "old"));
   const std::string old_one = Front("one")->instance_id;
   exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
-  EXPECT_THAT(RunPlugin("one", "nonsense"), FailsWith(absl::StatusCode::kUnavailable, "there is no such program"));
+  EXPECT_THAT(RunPlugin("one", "nonsense"), FailsWith(Code::kUnavailable, "there is no such program"));
   EXPECT_EQ(Front("one")->instance_id, old_one);
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_THAT(supervisor_->StatusText("one"), AllOf(HasSubstr("runs as"), HasSubstr("there is no such program")));
@@ -384,298 +360,6 @@ TEST_F(SupervisorTest, RunAfterAnEndpointIsANewGeneration) {
   const auto processes = exec_.Processes();
   ASSERT_THAT(processes, SizeIs(2));
   EXPECT_GT(processes[1].spec.run.generation, processes[0].spec.run.generation);
-}
-
-TEST_F(SupervisorTest, StartsNothingBesideAnInstanceThatCannotBeEnded) {
-  ASSERT_OK(RunPlugin("one"));
-  exec_.FailEnds(absl::UnavailableError("the engine is away"));
-  exec_.Processes().front().plugin->FailAlways("Probe", absl::InternalError("confused"));
-  ASSERT_TRUE(WaitForEvent("failed", "could not be ended"));
-  EXPECT_THAT(supervisor_->RunPlugin("one", Program("other"), "people", true, Soon()),
-              FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
-  EXPECT_THAT(exec_.Processes(), SizeIs(1));
-  exec_.FailEnds(absl::OkStatus());
-  ASSERT_NE(WaitForOther("one", ""), "");
-  EXPECT_EQ(exec_.Alive(), 1);
-  EXPECT_THAT(exec_.Processes(), SizeIs(2));
-}
-
-TEST_F(SupervisorTest, StopReportsAnInstanceThatCannotBeEnded) {
-  settings_.end_again = seconds(60);
-  RestartManager();
-  ASSERT_OK(RunPlugin("one"));
-  exec_.FailEnds(absl::UnavailableError("the engine is away"));
-  const auto away = FailsWith(absl::StatusCode::kUnavailable, "the engine is away");
-  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), away);
-  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), away);
-  EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "could not be ended yet"));
-  exec_.FailEnds(absl::OkStatus());
-  EXPECT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_EQ(exec_.Alive(), 0);
-  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
-  EXPECT_OK(RunPlugin("one"));
-}
-
-TEST_F(SupervisorTest, RetriesAFailedEndByItself) {
-  ASSERT_OK(RunPlugin("one"));
-  exec_.FailEnds(absl::UnavailableError("the engine is away"));
-  EXPECT_FALSE(supervisor_->StopPlugin("one", "", Soon()).ok());
-  exec_.FailEnds(absl::OkStatus());
-  EXPECT_TRUE(WaitForEvent("stopped"));
-  EXPECT_EQ(exec_.Alive(), 0);
-}
-
-TEST_F(SupervisorTest, StopDeregistersBeforeItEndsTheProcess) {
-  ASSERT_OK(RunPlugin("one"));
-  const std::string directory = exec_.Processes().front().spec.socket_directory;
-  bool registered = true;
-  exec_.OnEnd([&](const auto&) { registered = Front("one") || Front("one", PluginType::kController); });
-  ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_FALSE(registered);
-  EXPECT_EQ(exec_.Alive(), 0);
-  EXPECT_FALSE(std::filesystem::exists(directory));
-  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
-  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
-}
-
-TEST_F(SupervisorTest, StopsAHangingPluginAtOnce) {
-  const auto plugin = NextPlugin();
-  ASSERT_OK(RunPlugin("one"));
-  HangInProbe(*plugin);
-  const auto start = Clock::now();
-  ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
-}
-
-TEST_F(SupervisorTest, LaunchEndedByAStopIsNotAFailure) {
-  exec_.HangLaunches();
-  ASSERT_OK(StartPlugin("one", "plugin"));
-  ASSERT_TRUE(exec_.WaitForLaunches(1));
-  EXPECT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_EQ(events_->last(), 0U) << "no event";
-}
-
-TEST_F(SupervisorTest, StopShortensAnEndThatIsUnderWay) {
-  settings_.end_time = settings_.end_again = seconds(60);
-  RestartManager();
-  ASSERT_OK(RunPlugin("one", "old"));
-  exec_.HangEnds();
-  ASSERT_OK(RunPlugin("one", "new"));
-  ASSERT_EQ(exec_.WaitForEnds(1), 1);
-  const auto start = Clock::now();
-  EXPECT_OK(supervisor_->StopPlugin("one", "", Clock::now()));
-  EXPECT_LT(Clock::now() - start, seconds(30));
-  EXPECT_EQ(exec_.Alive(), 0);
-}
-
-TEST_F(SupervisorTest, StopTriesAgainAfterAnEarlierTry) {
-  settings_.end_time = settings_.end_again = seconds(60);
-  RestartManager();
-  ASSERT_OK(RunPlugin("one", "old"));
-  exec_.HangEnds();
-  ASSERT_OK(RunPlugin("one", "new"));
-  ASSERT_EQ(exec_.WaitForEnds(1), 1);
-  exec_.FailEnds(absl::UnavailableError("the engine is away"));
-  EXPECT_THAT(supervisor_->StopPlugin("one", "", Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "away"));
-  EXPECT_GE(exec_.WaitForEnds(0), 3) << "the old one at least twice, the new one once";
-}
-
-TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnEnd) {
-  settings_.end_time = settings_.end_again = seconds(60);
-  RestartManager();
-  ASSERT_OK(RunPlugin("one"));
-  const std::string directory = exec_.Processes().front().spec.socket_directory;
-  exec_.HangEnds();
-  auto stopped =
-      std::async(std::launch::async, [&] { return supervisor_->StopPlugin("one", "", Clock::now() + seconds(60)); });
-  ASSERT_EQ(exec_.WaitForEnds(1), 1);
-  const auto start = Clock::now();
-  supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.end_time / 2);
-  EXPECT_THAT(stopped.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
-  EXPECT_EQ(exec_.Alive(), 1);
-  EXPECT_TRUE(std::filesystem::exists(directory)) << "the next manager finds it";
-}
-
-TEST_F(SupervisorTest, RunsAsLongAsAnyDeclarerIsLeft) {
-  ASSERT_OK(RunPlugin("one", "plugin", "job-a"));
-  ASSERT_OK(RunPlugin("one", "plugin", "job-b"));
-  RestartManager();
-  ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
-  EXPECT_THAT(supervisor_->Declared().front().declared_by, ElementsAre("job-a", "job-b"));
-  EXPECT_THAT(supervisor_->Declared().front().types, ElementsAre(PluginType::kNode, PluginType::kController));
-  EXPECT_THAT(supervisor_->StopPlugin("one", "job-c", Soon()), FailsWith(absl::StatusCode::kNotFound, "job-c"));
-  ASSERT_OK(supervisor_->StopPlugin("one", "job-a", Soon()));
-  EXPECT_EQ(exec_.Alive(), 1);
-  ASSERT_OK(supervisor_->StopPlugin("one", "job-b", Soon()));
-  EXPECT_EQ(exec_.Alive(), 0);
-}
-
-TEST_F(SupervisorTest, KeepsTheServicesOfADeclaredPlugin) {
-  ASSERT_OK(RunPlugin("one"));
-  exec_.FailLaunches(absl::InvalidArgumentError("somebody removed it"));
-  exec_.Kill(Front("one")->instance_id);
-  ASSERT_TRUE(WaitForEvent("failed"));
-  RestartManager();
-  ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
-  EXPECT_THAT(supervisor_->Declared().front().types, Contains(PluginType::kNode));
-}
-
-TEST_F(SupervisorTest, AdoptsARunningPlugin) {
-  ASSERT_OK(RunPlugin("one"));
-  const std::string instance = Front("one")->instance_id;
-  RestartManager();
-  EXPECT_EQ(Front("one")->instance_id, instance);
-  ASSERT_TRUE(WaitForEvent("adopted"));
-  EXPECT_THAT(exec_.Processes(), SizeIs(1));
-  EXPECT_EQ(exec_.Alive(), 1);
-  ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_EQ(exec_.Alive(), 0);
-}
-
-TEST_F(SupervisorTest, AdoptsAStartingPlugin) {
-  const auto plugin = NextPlugin(/*ready=*/false);
-  ASSERT_OK(StartPlugin("slow", "plugin"));
-  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
-  RestartManager();
-  plugin->SetReady(true);
-  ASSERT_NE(WaitForOther("slow", ""), "");
-  EXPECT_THAT(exec_.Processes(), SizeIs(1));
-}
-
-TEST_F(SupervisorTest, ReplacesAPluginThatDiedWithoutAManager) {
-  ASSERT_OK(RunPlugin("one"));
-  const std::string instance = Front("one")->instance_id;
-  StopManager();
-  exec_.Kill(instance);
-  StartManager();
-  EXPECT_NE(WaitForOther("one", instance), "");
-  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
-  EXPECT_EQ(exec_.Alive(), 1);
-}
-
-TEST_F(SupervisorTest, DeregistersInstancesAfterAReboot) {
-  ASSERT_OK(RunPlugin("one"));
-  const std::string instance = Front("one")->instance_id;
-  StopManager();
-  exec_.Kill(instance);
-  std::filesystem::remove_all(settings_.socket_root);  // as a reboot does with /run
-  exec_.FailLaunches(absl::InvalidArgumentError("not yet"));
-  StartManager();
-  EXPECT_FALSE(Front("one"));
-}
-
-TEST_F(SupervisorTest, ContinuesAnUpdateAfterARestart) {
-  ASSERT_OK(RunPlugin("one", "old"));
-  const std::string old_one = Front("one")->instance_id;
-  const auto plugin = NextPlugin(/*ready=*/false);
-  ASSERT_OK(StartPlugin("one", "new"));
-  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
-  RestartManager();
-  EXPECT_EQ(Front("one")->instance_id, old_one);
-  EXPECT_EQ(exec_.Alive(), 2);
-  plugin->SetReady(true);
-  EXPECT_NE(WaitForOther("one", old_one), "");
-  ASSERT_TRUE(WaitForEvent("stopped"));
-  EXPECT_EQ(exec_.Alive(), 1);
-  EXPECT_THAT(exec_.Processes(), SizeIs(2));
-}
-
-TEST_F(SupervisorTest, WatchesTheNewInstanceWhileTheOldOneEnds) {
-  ASSERT_OK(RunPlugin("one", "old"));
-  std::promise<void> ends, may_end;
-  exec_.OnEnd([&](const auto&) {
-    ends.set_value();
-    may_end.get_future().wait_until(Soon());
-  });
-  const auto plugin = NextPlugin();
-  ASSERT_OK(RunPlugin("one", "new"));
-  ASSERT_EQ(ends.get_future().wait_until(Soon()), std::future_status::ready);
-  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
-  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
-  EXPECT_TRUE(WaitForEvent("health", "the disk is on fire"));
-  EXPECT_EQ(exec_.Alive(), 2);
-  exec_.OnEnd(nullptr);
-  may_end.set_value();
-  EXPECT_TRUE(WaitForEvent("stopped"));
-  EXPECT_EQ(exec_.Alive(), 1);
-}
-
-TEST_F(SupervisorTest, KeepsAnInstanceThatCannotBeInspected) {
-  ASSERT_OK(RunPlugin("one"));
-  const std::string instance = Front("one")->instance_id;
-  StopManager();
-  exec_.FailAdopts(absl::InternalError("too many open files"));
-  StartManager();
-  ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
-  EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
-  EXPECT_EQ(Front("one")->instance_id, instance);
-  EXPECT_THAT(exec_.Processes(), SizeIs(1));
-  exec_.FailAdopts(absl::OkStatus());
-  ASSERT_TRUE(WaitForEvent("adopted"));
-  EXPECT_OK(RunPlugin("one"));
-  EXPECT_EQ(Front("one")->instance_id, instance);
-  EXPECT_THAT(exec_.Processes(), SizeIs(1));
-  EXPECT_THAT(supervisor_->StatusText("one"), Not(HasSubstr("too many")));
-}
-
-TEST_F(SupervisorTest, EndsAnInstanceOnceItCanBeInspected) {
-  ASSERT_OK(RunPlugin("one"));
-  StopManager();
-  exec_.FailAdopts(absl::InternalError("too many open files"));
-  StartManager();
-  ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
-  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()),
-              FailsWith(absl::StatusCode::kInternal, "too many open files"));
-  EXPECT_EQ(exec_.Alive(), 1);
-  exec_.FailAdopts(absl::OkStatus());
-  ASSERT_TRUE(WaitForEvent("stopped"));
-  EXPECT_EQ(exec_.Alive(), 0);
-  EXPECT_FALSE(Front("one"));
-}
-
-TEST_F(SupervisorTest, SweepsTheUsedEnginesAtTheStart) {
-  PluginRecord::Run run = Image("plugin:1");
-  run.engine = "/run/engine.sock";
-  ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
-  RestartManager();
-  EXPECT_TRUE(container_.WaitForSweep("/run/engine.sock"));
-}
-
-TEST_F(SupervisorTest, EndsUndeclaredPluginsAtTheStart) {
-  ASSERT_OK(RunPlugin("one"));
-  StopManager();
-  {  // killed after the record was deleted, before the process was ended
-    const auto state = *manager::OpenSqliteState(directory_ / "state.db");
-    manager::RecordsStore store(*state);
-    ASSERT_OK(store.Commit(manager::Changes().Delete("host", *store.GetPlugin("host", "one"))));
-  }
-  StartManager();
-  ASSERT_TRUE(WaitForEvent("stopped"));
-  EXPECT_EQ(exec_.Alive(), 0);
-  EXPECT_FALSE(Front("one"));
-  EXPECT_TRUE(std::filesystem::is_empty(settings_.socket_root));
-}
-
-TEST_F(SupervisorTest, ShutdownLeavesAHangingPluginRunning) {
-  const auto plugin = NextPlugin();
-  ASSERT_OK(RunPlugin("one"));
-  HangInProbe(*plugin);
-  const auto start = Clock::now();
-  supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
-  EXPECT_EQ(exec_.Alive(), 1);
-  EXPECT_TRUE(Front("one"));
-}
-
-TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnAdoptedHangingPlugin) {
-  const auto plugin = NextPlugin();
-  ASSERT_OK(RunPlugin("one"));
-  RestartManager();
-  HangInProbe(*plugin);
-  const auto start = Clock::now();
-  supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // The socket of the API: its mode and group, systemd, and the end of calls and streams.
-#include <fcntl.h>
 #include <grp.h>
 #include <httplib.h>
 #include <signal.h>
@@ -9,18 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <future>
-
 #include "base/file/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-using Code = absl::StatusCode;
 
 constexpr uid_t kSomebody = 12345;
 
@@ -171,18 +163,18 @@ TEST_F(ApiSocket, StopEndsStreams) {
   ASSERT_TRUE(watched->Read(&standing));
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(process().End(SIGTERM), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(5));
 }
 
 TEST_F(ApiSocket, WatchShowsChangesWithoutSecrets) {
   Start();
-  RunPlugin(kTmpfsPlugin);
+  RunPlugin(kStrictPlugin);
   grpc::ClientContext context;
   const auto watch = client().stub().Watch(&context, v1::WatchRequest());
   v1::WatchReply reply;
   ASSERT_TRUE(watch->Read(&reply));
   v1::CreateVolumeRequest request;
-  *request.mutable_volume() = VolumeOf("db", kTmpfsPlugin);
+  *request.mutable_volume() = VolumeOf("db", kStrictPlugin);
   request.mutable_volume()->mutable_mount_options()->add_flags("noatime");
   (*request.mutable_secrets())["token"] = "open sesame";
   ASSERT_OK(client().Ask(&v1::Manager::Stub::CreateVolume, request));
@@ -211,11 +203,11 @@ TEST_F(ApiSocket, StreamsEvents) {
   request.set_follow(true);
   request.set_from(1);
   const auto events = client().stub().StreamEvents(&context, request);
-  RunPlugin(kTmpfsPlugin);
+  RunPlugin(kStrictPlugin);
   v1::Event event;
   while (events->Read(&event) && event.kind() != "registered") {
   }
-  EXPECT_EQ(event.plugin(), kTmpfsPlugin);
+  EXPECT_EQ(event.plugin(), kStrictPlugin);
   context.TryCancel();
 }
 

@@ -1,11 +1,8 @@
 // Measures what the manager adds to the three calls of a plugin: socket, claim, journal and bind. Both are measured in
 // turn on one volume, so that they find the machine in the same state.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
-#include <vector>
 
 #include "tests/manager/system/manager_test.h"
 #include "tests/rpc/support/driver.h"
@@ -60,7 +57,7 @@ TEST_F(AttachOverhead, OverheadIsSmallBesidePluginCalls) {
   const std::string id = client().Get("db")->volume().external_id();
   const std::string root = dir() / "state/mounts";  // the plugin mounts only here
   const std::string staging = root + "/direct-staging", target = root + "/direct-target", path = dir() / "db";
-  std::filesystem::create_directory(staging);
+  fs::create_directory(staging);
   Times direct, managed, direct_off, managed_off;
   for (int round = 0; round < kRounds; ++round) {
     direct.Measure([&] {

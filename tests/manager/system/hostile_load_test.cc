@@ -3,8 +3,6 @@
 
 #include <httplib.h>
 
-#include <thread>
-
 #include "tests/manager/system/manager_test.h"
 
 namespace mooring::testing {
@@ -22,8 +20,7 @@ class HostileLoad : public ManagerTest {
   std::string metrics() const { return dir() / "metrics.sock"; }
 
   void ExpectSmall() {
-    EXPECT_TRUE(
-        Eventually([&] { return MemoryOf(process().pid()).resident_kib < kMostResident; }, std::chrono::seconds(20)))
+    EXPECT_TRUE(Eventually([&] { return MemoryOf(process().pid()).resident_kib < kMostResident; }, seconds(20)))
         << MemoryOf(process().pid()).resident_kib << " KiB are resident";
     EXPECT_LT(MemoryOf(process().pid()).peak_kib, kMostAtAll);
     EXPECT_OK(client().Ask(&v1::Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest()));
@@ -64,8 +61,7 @@ TEST_F(HostileLoad, ApiSocketFreesMemory) {
       for (int j = 0; j < 6; ++j) {
         // The server may close the connection before the request is complete.
         EXPECT_THAT(other.Ask(&v1::Manager::Stub::CreateVolume, request),
-                    ::testing::AnyOf(FailsWith(absl::StatusCode::kResourceExhausted, ""),
-                                     FailsWith(absl::StatusCode::kUnavailable, "")));
+                    ::testing::AnyOf(FailsWith(Code::kResourceExhausted, ""), FailsWith(Code::kUnavailable, "")));
       }
     });
   }

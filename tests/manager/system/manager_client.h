@@ -1,6 +1,5 @@
 // A test client of the manager's API. Each call has a deadline, and returns errors as absl::Status.
-#ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_CLIENT_H_
-#define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_CLIENT_H_
+#pragma once
 
 #include <grpcpp/grpcpp.h>
 
@@ -74,5 +73,3 @@ class ManagerClient {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_MANAGER_SYSTEM_MANAGER_CLIENT_H_

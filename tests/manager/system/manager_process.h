@@ -1,6 +1,5 @@
 // The real mooring-manager as a child process.
-#ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_PROCESS_H_
-#define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -44,5 +43,3 @@ class ManagerProcess {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_MANAGER_SYSTEM_MANAGER_PROCESS_H_

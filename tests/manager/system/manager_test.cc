@@ -4,16 +4,11 @@
 #include <sys/mount.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <thread>
 
 #include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::uint64_t kBytes = 32 << 20;
 
@@ -36,7 +31,7 @@ void ManagerTest::Start() {
         client_ = std::make_unique<ManagerClient>(process_.options().socket);
         return client_->Ask(&v1::Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest()).ok();
       },
-      std::chrono::seconds(30));
+      seconds(30));
   ASSERT_TRUE(up && process_.running()) << "the manager does not serve:\n" << process_.Log();
 }
 
@@ -80,10 +75,14 @@ std::vector<std::string> ManagerTest::PluginCommand(const std::string& name,
   if (name == kOurPlugin) {
     command = {MOORING_PLUGIN_BINARY, "--state-dir", dir_ / name, "--node-id", "node-1"};
   } else {
-    command = {"/usr/bin/python3", MOORING_SOURCE_DIR "/tests/manager/plugins/tmpfs_plugin.py",
-               "--data",           dir_ / name,
-               "--name",           name,
-               "--calls",          dir_ / "calls"};
+    command = {MOORING_SOURCE_DIR "/tests/drivers/strict/driver.py",
+               "--endpoint={endpoint}",
+               "--data",
+               dir_ / name,
+               "--calls",
+               dir_ / "calls",
+               "--control",
+               dir_ / "faults"};
   }
   command.insert(command.end(), more_flags.begin(), more_flags.end());
   return command;
@@ -95,7 +94,7 @@ void ManagerTest::RunPlugin(const std::string& name, const std::vector<std::stri
 
 pid_t ManagerTest::PluginPid(const std::string& name) const {
   const std::string directory = std::string(1, '\0') + (dir_ / name) + '\0';
-  const std::string program = name == kOurPlugin ? std::string(MOORING_PLUGIN_BINARY) + '\0' : "tmpfs_plugin.py";
+  const std::string program = name == kOurPlugin ? std::string(MOORING_PLUGIN_BINARY) + '\0' : "strict/driver.py";
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string pid = entry.path().filename();
     if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
@@ -147,13 +146,18 @@ void ManagerTest::EndFault(const std::string& method) { fs::remove(dir_ / ("faul
 std::vector<MountLine> ManagerTest::MountsHere() const {
   std::vector<MountLine> mounts;
   for (const MountLine& line : MountsBelow(dir_.path())) {
-    const bool of_plugin = line.target.starts_with(dir_ / kTmpfsPlugin) || line.target.starts_with(dir_ / kOurPlugin);
-    if (line.target != root() && !of_plugin) mounts.push_back(line);
+    if (line.target != root() && !line.target.starts_with(dir_ / kOurPlugin)) mounts.push_back(line);
   }
   return mounts;
 }
 
-bool ManagerTest::Eventually(const std::function<bool()>& holds, std::chrono::milliseconds patience) {
+std::vector<std::string> ManagerTest::MountIds() const {
+  std::vector<std::string> ids;
+  for (const MountLine& line : MountsHere()) ids.push_back(line.id + " " + line.target);
+  return ids;
+}
+
+bool ManagerTest::Eventually(const std::function<bool()>& holds, milliseconds patience) {
   return WaitUntil(holds, patience);
 }
 

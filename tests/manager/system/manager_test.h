@@ -1,25 +1,18 @@
-// The fixture of the system tests: a manager process in a directory of its own, its plugins (ours, or one in Python),
-// and a client. TearDown detaches and deletes everything through the manager; nothing may stay mounted.
-#ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_
-#define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_
+// The fixture of the system tests: a manager process in a directory of its own, its plugins (ours, or the strict
+// driver), and a client. TearDown detaches and deletes everything through the manager; nothing may stay mounted.
+#pragma once
 
-#include <gmock/gmock.h>
-
-#include <chrono>
 #include <functional>
-#include <string>
-#include <vector>
 
+#include "tests/manager/prelude.h"
 #include "tests/manager/system/manager_client.h"
 #include "tests/manager/system/manager_process.h"
 #include "tests/support/kernel.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
 
 namespace mooring::testing {
 
-inline constexpr char kOurPlugin[] = "mooring.csi";          // images on loop devices
-inline constexpr char kTmpfsPlugin[] = "tmpfs.example.org";  // tests/manager/plugins/tmpfs_plugin.py
+inline constexpr char kOurPlugin[] = "mooring.csi";            // images on loop devices
+inline constexpr char kStrictPlugin[] = "strict.example.org";  // tests/drivers/strict
 
 class ManagerTest : public ::testing::Test {
  protected:
@@ -37,7 +30,8 @@ class ManagerTest : public ::testing::Test {
 
   // Runs a plugin under the manager and waits until it serves.
   void RunPlugin(const std::string& name, const std::vector<std::string>& more_flags = {});
-  std::vector<std::string> PluginCommand(const std::string& name, const std::vector<std::string>& more_flags) const;
+  std::vector<std::string> PluginCommand(const std::string& name,
+                                         const std::vector<std::string>& more_flags = {}) const;
   pid_t PluginPid(const std::string& name) const;  // of the process that the manager runs under this name
 
   // A volume of 32 MiB for one writer. Attached attaches it for allocation "web-1" at <dir>/<id>, and returns the path.
@@ -48,12 +42,12 @@ class ManagerTest : public ::testing::Test {
   // Creates a block volume of our plugin. Returns the request that attaches it for "web-1" at <dir>/<id>.
   v1::AttachRequest CreateBlock(const std::string& id);
 
-  // Faults for the Python plugin, which reads them in each method.
-  std::vector<std::string> WithFaults() const { return {"--faults", dir_ / "faults"}; }
+  // Faults of the strict driver: tests/drivers/strict/faults.py.
   void Inject(const std::string& method, const std::string& fault);
   void EndFault(const std::string& method);
 
   std::vector<MountLine> MountsHere() const;  // below the directory, without the root and mounts of plugins
+  std::vector<std::string> MountIds() const;  // of MountsHere with their targets; a replaced mount has another id
   bool Eventually(const std::function<bool()>& holds, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
  private:
@@ -65,5 +59,3 @@ class ManagerTest : public ::testing::Test {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_

@@ -12,10 +12,6 @@
 namespace mooring::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-
 class ManagerMetrics : public ManagerTest {
  protected:
   void SetUp() override {
@@ -93,10 +89,10 @@ TEST_F(ManagerMetrics, CountsRestartOfKilledPlugin) {
 }
 
 TEST_F(ManagerMetrics, FailedDetachCountsAsStuck) {
-  ASSERT_OK(client().RunPlugin(kTmpfsPlugin, PluginCommand(kTmpfsPlugin, WithFaults())));
-  Create("db", kTmpfsPlugin);
+  RunPlugin(kStrictPlugin);
+  Create("db", kStrictPlugin);
   Attached("db");
-  Inject("NodeUnpublishVolume", "INTERNAL out of paper");
+  Inject("NodeUnpublishVolume", "fail INTERNAL out of paper");
   EXPECT_FALSE(client().Detach("web-1", "db").ok());
   const std::string stuck = "mooring_manager_attachments_stuck{phase=\"unmounting\"}";
   EXPECT_TRUE(Eventually([&] { return Now()[stuck] == 1; }));

@@ -4,24 +4,11 @@
 #include <signal.h>
 #include <sys/mount.h>
 
-#include <filesystem>
-#include <fstream>
-#include <future>
-
 #include "base/file/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
-#include "tests/support/reboot.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 constexpr int kUsage = 1, kNoTable = 16, kFailed = 32;  // mount(8)
 
@@ -118,17 +105,6 @@ TEST_F(MountProgram, UmountDetaches) {
   ExpectNothingLeft();
 }
 
-TEST_F(MountProgram, MountsReadOnly) {
-  for (const char* option : {"-o ro", "-r", "-o access=single-node-writer,propagation=rslave,ro"}) {
-    const Ran mounted = Shell("mount -t csi csi:db " + place() + " " + option);
-    EXPECT_EQ(mounted.status, 0) << mounted.said;
-    EXPECT_EQ(TryWrite(place() + "/f", "x"), EROFS) << option;
-    EXPECT_THAT(Mooring("claims").said, HasSubstr("read")) << option;
-    EXPECT_EQ(Shell("umount " + place()).status, 0);
-    ExpectNothingLeft();
-  }
-}
-
 TEST_F(MountProgram, MountsFstabOnce) {
   const std::string fstab = dir() / "fstab";
   std::ofstream(fstab) << "csi:db " << place()
@@ -148,25 +124,6 @@ TEST_F(MountProgram, MountsFstabOnce) {
     EXPECT_EQ(unmounted.status, 0) << unmounted.said;
     ExpectNothingLeft();
   }
-}
-
-// systemd mounts fstab at each boot while the manager restores its attachments.
-TEST_F(MountProgram, MountsFstabAgainAfterReboot) {
-  const std::string fstab = dir() / "fstab";
-  std::ofstream(fstab) << "csi:db " << place() << " csi access=single-node-writer,_netdev 0 0\n";
-  Ran mounted = Shell("mount -a -T " + fstab);
-  ASSERT_EQ(mounted.status, 0) << mounted.said;
-  EXPECT_EQ(TryWrite(place() + "/f", "kept"), 0);
-  process().End(SIGKILL);
-  ASSERT_NO_FATAL_FAILURE(Reboot(dir().path(), {dir() / "run", "/run/mooring", "/run/mount"}));
-  Start();
-  mounted = Shell("mount -a -T " + fstab);
-  EXPECT_EQ(mounted.status, 0) << mounted.said;
-  EXPECT_THAT(MountsAt(place()), SizeIs(1));
-  EXPECT_EQ(ReadFile(place() + "/f"), "kept");
-  const Ran unmounted = Shell("umount " + place());
-  EXPECT_EQ(unmounted.status, 0) << unmounted.said;
-  ExpectNothingLeft();
 }
 
 TEST_F(MountProgram, WaitsForStartingManager) {

@@ -1,23 +1,12 @@
 // The manager after a reboot of its host: directories, files, sockets and records of the earlier boot still exist.
 #include "tests/support/reboot.h"
 
-#include <fcntl.h>
-#include <httplib.h>
 #include <signal.h>
-
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "tests/manager/system/manager_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using std::chrono::seconds;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class ManagerReboot : public ManagerTest {
  protected:
@@ -29,30 +18,14 @@ class ManagerReboot : public ManagerTest {
     ASSERT_THAT(MountsBelow(dir().path()), IsEmpty());
   }
 
-  bool IsMounted(const std::string& path) const { return MountsAt(path).size() == 1; }
-
   void ExpectBack(const std::string& path, const std::string& text) {
-    EXPECT_TRUE(Eventually([&] { return IsMounted(path) && ReadFile(path + "/f") == text; }, seconds(30)))
+    EXPECT_TRUE(Eventually([&] { return MountsAt(path).size() == 1 && ReadFile(path + "/f") == text; }, seconds(30)))
         << process().Log();
-  }
-
-  std::string Docker(const std::string& method, const nlohmann::json& body) {
-    httplib::Client docker(dir() / "docker.sock");
-    docker.set_address_family(AF_UNIX);
-    docker.set_read_timeout(seconds(60));
-    const auto answer = docker.Post("/VolumeDriver." + method, body.dump(), "application/json");
-    EXPECT_TRUE(answer && answer->status == 200);
-    const nlohmann::json said = nlohmann::json::parse(answer ? answer->body : "{}");
-    EXPECT_EQ(said.value("Err", ""), "");
-    return said.value("Mountpoint", "");
   }
 };
 
-class RebootOver : public ManagerReboot, public ::testing::WithParamInterface<bool> {};
-INSTANTIATE_TEST_SUITE_P(Run, RebootOver, ::testing::Bool(),
-                         [](const auto& row) { return row.param ? "Emptied" : "OnDisk"; });
-
-TEST_P(RebootOver, AttachesAgain) {
+// /run is a directory on disk here, so the files there of the last boot are left.
+TEST_F(ManagerReboot, AttachesAgainWithRunOnDisk) {
   RunPlugin(kOurPlugin);
   Create("made", kOurPlugin);
   Create("given", kOurPlugin);
@@ -63,7 +36,7 @@ TEST_P(RebootOver, AttachesAgain) {
   EXPECT_EQ(TryWrite(given + "/f", "two"), 0);
   EXPECT_EQ(TryWrite(disk, "three"), 0);
   for (int boot = 0; boot < 2; ++boot) {
-    ASSERT_NO_FATAL_FAILURE(PowerOff(GetParam()));
+    ASSERT_NO_FATAL_FAILURE(PowerOff(/*empty_run=*/false));
     ASSERT_TRUE(fs::is_directory(made) && fs::is_regular_file(disk)) << "left by the last boot";
     ASSERT_NO_FATAL_FAILURE(Start());
     ExpectBack(made, "one");
@@ -72,18 +45,6 @@ TEST_P(RebootOver, AttachesAgain) {
     EXPECT_THAT(client().Claims(), SizeIs(3));
     EXPECT_THAT(MountsAt(root()), SizeIs(1));
   }
-}
-
-TEST_P(RebootOver, OtherPluginMountsAgain) {
-  RunPlugin(kTmpfsPlugin);
-  Create("db", kTmpfsPlugin);
-  const std::string path = Attached("db");
-  EXPECT_EQ(TryWrite(path + "/f", "gone with the memory"), 0);
-  ASSERT_NO_FATAL_FAILURE(PowerOff(GetParam()));
-  ASSERT_NO_FATAL_FAILURE(Start());
-  EXPECT_TRUE(Eventually([&] { return IsMounted(path); }, seconds(30))) << process().Log();
-  EXPECT_EQ(ReadFile(path + "/f"), "");
-  EXPECT_EQ(TryWrite(path + "/f", "new"), 0);
 }
 
 // Detaches and deletes before anything is mounted again.
@@ -118,24 +79,6 @@ TEST_F(ManagerReboot, FilledAttachPathWaitsUntilEmptied) {
   EXPECT_EQ(ReadFile(path + "/stray"), "of the host");
   fs::remove(path + "/stray");
   ExpectBack(path, "of the volume");
-}
-
-TEST_F(ManagerReboot, DockerMountsAgain) {
-  process().End(SIGTERM);
-  process().options().flags = {"--docker-socket", dir() / "docker.sock", "--docker-plugin", kOurPlugin};
-  Start();
-  RunPlugin(kOurPlugin);
-  Docker("Create", {{"Name", "db"}, {"Opts", {{"size", "32MiB"}}}});
-  std::string path = Docker("Mount", {{"Name", "db"}, {"ID", "one"}});
-  EXPECT_EQ(TryWrite(path + "/f", "kept"), 0);
-  ASSERT_NO_FATAL_FAILURE(PowerOff());
-  ASSERT_NO_FATAL_FAILURE(Start());
-  path = Docker("Mount", {{"Name", "db"}, {"ID", "two"}});
-  EXPECT_EQ(ReadFile(path + "/f"), "kept");
-  EXPECT_THAT(MountsAt(path), SizeIs(1));
-  Docker("Unmount", {{"Name", "db"}, {"ID", "two"}});
-  Docker("Remove", {{"Name", "db"}});
-  EXPECT_THAT(client().Claims(), IsEmpty());
 }
 
 }  // namespace

@@ -3,10 +3,7 @@
 
 #include <sys/mount.h>
 
-#include <filesystem>
 #include <optional>
-#include <string>
-#include <thread>
 
 #include "tests/manager/system/manager_test.h"
 #include "tests/support/fuse_server.h"
@@ -14,13 +11,10 @@
 namespace mooring::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using manager::ServerCheck;
-using std::chrono::milliseconds;
-using ::testing::HasSubstr;
 
 constexpr milliseconds kPatience{200};
-constexpr milliseconds kForever = std::chrono::hours(1);
+constexpr milliseconds kForever = hours(1);
 
 std::ptrdiff_t Threads() {
   const fs::directory_iterator tasks("/proc/self/task");

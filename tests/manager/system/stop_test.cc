@@ -1,25 +1,19 @@
 // SIGTERM while a call waits or hangs: the manager ends soon, and the next start restores or undoes everything.
 #include <signal.h>
 
-#include <chrono>
-#include <future>
-#include <string>
-
 #include "tests/manager/system/manager_test.h"
 
 namespace mooring::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::seconds;
-using ::testing::IsEmpty;
 
 class ManagerStop : public ManagerTest {
  protected:
   void SetUp() override {
     ManagerTest::SetUp();
-    RunPlugin(kTmpfsPlugin, WithFaults());
-    Create("db", kTmpfsPlugin);
+    RunPlugin(kStrictPlugin);
+    Create("db", kStrictPlugin);
   }
 
   void StopSoon() {
@@ -45,7 +39,7 @@ TEST_F(ManagerStop, StopInterruptsHangingCallAndNextStartUndoesIt) {
     return attachments.size() == 1 && !attachments[0].source().empty();
   })) << "it is being mounted";
   StopSoon();
-  EXPECT_THAT(attach.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
+  EXPECT_THAT(attach.get(), FailsWith(Code::kUnavailable, "the manager is stopping"));
   EndFault("NodeStageVolume");
   Start();
   EXPECT_TRUE(Eventually([&] { return client().Attachments().empty() && client().Claims().empty(); }, seconds(30)));
@@ -54,15 +48,15 @@ TEST_F(ManagerStop, StopInterruptsHangingCallAndNextStartUndoesIt) {
 }
 
 TEST_F(ManagerStop, StopEndsWaitsAndNextStartRestores) {
-  Create("other", kTmpfsPlugin);
+  Create("other", kStrictPlugin);
   const std::string path = Attached("db");
   ASSERT_EQ(TryWrite(path + "/f", "data"), 0);
   Inject("NodeGetInfo", "hang");
   Restart(SIGKILL);
   auto attach = BeginAttach("other");  // the restoration waits, too
-  EXPECT_EQ(attach.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  EXPECT_EQ(attach.wait_for(milliseconds(300)), std::future_status::timeout);
   StopSoon();
-  EXPECT_THAT(attach.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
+  EXPECT_THAT(attach.get(), FailsWith(Code::kUnavailable, "the manager is stopping"));
   EXPECT_EQ(ReadFile(path + "/f"), "data");
   EndFault("NodeGetInfo");
   Start();

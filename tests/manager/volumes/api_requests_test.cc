@@ -2,15 +2,10 @@
 #include "manager/api/answers.h"
 #include "manager/api/requests.h"
 #include "rpc/redact.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
-
-using testing::FailsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using Code = absl::StatusCode;
 
 Volume WithCapabilities(const std::vector<Capability>& capabilities) {
   Volume volume;

@@ -1,16 +1,8 @@
 #include "manager/attach/attachments.h"
 
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "manager/state/sqlite_state.h"
 #include "tests/fakes/counting_brokers.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 namespace {
@@ -18,15 +10,6 @@ namespace {
 using ::mooring::testing::CallLog;
 using ::mooring::testing::CountingClaims;
 using ::mooring::testing::CountingMounter;
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::TempDir;
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
 
 AttachRequest Request(const std::string& volume = "db", const std::string& allocation = "web-1") {
   AttachRequest request;
@@ -66,6 +49,14 @@ class AttachmentsTest : public ::testing::Test {
   }
   absl::Status Detach(const std::string& allocation, const std::string& request) {
     return attachments_->Detach(allocation, request, {}, Soon());
+  }
+  void AttachOneInsideTheOther() {
+    AttachRequest outer = Request("outer", "a");
+    outer.attach_path = "/srv/db";
+    AttachRequest inner = Request("inner", "b");
+    inner.attach_path = "/srv/db/wal";
+    ASSERT_OK(Attach(outer));
+    ASSERT_OK(Attach(inner));
   }
   // How often each step was called: HasMount, Claim, Mount, Unmount, Release.
   std::vector<int> Counts() {
@@ -141,7 +132,7 @@ TEST_F(AttachmentsTest, RetriesFailedUnmount) {
   ASSERT_OK(Attach(Request()));
   log_.Fail("unmount", FailedPrecondition("it is busy"));
   const absl::Status status = Detach("web-1", "db");
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_THAT(Message(status), HasSubstr("retried in the background"));
   ASSERT_TRUE(log_.WaitFor("release", 2));
   ASSERT_OK(Detach("web-1", "db"));  // waits for the detach in the background
@@ -194,13 +185,8 @@ TEST_F(AttachmentsTest, HangingPluginDelaysOnlyItsOwnAttachments) {
 }
 
 TEST_F(AttachmentsTest, RestoresParentPathsFirst) {
-  AttachRequest outer = Request("outer", "a");
-  outer.attach_path = "/srv/db";
-  AttachRequest inner = Request("inner", "b");
-  inner.attach_path = "/srv/db/wal";
   claims_.SetPlugin("outer", "away");
-  ASSERT_OK(Attach(outer));
-  ASSERT_OK(Attach(inner));
+  AttachOneInsideTheOther();
   mounter_.SetAway("away", true);
   Restart();
   log_.Clear();
@@ -214,12 +200,7 @@ TEST_F(AttachmentsTest, RestoresParentPathsFirst) {
 
 // If the child were mounted first, the parent would cover it.
 TEST_F(AttachmentsTest, ChildWaitsForHangingParent) {
-  AttachRequest outer = Request("outer", "a");
-  outer.attach_path = "/srv/db";
-  AttachRequest inner = Request("inner", "b");
-  inner.attach_path = "/srv/db/wal";
-  ASSERT_OK(Attach(outer));
-  ASSERT_OK(Attach(inner));
+  AttachOneInsideTheOther();
   Restart();
   log_.Fail("hasmount", absl::DeadlineExceededError("no answer in time"), 2);
   Restore();
@@ -230,7 +211,7 @@ TEST_F(AttachmentsTest, ChildWaitsForHangingParent) {
 TEST_F(AttachmentsTest, UndoesFailedMountAndReleasesClaim) {
   log_.Fail("mount", Internal("NodePublishVolume of plugin 'p': no"));
   const auto attached = Attach(Request());
-  EXPECT_EQ(attached.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(attached.status().code(), Code::kInternal);
   EXPECT_THAT(Message(attached.status()), HasSubstr("nothing of it is left"));
   EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 1, 1));
   EXPECT_THAT(journal_->All(), IsEmpty());
@@ -250,7 +231,7 @@ TEST_F(AttachmentsTest, UndoesInBackgroundWhatFailsAtFirst) {
 
 TEST_F(AttachmentsTest, RefusedClaimLeavesNoRecord) {
   log_.Fail("claim", FailedPrecondition("held by web-2"));
-  EXPECT_EQ(Attach(Request()).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Attach(Request()).status().code(), Code::kFailedPrecondition);
   EXPECT_THAT(Counts(), ElementsAre(0, 1, 0, 0, 0));
   EXPECT_THAT(journal_->All(), IsEmpty());
 }
@@ -259,7 +240,7 @@ TEST_F(AttachmentsTest, RefusedClaimLeavesNoRecord) {
 TEST_F(AttachmentsTest, KeepsIntentWhileRollbackIsOwed) {
   claims_.SetTakingBackOwed();
   log_.Fail("claim", Internal("no (and taking it back failed: disk full)"));
-  EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kInternal, "disk full"));
+  EXPECT_THAT(Attach(Request()), FailsWith(Code::kInternal, "disk full"));
   EXPECT_TRUE(log_.WaitFor("release", 1)) << "in the background";
   ASSERT_OK(Detach("web-1", "db"));
   EXPECT_THAT(journal_->All(), IsEmpty());
@@ -288,7 +269,7 @@ TEST_F(AttachmentsTest, RepeatedAttachIsIdempotent) {
   EXPECT_THAT(Counts(), ElementsAre(1, 1, 1, 0, 0));
   AttachRequest other = Request();
   other.read_only = true;
-  EXPECT_EQ(Attach(other).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Attach(other).status().code(), Code::kAlreadyExists);
 }
 
 TEST_F(AttachmentsTest, RefusesSecondVolumeAtSamePath) {
@@ -297,7 +278,7 @@ TEST_F(AttachmentsTest, RefusesSecondVolumeAtSamePath) {
   ASSERT_OK(Attach(request));
   AttachRequest other = Request("other", "web-2");
   other.attach_path = "/srv//db/";
-  EXPECT_EQ(Attach(other).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Attach(other).status().code(), Code::kAlreadyExists);
   EXPECT_THAT(journal_->All(), SizeIs(1));
 }
 
@@ -319,19 +300,10 @@ TEST_F(AttachmentsTest, RefusesReleaseWhileAttached) {
   const VolumeKey volume = Request().volume;
   const ClaimMode mode = Request().mode;
   const absl::Status refused = attachments_->Release(volume, mode, "web-1", Soon());
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("detach it"));
   EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
   EXPECT_OK(attachments_->Release(volume, mode, "web-2", Soon()));
-}
-
-TEST_F(AttachmentsTest, RsharedNeedsWriteAccess) {
-  AttachRequest request = Request();
-  request.propagation = Propagation::kShared;
-  request.mode = ClaimMode::kRead;
-  EXPECT_EQ(Attach(request).status().code(), absl::StatusCode::kInvalidArgument);
-  request.mode = ClaimMode::kWrite;
-  EXPECT_OK(Attach(request));
 }
 
 TEST_F(AttachmentsTest, ReadOnlyByRequestModeOrFlag) {
@@ -355,7 +327,7 @@ TEST_F(AttachmentsTest, StopUndoesNothingAndNextStartDoes) {
     SCOPED_TRACE(step);
     log_.Clear();
     log_.Fail(step, Stopping());
-    EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
+    EXPECT_THAT(Attach(Request()), FailsWith(Code::kCancelled, "the manager is stopping"));
     EXPECT_EQ(log_.Count("unmount") + log_.Count("release"), 0);
     EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kIntent);
     EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
@@ -369,10 +341,10 @@ TEST_F(AttachmentsTest, StopUndoesNothingAndNextStartDoes) {
 TEST_F(AttachmentsTest, NextStartContinuesDetachInterruptedByStop) {
   ASSERT_OK(Attach(Request()));
   attachments_->BeginStop();
-  EXPECT_THAT(Detach("web-1", "db"), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
   Restart();
   log_.Fail("unmount", Stopping());
-  EXPECT_THAT(Detach("web-1", "db"), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
   EXPECT_EQ(log_.Count("release"), 0);
   Restart();
   EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kUnmounting);
@@ -384,7 +356,7 @@ TEST_F(AttachmentsTest, NextStartContinuesDetachInterruptedByStop) {
 
 TEST_F(AttachmentsTest, ExhaustedNodeMarksVolume) {
   log_.Fail("mount", ResourceExhausted("no device is free"));
-  EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kResourceExhausted, "no device is free"));
+  EXPECT_THAT(Attach(Request()), FailsWith(Code::kResourceExhausted, "no device is free"));
   EXPECT_EQ(log_.Count("exhausted"), 1);
   log_.Fail("mount", Internal("no"));
   EXPECT_FALSE(Attach(Request()).ok());
@@ -407,7 +379,7 @@ TEST_F(AttachmentsTest, FailedExpansionDoesNotFailAttach) {
   int asked = 0;
   mounter_.BeforeExpand([&](Clock::time_point until) {
     ++asked;
-    EXPECT_LT(until, Clock::now() + std::chrono::seconds(11));
+    EXPECT_LT(until, Clock::now() + seconds(11));
     const auto record = journal_->Find("web-1", "db");
     EXPECT_TRUE(record && record->phase == AttachmentRecord::Phase::kMounted && record->problem.empty());
   });

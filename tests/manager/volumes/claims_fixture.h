@@ -1,14 +1,5 @@
 // Claims and Volumes over a state and a plugin in memory. Restart makes them anew over the same state.
-#ifndef MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_
-#define MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_
-
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
+#pragma once
 
 #include "base/keyed_lock.h"
 #include "manager/claims/claims.h"
@@ -18,7 +9,7 @@
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/fake_plugin_directory.h"
 #include "tests/fakes/memory_state.h"
-#include "tests/support/status_matchers.h"
+#include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 
@@ -61,9 +52,8 @@ class ClaimsFixture : public ::testing::Test {
     Restart();
   }
 
-  static Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
   // A deadline that allows one or two tries.
-  static Clock::time_point AtOnce() { return Clock::now() + std::chrono::milliseconds(30); }
+  static Clock::time_point AtOnce() { return Clock::now() + milliseconds(30); }
 
   void Restart() {
     Claims::Settings settings;
@@ -147,9 +137,7 @@ class ClaimsFixture : public ::testing::Test {
   testing::FakePluginDirectory directory_;
   testing::MemoryState state_;
   std::stop_source stop_;
-  RetryPolicy retry_ = {.first_pause = std::chrono::milliseconds(1),
-                        .longest_pause = std::chrono::milliseconds(5),
-                        .stop = stop_.get_token()};
+  RetryPolicy retry_ = {.first_pause = milliseconds(1), .longest_pause = milliseconds(5), .stop = stop_.get_token()};
   RecordsStore store_{state_};
   KeyedLocks locks_;
   Events events_;
@@ -160,5 +148,3 @@ class ClaimsFixture : public ::testing::Test {
 };
 
 }  // namespace mooring::manager
-
-#endif  // MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_

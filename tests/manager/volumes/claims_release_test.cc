@@ -1,21 +1,10 @@
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "manager/claims/claims.h"
 #include "tests/manager/volumes/claims_fixture.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
 using ::mooring::testing::FakeCsiPlugin;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class ReleaseTest : public ClaimsFixture {
  protected:
@@ -38,7 +27,7 @@ class ReleaseTest : public ClaimsFixture {
 
   static bool Nowhere(const ClaimRecord&) { return false; }
   static bool Everywhere(const ClaimRecord&) { return true; }
-  void CollectAfter(std::chrono::seconds time, const Claims::IsMounted& is_mounted) {
+  void CollectAfter(seconds time, const Claims::IsMounted& is_mounted) {
     now_ += time;
     claims_->Collect(is_mounted, Soon());
   }
@@ -107,8 +96,8 @@ TEST_F(ReleaseTest, FailedUnmountNeverSkipsNodeStep) {
 
 TEST_F(ReleaseTest, FailedUnmountKeepsClaim) {
   ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
-  EXPECT_THAT(Claim(Request("web-2", kWriter)), FailsWith(absl::StatusCode::kFailedPrecondition, "busy"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kAborted, "is still being released"));
+  EXPECT_THAT(Claim(Request("web-2", kWriter)), FailsWith(Code::kFailedPrecondition, "busy"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kAborted, "is still being released"));
 }
 
 TEST_F(ReleaseTest, ReleaseOfUnknownClaimIsOk) {
@@ -201,8 +190,8 @@ TEST_F(ReleaseTest, DeadPluginIsOwedUnpublish) {
 
 TEST_F(ReleaseTest, RefusedUnpublishIsAnErrorAndKeepsClaim) {
   plugin_->Fail("ControllerUnpublishVolume", Internal("the array is on fire"));
-  EXPECT_THAT(Release("web-1"), FailsWith(absl::StatusCode::kInternal,
-                                          "ControllerUnpublishVolume of plugin 'fake.csi': the array is on fire"));
+  EXPECT_THAT(Release("web-1"),
+              FailsWith(Code::kInternal, "ControllerUnpublishVolume of plugin 'fake.csi': the array is on fire"));
   EXPECT_THAT(TheClaim().problem, HasSubstr("on fire"));
   ASSERT_OK(Release("web-1"));
   EXPECT_THAT(AllClaims(), IsEmpty());
@@ -245,9 +234,9 @@ TEST_F(ReleaseTest, HangingPluginDelaysOnlyItsOwnClaims) {
 TEST_F(ReleaseTest, FreesPastClaimsAfterFiveMinutes) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   EXPECT_TRUE(TheClaim().past);
-  CollectAfter(std::chrono::seconds(299), Nowhere);
+  CollectAfter(seconds(299), Nowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
-  CollectAfter(std::chrono::seconds(1), Nowhere);
+  CollectAfter(seconds(1), Nowhere);
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
@@ -255,23 +244,23 @@ TEST_F(ReleaseTest, FreesPastClaimsAfterFiveMinutes) {
 
 TEST_F(ReleaseTest, AgeCountsFromFirstReport) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  now_ += std::chrono::seconds(200);
+  now_ += seconds(200);
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  CollectAfter(std::chrono::seconds(100), Nowhere);
+  CollectAfter(seconds(100), Nowhere);
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 TEST_F(ReleaseTest, MountedVolumesAreNotCollected) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  CollectAfter(std::chrono::seconds(3600), Everywhere);
+  CollectAfter(seconds(3600), Everywhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
-  CollectAfter(std::chrono::seconds(0), Nowhere);
+  CollectAfter(seconds(0), Nowhere);
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 TEST_F(ReleaseTest, LivingClaimsAreNotCollected) {
-  CollectAfter(std::chrono::hours(1000), Nowhere);
+  CollectAfter(hours(1000), Nowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
@@ -279,7 +268,7 @@ TEST_F(ReleaseTest, NewClaimRevivesAllocation) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_FALSE(TheClaim().past);
-  CollectAfter(std::chrono::hours(1), Nowhere);
+  CollectAfter(hours(1), Nowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
@@ -305,11 +294,9 @@ TEST_F(ReleaseTest, StoresAndReportsNodeProblemOnce) {
 
 TEST_F(ReleaseTest, ForceNeedsDeadAllocations) {
   const VolumeKey db = TheClaim().volume;
-  EXPECT_THAT(claims_->Force(db, Nowhere, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1' on 'here' is alive"));
+  EXPECT_THAT(claims_->Force(db, Nowhere, Soon()), FailsWith(Code::kFailedPrecondition, "'web-1' on 'here' is alive"));
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  EXPECT_THAT(claims_->Force(db, Everywhere, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "still mounted there"));
+  EXPECT_THAT(claims_->Force(db, Everywhere, Soon()), FailsWith(Code::kFailedPrecondition, "still mounted there"));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   ASSERT_OK(claims_->Force(db, Nowhere, Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
@@ -344,7 +331,7 @@ TEST_F(ReleaseTest, StuckClaimDelaysNoOther) {
   ASSERT_EQ(AllClaims().size(), 2U);
   directory_.SetHealthy("fake.csi", true, true);
   plugin_->Hang("ControllerUnpublishVolume", "ext-db");
-  claims_->Resume("", Clock::now() + std::chrono::milliseconds(400));
+  claims_->Resume("", Clock::now() + milliseconds(400));
   EXPECT_EQ(TheClaim().allocation, "web-1");
   plugin_->Release();
   claims_->Resume("", Soon());
@@ -353,7 +340,7 @@ TEST_F(ReleaseTest, StuckClaimDelaysNoOther) {
 
 TEST_F(ReleaseTest, StoresAndReportsSameProblemOnce) {
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
-  retry_.first_pause = std::chrono::hours(1);  // so each call has one try
+  retry_.first_pause = hours(1);  // so each call has one try
   Restart();
   ASSERT_OK(Release("web-1"));
   EXPECT_THAT(TheClaim().problem, HasSubstr("away"));
@@ -364,9 +351,9 @@ TEST_F(ReleaseTest, StoresAndReportsSameProblemOnce) {
   EXPECT_EQ(TheClaim().revisions.modify, stored);
   EXPECT_EQ(Told(), told);
 
-  retry_.first_pause = std::chrono::milliseconds(1);
+  retry_.first_pause = milliseconds(1);
   Restart();
-  claims_->Resume("", Clock::now() + std::chrono::milliseconds(200));
+  claims_->Resume("", Clock::now() + milliseconds(200));
   EXPECT_GT(plugin_->Count("ControllerUnpublishVolume"), 5);
   EXPECT_EQ(TheClaim().revisions.modify, stored) << "how often it was tried is no news";
   EXPECT_EQ(Told(), told);
@@ -377,7 +364,7 @@ TEST_F(ReleaseTest, NextRoundBeginsBehindLastFailure) {
   ClaimRequest request = Request("web-2");
   request.volume.id = "other";
   ASSERT_OK(Claim(request));
-  retry_.first_pause = std::chrono::hours(1);
+  retry_.first_pause = hours(1);
   Restart();
   plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
   ASSERT_OK(Release("web-1"));

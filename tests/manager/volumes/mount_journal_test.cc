@@ -1,22 +1,13 @@
 #include "manager/volumes/mount_journal.h"
 
-#include <gmock/gmock.h>
-
-#include <memory>
-#include <string>
-
 #include "manager/state/sqlite_state.h"
+#include "tests/manager/prelude.h"
 #include "tests/manager/state/sample_records.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::TempDir;
 using testing::SampleMount;
-using ::testing::SizeIs;
 class MountJournalTest : public ::testing::Test {
  protected:
   std::unique_ptr<MountJournal> Open(const std::string& host = "host-1") {
@@ -78,8 +69,8 @@ TEST_F(MountJournalTest, RefusesChangeToOldRevision) {
   record.problem = "newer";
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
   old.problem = "older";
-  EXPECT_THAT(journal->Put(old, Durability::kOrdered), FailsWith(absl::StatusCode::kAborted, "revision"));
-  EXPECT_THAT(journal->Remove(old, Durability::kOrdered), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(journal->Put(old, Durability::kOrdered), FailsWith(Code::kAborted, "revision"));
+  EXPECT_THAT(journal->Remove(old, Durability::kOrdered), FailsWith(Code::kAborted, "revision"));
   EXPECT_EQ(journal->Find("web-1", "data")->problem, "newer");
 }
 

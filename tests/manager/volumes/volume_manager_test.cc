@@ -1,126 +1,17 @@
 #include "manager/volumes/volume_manager.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include <chrono>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "base/file/path.h"
-#include "manager/state/sqlite_state.h"
-#include "tests/fakes/fake_csi_plugin.h"
-#include "tests/fakes/fake_mounter.h"
-#include "tests/fakes/fake_plugin_directory.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/manager/volumes/volume_manager_fixture.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
-using ::mooring::testing::FakeCsiFeatures;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::FakeKernel;
-using ::mooring::testing::FakeMounter;
-using ::mooring::testing::FakePluginDirectory;
-using ::mooring::testing::TempDir;
-using std::chrono::milliseconds;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
-using Code = absl::StatusCode;
-using Phase = AttachmentRecord::Phase;
 
-Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
-Clock::time_point VerySoon() { return Clock::now() + milliseconds(60); }
-
-const MountContext kContext = {.volume_context = {{"share", "7"}},
-                               .publish_context = {{"device", "/dev/fake-vol-1"}},
-                               .secrets = Secrets(StringMap{{"password", "hunter2"}})};
-
-FakeCsiFeatures Features() {
-  FakeCsiFeatures features;
-  features.attaches = false;
-  return features;
-}
-
-class VolumeManagerTest : public ::testing::Test {
- protected:
-  VolumeManagerTest() {
-    plugin_->volumes().MirrorInto(kernel_);
-    plugin_->volumes().Add("vol-1");
-    plugin_->volumes().Add("vol-2");
-    plugins_.Add(plugin_);
-    kernel_.With([&](FakeKernel& kernel) {
-      kernel.AddDirectory(root_);
-      kernel.AddDirectory("/srv");
-    });
-    Start();
-  }
-  void Start() {  // also restarts: only the journal and the kernel keep their state
-    journal_ = *MountJournal::Open(store_, "host-1");
-    VolumeManager::Settings settings;
-    settings.root = root_;
-    settings.boot = boot_;
-    settings.retry.first_pause = milliseconds(1);
-    manager_ = std::make_unique<VolumeManager>(plugins_, kernel_, *journal_, events_, settings);
-  }
-
-  AttachmentRecord Record(const std::string& allocation, const std::string& external_id = "vol-1") {
-    AttachmentRecord record;
-    record.allocation = allocation;
-    record.request = "data";
-    record.volume.id = external_id == "vol-1" ? "db" : "other";
-    record.external_id = external_id;
-    record.plugin = plugin_->features().name;
-    return record;
-  }
-  // The calls of Attachments.
-  absl::Status Mount(AttachmentRecord& record, Clock::time_point until = Soon()) {
-    MOORING_RETURN_IF_ERROR(manager_->CheckAttachPath(record));
-    MOORING_RETURN_IF_ERROR(manager_->Prepare(record, until));
-    MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
-    MOORING_RETURN_IF_ERROR(manager_->Mount(record, kContext, until));
-    record.phase = Phase::kMounted;
-    return journal_->Put(record, Durability::kOrdered);
-  }
-  absl::Status Unmount(AttachmentRecord& record, Clock::time_point until = Soon()) {
-    record.phase = Phase::kUnmounting;
-    MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
-    MOORING_RETURN_IF_ERROR(manager_->Unmount(record, until));
-    return journal_->Remove(record, Durability::kOrdered);
-  }
-  AttachmentRecord Mounted(const std::string& allocation) {
-    AttachmentRecord record = Record(allocation);
-    EXPECT_OK(Mount(record));
-    return record;
-  }
-  // Removes only the record. The target stays, also on the disk, which the fake kernel does not use.
-  void Forget(const AttachmentRecord& record) {
-    ASSERT_OK(journal_->Remove(record, Durability::kOrdered));
-    std::filesystem::create_directories(record.target_path);
-  }
-  std::size_t MountsAt(const std::string& path) {
-    return kernel_.With([&](FakeKernel& kernel) { return kernel.MountsAt(path).size(); });
-  }
-
-  TempDir directory_;
-  const std::string root_ = directory_ / "root";
-  std::string boot_ = "boot-1";
-  std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
-  RecordsStore store_{*state_};
-  Events events_;
-  FakeMounter kernel_;
-  FakePluginDirectory plugins_;
-  std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>(Features());
-  std::unique_ptr<MountJournal> journal_;
-  std::unique_ptr<VolumeManager> manager_;
-};
+using VolumeManagerTest = VolumeManagerFixture;
 
 TEST_F(VolumeManagerTest, TargetEndsWithUsage) {
   const AttachmentRecord record = Mounted("web-1");
@@ -165,30 +56,7 @@ TEST_F(VolumeManagerTest, ErrorNamesStepAndUnmountUndoesIt) {
   EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "publish volume 'db': NodePublishVolume of plugin"));
   ASSERT_OK(Unmount(record));
   EXPECT_EQ(plugin_->volumes().staged_count() + plugin_->volumes().published_count(), 0U);
-  EXPECT_FALSE(std::filesystem::exists(record.staging_path));
-}
-
-TEST_F(VolumeManagerTest, InvisibleMountIsAnError) {
-  auto hidden = std::make_shared<FakeCsiPlugin>([] {
-    FakeCsiFeatures features = Features();
-    features.name = "hidden.csi";
-    return features;
-  }());
-  hidden->volumes().Add("vol-1");
-  plugins_.Add(hidden);
-  AttachmentRecord record = Record("web-1");
-  record.plugin = "hidden.csi";
-  EXPECT_THAT(Mount(record), FailsWith(Code::kFailedPrecondition, "rshared"));
-}
-
-TEST_F(VolumeManagerTest, LastUserUnstages) {
-  AttachmentRecord first = Mounted("web-1");
-  AttachmentRecord second = Mounted("web-2");
-  ASSERT_OK(Unmount(first));
-  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
-  ASSERT_OK(Unmount(second));
-  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
-  EXPECT_FALSE(std::filesystem::exists(second.staging_path));
+  EXPECT_FALSE(fs::exists(record.staging_path));
 }
 
 TEST_F(VolumeManagerTest, UnmountIgnoresNotFoundAndMissingTarget) {
@@ -219,31 +87,19 @@ TEST_F(VolumeManagerTest, RestartKeepsUsersOfStage) {
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
 }
 
-TEST_F(VolumeManagerTest, UnknownMountIsAUser) {
-  AttachmentRecord first = Mounted("web-1");
-  AttachmentRecord second = Mounted("web-2");
-  Forget(second);
-  EXPECT_THAT(Unmount(first), FailsWith(Code::kFailedPrecondition, second.target_path));
-  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
-  EXPECT_EQ(MountsAt(first.staging_path), 1U);
-  ASSERT_OK(manager_->Unmount(second, Soon()));
-  ASSERT_OK(Unmount(first)) << "tried again once nobody uses it";
-  EXPECT_EQ(MountsAt(first.staging_path), 0U);
-}
-
 TEST_F(VolumeManagerTest, RemovesDirectoriesOfDeletedVolume) {
   AttachmentRecord record = Mounted("web-1");
-  const std::filesystem::path staging = record.staging_path, target = record.target_path;
+  const fs::path staging = record.staging_path, target = record.target_path;
   ASSERT_OK(Unmount(record));
-  EXPECT_FALSE(std::filesystem::exists(staging));
-  EXPECT_FALSE(std::filesystem::exists(target.parent_path().parent_path()));
-  const std::filesystem::path places[] = {staging.parent_path(), target.parent_path().parent_path().parent_path()};
-  for (const auto& place : places) EXPECT_TRUE(std::filesystem::exists(place)) << place;
+  EXPECT_FALSE(fs::exists(staging));
+  EXPECT_FALSE(fs::exists(target.parent_path().parent_path()));
+  const fs::path places[] = {staging.parent_path(), target.parent_path().parent_path().parent_path()};
+  for (const auto& place : places) EXPECT_TRUE(fs::exists(place)) << place;
   Volume volume;
   volume.key = record.volume;
   volume.plugin = record.plugin;
   manager_->RemoveDirectories(volume);
-  for (const auto& place : places) EXPECT_FALSE(std::filesystem::exists(place)) << place;
+  for (const auto& place : places) EXPECT_FALSE(fs::exists(place)) << place;
 }
 
 TEST_F(VolumeManagerTest, VolumeWithReusedNameHasItsOwnStage) {
@@ -305,31 +161,12 @@ TEST_F(VolumeManagerTest, ReaderSharesStageOfWriter) {
   const auto expansions = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>();
   ASSERT_THAT(expansions, SizeIs(1)) << "one filesystem";
   EXPECT_EQ(expansions.front().volume_path(), writer.target_path);
+  EXPECT_EQ(expansions.front().staging_target_path(), writer.staging_path);
+  EXPECT_EQ(expansions.front().capacity_range().required_bytes(), 4096);
   ASSERT_OK(Unmount(writer));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
   ASSERT_OK(Unmount(reader));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
-}
-
-// The directories of the volume show its mounts in every usage.
-TEST_F(VolumeManagerTest, UnknownReaderIsAUser) {
-  AttachmentRecord writer = Mounted("web-1");
-  AttachmentRecord reader = Record("web-2");
-  reader.read_only = true;
-  ASSERT_OK(Mount(reader));
-  Forget(reader);
-  EXPECT_THAT(Unmount(writer), FailsWith(Code::kFailedPrecondition, reader.target_path));
-  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
-}
-
-TEST_F(VolumeManagerTest, RefusesTargetThatIsNotEmpty) {
-  AttachmentRecord record = Mounted("web-1");
-  kernel_.With([&](FakeKernel& kernel) {
-    kernel.DropMounts(record.target_path);
-    kernel.AddDirectory(record.target_path + "/written");
-  });
-  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "is not empty"));
-  EXPECT_EQ(MountsAt(record.target_path), 0U);
 }
 
 TEST_F(VolumeManagerTest, SendsIdOptionsAndContexts) {
@@ -360,30 +197,6 @@ TEST_F(VolumeManagerTest, HasMountAsksTheKernel) {
   EXPECT_FALSE(*manager_->HasMount(record, Soon()));
 }
 
-TEST_F(VolumeManagerTest, ReplacesBrokenMount) {
-  AttachmentRecord record = Record("web-1");
-  record.attach_path = "/srv/db";
-  ASSERT_OK(Mount(record));
-  for (const std::string& path : {record.staging_path, record.target_path, record.attach_path}) {
-    kernel_.With([&](FakeKernel& kernel) { kernel.SetFailure(path, "Transport endpoint is not connected"); });
-  }
-  EXPECT_FALSE(*manager_->HasMount(record, Soon()));
-  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
-  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
-  for (const std::string& path : {record.staging_path, record.target_path, record.attach_path}) {
-    EXPECT_EQ(MountsAt(path), 1U) << path;
-  }
-}
-
-TEST_F(VolumeManagerTest, ExpandSendsBothPaths) {
-  const AttachmentRecord record = Mounted("web-1");
-  ASSERT_OK(manager_->Expand(record.volume, 4096, Secrets(), Soon()));
-  const auto request = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0);
-  EXPECT_EQ(request.volume_path(), record.target_path);
-  EXPECT_EQ(request.staging_target_path(), record.staging_path);
-  EXPECT_EQ(request.capacity_range().required_bytes(), 4096);
-}
-
 TEST_F(VolumeManagerTest, RetriesTemporaryErrorsUntilDeadline) {
   plugin_->Fail("NodeStageVolume", Unavailable("starting"), 1, 2);
   AttachmentRecord record = Record("web-1");
@@ -395,92 +208,6 @@ TEST_F(VolumeManagerTest, RetriesTemporaryErrorsUntilDeadline) {
   ASSERT_OK(Unmount(hung)) << "the negating call";
   EXPECT_EQ(plugin_->Count("NodeUnpublishVolume"), 1);
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0) << "the other uses it";
-}
-
-TEST_F(VolumeManagerTest, BindsAtAttachPath) {
-  AttachmentRecord record = Record("web-1");
-  record.attach_path = "/srv/db";
-  record.propagation = Propagation::kSlave;
-  record.read_only = true;
-  ASSERT_OK(Mount(record));
-  EXPECT_EQ(kernel_.last_bind().source, record.target_path);
-  EXPECT_EQ(kernel_.last_bind().propagation, Propagation::kSlave);
-  EXPECT_TRUE(kernel_.last_bind().flags.read_only);
-  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
-  EXPECT_EQ(MountsAt("/srv/db"), 1U) << "never stacked";
-  ASSERT_OK(Unmount(record));
-  EXPECT_FALSE(kernel_.With([](FakeKernel& kernel) { return kernel.Exists("/srv/db"); })) << "made here, removed here";
-}
-
-TEST_F(VolumeManagerTest, ForeignMountsStay) {
-  kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
-  AttachmentRecord record = Record("web-1");
-  record.attach_path = "/srv/db";
-  ASSERT_OK(Mount(record));
-  kernel_.With([](FakeKernel& kernel) {
-    kernel.DropMounts("/srv/db");
-    kernel.AddForeignMount("/srv/db", "nfs4");
-  });
-  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "nothing is stacked"));
-  ASSERT_OK(Unmount(record));
-  EXPECT_EQ(MountsAt("/srv/db"), 1U);
-  EXPECT_THAT(manager_->CheckAttachPath(record), FailsWith(Code::kFailedPrecondition, "nfs4"));
-  record.attach_path = root_ + "/staging/x";
-  EXPECT_THAT(manager_->CheckAttachPath(record), FailsWith(Code::kInvalidArgument, "choose another path"));
-}
-
-TEST_F(VolumeManagerTest, ForeignBrokenMountStays) {
-  AttachmentRecord record = Record("web-1");
-  record.attach_path = "/srv/db";
-  ASSERT_OK(Mount(record));
-  kernel_.With([](FakeKernel& kernel) {
-    kernel.DropMounts("/srv/db");
-    kernel.AddForeignMount("/srv/db", "nfs4");
-    kernel.SetFailure("/srv/db", "Stale file handle");
-  });
-  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "of another owner"));
-  EXPECT_EQ(MountsAt("/srv/db"), 1U);
-}
-
-TEST_F(VolumeManagerTest, RefusesAttachPathThatIsNotEmpty) {
-  kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
-  AttachmentRecord record = Record("web-1");
-  record.attach_path = "/srv/db";
-  ASSERT_OK(Mount(record));
-  kernel_.With([](FakeKernel& kernel) {
-    kernel.DropMounts("/srv/db");
-    kernel.AddDirectory("/srv/db/written");
-  });
-  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "not empty"));
-  EXPECT_EQ(MountsAt("/srv/db"), 0U);
-}
-
-TEST_F(VolumeManagerTest, BlockVolumeIsADeviceAtItsTarget) {
-  AttachmentRecord record = Record("web-1");
-  record.capability.attachment = AttachmentMode::kBlockDevice;
-  ASSERT_OK(Mount(record));
-  EXPECT_TRUE(record.is_device);
-  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
-  ASSERT_OK(Unmount(record));
-  EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
-}
-
-// A plugin that publishes with mknod(2) leaves its device node on the disk at a reboot.
-TEST_F(VolumeManagerTest, DeviceNodeOfEarlierBootIsPublishedAgain) {
-  AttachmentRecord record = Record("web-1");
-  record.capability.attachment = AttachmentMode::kBlockDevice;
-  ASSERT_OK(Mount(record));
-  kernel_.With([&](FakeKernel& kernel) {
-    kernel.DropMounts(record.target_path);
-    kernel.AddBlockDevice(record.target_path);
-  });
-  EXPECT_TRUE(*manager_->HasMount(record, Soon())) << "published in this boot";
-  boot_ = "boot-2";
-  Start();
-  EXPECT_FALSE(*manager_->HasMount(record, Soon()));
-  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
-  EXPECT_EQ(plugin_->Count("NodePublishVolume"), 2);
-  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
 }
 
 TEST_F(VolumeManagerTest, ExpandMountedSkipsReadOnly) {

@@ -1,56 +1,14 @@
+// Creation and deletion of volumes.
 #include "manager/volumes/volumes.h"
 
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "tests/manager/volumes/claims_fixture.h"
+#include "tests/manager/volumes/volumes_fixture.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::FailsWith;
 using ::mooring::testing::FakeCsiPlugin;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::Pair;
-using ::testing::SizeIs;
 
-class VolumesTest : public ClaimsFixture {
- protected:
-  static constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-
-  static Volume Asked(const std::string& id = "db") {
-    Volume volume;
-    volume.key.id = id;
-    volume.plugin = "fake.csi";
-    volume.capabilities = {kWriter, kWriters};
-    volume.min_bytes = kGiB;
-    volume.parameters = {{"tier", "fast"}};
-    volume.secrets = Password("hunter2");
-    return volume;
-  }
-  absl::StatusOr<Volume> Create(const Volume& volume) { return volumes_->Create(volume, Soon()); }
-  absl::Status Delete(const std::string& id = "db") { return volumes_->Delete({"default", id}, Soon()); }
-
-  void Can(const std::function<void(testing::FakeCsiFeatures&)>& change) {
-    auto features = plugin_->features();
-    change(features);
-    plugin_->SetFeatures(features);
-  }
-  std::vector<Volume> All() {
-    const auto all = volumes_->List("");
-    EXPECT_OK(all);
-    return all.value_or(std::vector<Volume>());
-  }
-};
+using VolumesTest = VolumesFixture;
 
 TEST_F(VolumesTest, CreateSendsRequestAndStoresAnswer) {
   const auto volume = Create(Asked());
@@ -98,10 +56,10 @@ TEST_F(VolumesTest, RepeatedCreateGivesSameVolume) {
   EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
   Volume other = Asked();
   other.min_bytes = 2 * kGiB;
-  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "differs from the requested one"));
+  EXPECT_THAT(Create(other), FailsWith(Code::kAlreadyExists, "differs from the requested one"));
   other = Asked();
   other.secrets = Password("swordfish");
-  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "differs from the requested one"));
+  EXPECT_THAT(Create(other), FailsWith(Code::kAlreadyExists, "differs from the requested one"));
 }
 
 TEST_F(VolumesTest, RecreatedVolumeHasAnotherName) {
@@ -115,17 +73,16 @@ TEST_F(VolumesTest, RecreatedVolumeHasAnotherName) {
 
 TEST_F(VolumesTest, RefusedCreationLeavesNoRecord) {
   plugin_->Fail("CreateVolume", OutOfRange("too large"));
-  EXPECT_THAT(Create(Asked()),
-              FailsWith(absl::StatusCode::kOutOfRange, "CreateVolume of plugin 'fake.csi': too large"));
+  EXPECT_THAT(Create(Asked()), FailsWith(Code::kOutOfRange, "CreateVolume of plugin 'fake.csi': too large"));
   plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"));
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "the pool is full"));
+  EXPECT_THAT(Create(Asked()), FailsWith(Code::kResourceExhausted, "the pool is full"));
   EXPECT_EQ(plugin_->Count("CreateVolume"), 2) << "a full pool is an answer";
   EXPECT_THAT(All(), IsEmpty());
 }
 
 TEST_F(VolumesTest, RetryAfterLostAnswerUsesSameName) {
   plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kInternal, "repeat the request to continue"));
+  EXPECT_THAT(Create(Asked()), FailsWith(Code::kInternal, "repeat the request to continue"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   ASSERT_OK(Create(Asked()));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
@@ -135,11 +92,11 @@ TEST_F(VolumesTest, FullPoolAfterLostAnswerKeepsRecord) {
   plugin_->Fail("CreateVolume", absl::DeadlineExceededError("no answer"), 1, 1, FakeCsiPlugin::When::kAfter);
   plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"), 2);
   const auto created = Create(Asked());
-  EXPECT_THAT(created, FailsWith(absl::StatusCode::kUnavailable, "the pool is full"));
+  EXPECT_THAT(created, FailsWith(Code::kUnavailable, "the pool is full"));
   EXPECT_THAT(Message(created.status()), HasSubstr("repeat the request to continue"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"));
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "repeat the request to continue"));
+  EXPECT_THAT(Create(Asked()), FailsWith(Code::kResourceExhausted, "repeat the request to continue"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   ASSERT_OK(Create(Asked()));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
@@ -190,9 +147,8 @@ TEST_F(VolumesTest, RefusesDeleteOfClaimedVolume) {
   ASSERT_OK(Create(Asked()));
   ASSERT_OK(Claim(Request("web-1")));
   plugin_->ClearLog();
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "in use by writer 'web-1'"));
-  EXPECT_THAT(volumes_->Deregister({"default", "db"}, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1'"));
+  EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "in use by writer 'web-1'"));
+  EXPECT_THAT(volumes_->Deregister({"default", "db"}, Soon()), FailsWith(Code::kFailedPrecondition, "'web-1'"));
   EXPECT_THAT(plugin_->Calls(), IsEmpty());
   EXPECT_EQ(Stored("db").state, Volume::State::kReady);
   ASSERT_OK(Release("web-1"));
@@ -214,7 +170,7 @@ TEST_F(VolumesTest, ConcurrentClaimStopsDelete) {
   auto features = plugin_->features();
   features.attaches = false;
   plugin_->SetFeatures(features);
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1'"));
+  EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "'web-1'"));
   state_.BeforeCommit(nullptr);
   EXPECT_EQ(plugin_->Count("DeleteVolume"), 0);
 }
@@ -222,16 +178,16 @@ TEST_F(VolumesTest, ConcurrentClaimStopsDelete) {
 TEST_F(VolumesTest, RefusesClaimDuringDelete) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", Internal("half-way"));
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kInternal, "delete it again to continue"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kFailedPrecondition, "is being deleted"));
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kAlreadyExists, "is being deleted"));
+  EXPECT_THAT(Delete(), FailsWith(Code::kInternal, "delete it again to continue"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kFailedPrecondition, "is being deleted"));
+  EXPECT_THAT(Create(Asked()), FailsWith(Code::kAlreadyExists, "is being deleted"));
   ASSERT_OK(Delete());
 }
 
 TEST_F(VolumesTest, RefusedDeleteLeavesVolumeReady) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "it has snapshots"));
   EXPECT_OK(Claim(Request("web-1")));
 }
 
@@ -244,7 +200,7 @@ TEST_F(VolumesTest, RefusedDeleteKeepsConcurrentChange) {
       claims_->MarkExhausted({"default", "db"}, "no room");
     }
   });
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "it has snapshots"));
   state_.BeforeCommit(nullptr);
   EXPECT_EQ(Stored("db").state, Volume::State::kReady);
   EXPECT_EQ(Stored("db").exhausted_words, "no room");
@@ -256,163 +212,21 @@ TEST_F(VolumesTest, RefusedDeleteReportsStoreError) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
   state_.DieAfter(1);
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "it has snapshots"));
   state_.DieAfter(-1);
-}
-
-TEST_F(VolumesTest, RegistersExistingVolume) {
-  plugin_->volumes().Add("vol-x");
-  Volume volume = Asked();
-  volume.external_id = "vol-x";
-  const auto registered = volumes_->Register(volume, Soon());
-  ASSERT_OK(registered);
-  EXPECT_FALSE(registered->created_here);
-  EXPECT_EQ(plugin_->Count("ValidateVolumeCapabilities"), 1);
-  ASSERT_OK(volumes_->Register(volume, Soon())) << "the same again";
-  volume.key.id = "twin";
-  EXPECT_THAT(volumes_->Register(volume, Soon()), FailsWith(absl::StatusCode::kAlreadyExists, "'db'"))
-      << "claims of the two would not see each other";
-  ASSERT_OK(volumes_->Deregister({"default", "db"}, Soon()));
-  EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre("vol-x")) << "only forgotten";
-  EXPECT_OK(volumes_->Register(volume, Soon()));
-}
-
-TEST_F(VolumesTest, RegisterAsksPlugin) {
-  Volume volume = Asked();
-  volume.external_id = "nothing";
-  EXPECT_THAT(volumes_->Register(volume, Soon()), FailsWith(absl::StatusCode::kNotFound, "'nothing'"));
-  plugin_->Fail("ValidateVolumeCapabilities", Unimplemented("cannot tell"));
-  EXPECT_OK(volumes_->Register(volume, Soon()));
-  volume.key.id = "other";
-  volume.plugin = "unknown";
-  EXPECT_THAT(volumes_->Register(volume, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "register it first"));
-}
-
-TEST_F(VolumesTest, UpdateChangesAllowedFields) {
-  ASSERT_OK(Create(Asked()));
-  Volume next;
-  next.key.id = "db";
-  next.plugin = "fake.csi";
-  next.capabilities = {kWriters};
-  next.mount_options = {"ext4", {"noatime"}};
-  next.has_secrets = true;
-  const auto updated = volumes_->Update(next);
-  ASSERT_OK(updated);
-  const Volume stored = Stored("db");
-  EXPECT_THAT(stored.capabilities, ElementsAre(kWriters));
-  EXPECT_EQ(stored.mount_options, next.mount_options);
-  EXPECT_EQ(stored.secrets, Password("hunter2")) << "kept";
-  EXPECT_THAT(stored.parameters, ElementsAre(Pair("tier", "fast")));
-  EXPECT_EQ(stored.revisions.modify, updated->revisions.modify);
-  next.has_secrets = false;
-  ASSERT_OK(volumes_->Update(next));
-  EXPECT_TRUE(Stored("db").secrets.empty());
-  next.parameters = {{"tier", "slow"}};
-  EXPECT_THAT(volumes_->Update(next), FailsWith(absl::StatusCode::kFailedPrecondition, "parameters"));
-}
-
-TEST_F(VolumesTest, UpdateOfOldRevisionIsRefused) {
-  Volume volume = *Create(Asked());
-  const Volume old = volume;
-  volume.mount_options.fs_type = "xfs";
-  ASSERT_OK(volumes_->Update(volume));
-  EXPECT_THAT(volumes_->Update(old), FailsWith(absl::StatusCode::kAborted, "was changed meanwhile"));
-  Volume whichever = old;
-  whichever.revisions = {};
-  EXPECT_OK(volumes_->Update(whichever));
-}
-
-TEST_F(VolumesTest, UpdateKeepsModeInUse) {
-  ASSERT_OK(Create(Asked()));
-  bool first = true;
-  state_.BeforeCommit([&](const Transaction&) {
-    if (std::exchange(first, false)) {
-      EXPECT_OK(Claim(Request("web-1")));
-    }
-  });
-  Volume next = Stored("db");
-  next.revisions = {};
-  ASSERT_OK(volumes_->Update(next));
-  EXPECT_EQ(Stored("db").in_use, kWriters);
-}
-
-TEST_F(VolumesTest, ExpandsAtControllerThenNode) {
-  ASSERT_OK(Create(Asked()));
-  EXPECT_EQ(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon())->capacity_bytes, 2 * kGiB);
-  EXPECT_THAT(node_.expanded, IsEmpty()) << "not in use";
-  ASSERT_OK(Claim(Request("web-1")));
-  node_.outcome = Internal("resize2fs failed");
-  EXPECT_THAT(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()),
-              FailsWith(absl::StatusCode::kInternal, "has 3221225472 bytes at its plugin"));
-  EXPECT_EQ(Stored("db").capacity_bytes, 3 * kGiB);
-  node_.outcome = absl::OkStatus();
-  ASSERT_OK(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon())) << "the same again goes on";
-  EXPECT_THAT(node_.expanded, ElementsAre(Pair("db", 3 * kGiB), Pair("db", 3 * kGiB)));
-  EXPECT_OK(Create(Asked())) << "what was asked at first is what there is still";
-}
-
-TEST_F(VolumesTest, NodeExpansionNeedsMountedVolume) {
-  AddVolume("db");
-  Can([](auto& features) { features.controller = features.expands = false; });
-  EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "attach 'db' first"));
-  ASSERT_OK(Claim(Request("web-1")));
-  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
-  EXPECT_THAT(node_.expanded, ElementsAre(Pair("db", 2 * kGiB)));
-  Can([](auto& features) { features.node_expands = false; });
-  EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "cannot expand volumes"));
-}
-
-TEST_F(VolumesTest, RefusedNodeExpansionIsNotOwed) {
-  AddVolume("db");
-  Can([](auto& features) { features.controller = features.expands = false; });
-  ASSERT_OK(Claim(Request("web-1")));
-  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
-  node_.outcome = OutOfRange("the device has 2 GiB");
-  EXPECT_THAT(volumes_->Expand({"default", "db"}, 100 * kGiB, 0, Soon()),
-              FailsWith(absl::StatusCode::kOutOfRange, "the device has 2 GiB"));
-  EXPECT_EQ(Stored("db").capacity_bytes, 2 * kGiB);
-  EXPECT_FALSE(Stored("db").node_expansion_owed);
-  node_.outcome = Internal("resize2fs was killed");
-  EXPECT_FALSE(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()).ok());
-  EXPECT_TRUE(Stored("db").node_expansion_owed) << "it may be half done";
-}
-
-TEST_F(VolumesTest, SnapshotsAndTheirCopies) {
-  const auto volume = Create(Asked());
-  ASSERT_OK(volume);
-  const auto snapshot = volumes_->CreateSnapshot(volume->key, "nightly", {}, Soon());
-  ASSERT_OK(snapshot);
-  EXPECT_TRUE(snapshot->ready);
-  const auto all = volumes_->ListSnapshots("fake.csi", Soon());
-  ASSERT_OK(all);
-  ASSERT_THAT(*all, SizeIs(1));
-  EXPECT_EQ((*all)[0].id, snapshot->id);
-  EXPECT_EQ((*all)[0].source, volume->key);
-  Volume restored = Asked("restored");
-  restored.snapshot_id = snapshot->id;
-  ASSERT_OK(Create(restored));
-  Volume clone = Asked("clone");
-  clone.clone_id = volume->external_id;
-  ASSERT_OK(Create(clone));
-  ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon()));
-  ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon())) << "gone is OK";
 }
 
 TEST_F(VolumesTest, RefusesMissingCapabilitiesWithoutCall) {
   Can([](auto& features) { features.clones = features.snapshots = false; });
   Volume clone = Asked();
   clone.clone_id = "x";
-  EXPECT_THAT(Create(clone), FailsWith(absl::StatusCode::kFailedPrecondition, "cannot clone volumes"));
-  EXPECT_THAT(volumes_->ListSnapshots("fake.csi", Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "has no snapshots"));
+  EXPECT_THAT(Create(clone), FailsWith(Code::kFailedPrecondition, "cannot clone volumes"));
+  EXPECT_THAT(volumes_->ListSnapshots("fake.csi", Soon()), FailsWith(Code::kFailedPrecondition, "has no snapshots"));
   Can([](auto& features) { features.controller = false; });
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kFailedPrecondition, "has no controller"));
+  EXPECT_THAT(Create(Asked()), FailsWith(Code::kFailedPrecondition, "has no controller"));
   Volume elsewhere = Asked();
   elsewhere.plugin = "unknown";
-  EXPECT_THAT(Create(elsewhere), FailsWith(absl::StatusCode::kFailedPrecondition, "is unknown on this host"));
+  EXPECT_THAT(Create(elsewhere), FailsWith(Code::kFailedPrecondition, "is unknown on this host"));
   EXPECT_THAT(plugin_->Calls(), IsEmpty());
   EXPECT_THAT(All(), IsEmpty());
 }
@@ -420,7 +234,7 @@ TEST_F(VolumesTest, RefusesMissingCapabilitiesWithoutCall) {
 TEST_F(VolumesTest, NoHealthyControllerQuotesPlugin) {
   directory_.SetHealthy("fake.csi", true, false, "Probe: the array is away");
   EXPECT_THAT(volumes_->Create(Asked(), AtOnce()),
-              FailsWith(absl::StatusCode::kUnavailable, "plugin 'fake.csi': Probe: the array is away"));
+              FailsWith(Code::kUnavailable, "plugin 'fake.csi': Probe: the array is away"));
 }
 
 TEST_F(VolumesTest, EventsHaveNoSecrets) {
@@ -449,22 +263,6 @@ TEST_F(VolumesTest, ResumeSparesRepeatedCreate) {
   EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre(Stored("b").external_id));
 }
 
-TEST_F(VolumesTest, RegistersVolumeUnderOneKey) {
-  plugin_->volumes().Add("ext");
-  std::atomic<int> registered = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, id = "db-" + std::to_string(i)] {
-      Volume volume = Asked(id);
-      volume.external_id = "ext";
-      if (volumes_->Register(volume, Soon()).ok()) ++registered;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(registered, 1);
-  EXPECT_THAT(All(), SizeIs(1));
-}
-
 TEST_F(VolumesTest, UnclearErrorKeepsRecord) {
   plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
   ASSERT_FALSE(Create(Asked()).ok());
@@ -484,20 +282,6 @@ TEST_F(VolumesTest, FinerModesAreSentOnlyIfSupported) {
   const auto sent = plugin_->Requests<csi::v1::CreateVolumeRequest>();
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].volume_capabilities(0).access_mode().mode(), Mode::SINGLE_NODE_WRITER);
-}
-
-// CSI 1.12: NodeExpandVolume follows the next stage and publish.
-TEST_F(VolumesTest, ExpansionOfUnmountedVolumeIsOwed) {
-  ASSERT_OK(Create(Asked()));
-  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
-  EXPECT_TRUE(Stored("db").node_expansion_owed);
-  ASSERT_OK(Claim(Request("web-1")));
-  node_.mounted = false;
-  ASSERT_OK(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()));
-  EXPECT_TRUE(Stored("db").node_expansion_owed) << "claimed, and not mounted";
-  node_.mounted = true;
-  ASSERT_OK(volumes_->Expand({"default", "db"}, 4 * kGiB, 0, Soon()));
-  EXPECT_FALSE(Stored("db").node_expansion_owed);
 }
 
 }  // namespace

@@ -1,18 +1,9 @@
 // Volumes of a device pool: each volume is a block device. Here loop devices are the disks, and the test makes the
 // links that udev would make.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <thread>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class DevicesTest : public RpcTest {
  protected:
@@ -46,10 +37,10 @@ class DevicesTest : public RpcTest {
     ASSERT_EQ(::symlink(device.c_str(), Link(name).c_str()), 0);
   }
   void Unlink(const std::string& name) { ASSERT_EQ(::unlink(Link(name).c_str()), 0); }
-  std::string DeviceOf(const std::string& name) const { return std::filesystem::canonical(Link(name)); }
+  std::string DeviceOf(const std::string& name) const { return fs::canonical(Link(name)); }
 
-  csi::v1::CreateVolumeRequest Request(const std::string& name, const std::string& device = "",
-                                       const VolumeCapability& capability = kSharedMount) {
+  CreateVolumeRequest Request(const std::string& name, const std::string& device = "",
+                              const VolumeCapability& capability = kSharedMount) {
     Parameters parameters = {{"pool", "disks"}};
     if (!device.empty()) parameters["device"] = device;
     return CreateRequest(name, capability, 16 * kMiB, parameters);
@@ -108,7 +99,7 @@ TEST_F(DevicesTest, DeviceWithDataIsTakenOnlyByNameAndNotFormatted) {
   ASSERT_EQ(Shell("echo precious > " + DeviceOf("disk-a")), 0);
   ASSERT_EQ(Shell("mkfs.ext4 -q " + DeviceOf("disk-b")), 0);
   EXPECT_EQ(driver().Available("disks"), 0);
-  ExpectRefused([&] { return driver().Send(Request("v")); }, Code::kResourceExhausted, "it holds unknown data");
+  ExpectRefused(Request("v"), Code::kResourceExhausted, "it holds unknown data");
   const std::string id = CreatedOf("v", "disk-a");
   EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount),
               FailsWith(Code::kFailedPrecondition, "neither mounted nor formatted"));
@@ -122,22 +113,20 @@ TEST_F(DevicesTest, DeviceWithDataIsTakenOnlyByNameAndNotFormatted) {
 TEST_F(DevicesTest, DeviceWithSeveralLinksBelongsToASingleVolume) {
   Link("disk-also-a", DeviceOf("disk-a"));
   const std::string id = CreatedOf("v", "disk-a");
-  ExpectRefused([&] { return driver().Send(Request("w", "disk-a")); }, Code::kResourceExhausted,
-                "another volume has it");
-  ExpectRefused([&] { return driver().Send(Request("w", "disk-also-a")); }, Code::kResourceExhausted,
-                "another volume has it");
+  ExpectRefused(Request("w", "disk-a"), Code::kResourceExhausted, "another volume has it");
+  ExpectRefused(Request("w", "disk-also-a"), Code::kResourceExhausted, "another volume has it");
   EXPECT_EQ(CreatedOf("v", "disk-a"), id);
-  ExpectRefused([&] { return driver().Send(Request("v", "disk-b")); }, Code::kAlreadyExists, "'disk-b' is asked for");
+  ExpectRefused(Request("v", "disk-b"), Code::kAlreadyExists, "'disk-b' is asked for");
   EXPECT_EQ(driver().Available("disks"), 128 * kMiB);
 }
 
 TEST_F(DevicesTest, CapacityIsTheSizeOfTheDevice) {
   auto request = Request("v");
   request.mutable_capacity_range()->set_limit_bytes(32 * kMiB);
-  ExpectRefused([&] { return driver().Send(request); }, Code::kResourceExhausted, "no device of");
+  ExpectRefused(request, Code::kResourceExhausted, "no device of");
   request = Request("v", "disk-b");
   request.mutable_capacity_range()->set_limit_bytes(64 * kMiB);
-  ExpectRefused([&] { return driver().Send(request); }, Code::kOutOfRange, "128 MiB");
+  ExpectRefused(request, Code::kOutOfRange, "128 MiB");
   request = Request("v");
   request.mutable_capacity_range()->set_required_bytes(65 * kMiB);
   const auto made = driver().Send(request);
@@ -149,12 +138,11 @@ TEST_F(DevicesTest, CapacityIsTheSizeOfTheDevice) {
 
 TEST_F(DevicesTest, DeviceOutsideThePoolIsRefused) {
   Link("system", DeviceOf("disk-a"));
-  ExpectRefused([&] { return driver().Send(Request("v", "system")); }, Code::kResourceExhausted,
-                "not the name of a device");
-  ExpectRefused([&] { return driver().Send(Request("v", "disk-x")); }, Code::kResourceExhausted, "disk-x");
+  ExpectRefused(Request("v", "system"), Code::kResourceExhausted, "not the name of a device");
+  ExpectRefused(Request("v", "disk-x"), Code::kResourceExhausted, "disk-x");
   auto request = Request("v", "disk-a");
   (*request.mutable_parameters())["pool"] = "default";
-  ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "none to choose from");
+  ExpectRefused(request, Code::kInvalidArgument, "none to choose from");
 }
 
 TEST_F(DevicesTest, StageRefusesAnotherDeviceUnderTheSameName) {
@@ -183,6 +171,9 @@ TEST_F(DevicesTest, StageWaitsForADeviceThatAppearsLater) {
   const std::string id = CreatedOf("v", "disk-a");
   const std::string device = DeviceOf("disk-a");
   Unlink("disk-a");
+  plugin().Kill();
+  Start();
+  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("a volume waits for its device"), Not(HasSubstr("lost its image"))));
   std::thread udev([&] {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     Link("disk-a", device);

@@ -1,22 +1,13 @@
 // Ephemeral inline volumes, as kubelet asks for them. NodePublishVolume creates them and NodeUnpublishVolume deletes
 // them.
-#include <signal.h>
-
-#include <filesystem>
-
-#include "tests/rpc/orchestrators/kubelet_paths.h"
+#include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
-namespace fs = std::filesystem;
-using csi::v1::NodePublishVolumeRequest;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 constexpr char kId[] = "csi-4f2b7c0d9e";
 
-class Ephemeral : public KubeletTest {
+class Ephemeral : public RpcTest {
  protected:
   // The request of kubelet: no staging path, the attributes, and data about the pod.
   static NodePublishVolumeRequest Request(const std::string& target, const std::string& id = kId,
@@ -26,9 +17,6 @@ class Ephemeral : public KubeletTest {
     (*request.mutable_volume_context())["csi.storage.k8s.io/ephemeral"] = "true";
     (*request.mutable_volume_context())["csi.storage.k8s.io/pod.name"] = "web-0";
     return request;
-  }
-  void Refuse(const NodePublishVolumeRequest& request, Code code, const std::string& piece) {
-    ExpectRefused([&] { return driver().Send(request); }, code, piece);
   }
   std::vector<std::string> Images() const {
     std::vector<std::string> names;
@@ -45,7 +33,7 @@ class Ephemeral : public KubeletTest {
 };
 
 TEST_F(Ephemeral, PublishCreatesTheVolumeAndUnpublishDeletesIt) {
-  const std::string target = PodTarget("uid-1", "scratch");
+  const std::string target = Target("uid-1", "scratch");
   for (int i = 0; i < 3; ++i) ASSERT_OK(driver().Send(Request(target)));
   EXPECT_THAT(MountsAt(target), SizeIs(1));
   EXPECT_LE(MountedBytes(target), std::uint64_t{64} << 20U);
@@ -62,12 +50,12 @@ TEST_F(Ephemeral, PublishCreatesTheVolumeAndUnpublishDeletesIt) {
 }
 
 TEST_F(Ephemeral, AttributesAreTheParametersOfCreateVolume) {
-  const std::string target = PodTarget("uid-1", "scratch");
+  const std::string target = Target("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target, kId, {{"size", "320Mi"}, {"fsType", "xfs"}, {"propagation", "private"}})));
   EXPECT_EQ(MountAt(target)->fs_type, "xfs");
   ASSERT_OK(driver().Unpublish(kId, target));
   const auto refused = [&](const Parameters& attributes, Code code, const std::string& piece) {
-    Refuse(Request(target, kId, attributes), code, piece);
+    ExpectRefused(Request(target, kId, attributes), code, piece);
     ExpectNothingLeft();
   };
   refused({{"colour", "blue"}}, Code::kInvalidArgument, "colour");
@@ -78,30 +66,30 @@ TEST_F(Ephemeral, AttributesAreTheParametersOfCreateVolume) {
 }
 
 TEST_F(Ephemeral, InvalidUsesAreRefused) {
-  const std::string target = PodTarget("uid-1", "scratch");
+  const std::string target = Target("uid-1", "scratch");
   NodePublishVolumeRequest request = Request(target);
   request.set_readonly(true);
-  Refuse(request, Code::kInvalidArgument, "read-only");
+  ExpectRefused(request, Code::kInvalidArgument, "read-only");
   request = Request(target);
   *request.mutable_volume_capability() = Block();
-  Refuse(request, Code::kInvalidArgument, "block");
-  Refuse(Request(target, "vol-00000000000000000000000000000000"), Code::kInvalidArgument, "own");
-  Refuse(Request(target, "csi-" + std::string(196, 'a')), Code::kInvalidArgument, "200 bytes");
-  Refuse(Request(dir() / "no/such/target"), Code::kFailedPrecondition, "orchestrator");
+  ExpectRefused(request, Code::kInvalidArgument, "block");
+  ExpectRefused(Request(target, "vol-00000000000000000000000000000000"), Code::kInvalidArgument, "own");
+  ExpectRefused(Request(target, "csi-" + std::string(196, 'a')), Code::kInvalidArgument, "200 bytes");
+  ExpectRefused(Request(dir() / "no/such/target"), Code::kFailedPrecondition, "orchestrator");
   ExpectNothingLeft();
 }
 
 TEST_F(Ephemeral, SecondTargetAndOtherArgumentsAreRefused) {
-  const std::string target = PodTarget("uid-1", "scratch"), other = PodTarget("uid-2", "scratch");
+  const std::string target = Target("uid-1", "scratch"), other = Target("uid-2", "scratch");
   NodePublishVolumeRequest request = Request(target), elsewhere = Request(other);
   for (NodePublishVolumeRequest* one : {&request, &elsewhere}) {
     *one->mutable_volume_capability() = kSharedMount;
   }
   ASSERT_OK(driver().Send(request));
-  Refuse(elsewhere, Code::kFailedPrecondition, "one target");
-  Refuse(Request(target), Code::kAlreadyExists, "another way");
+  ExpectRefused(elsewhere, Code::kFailedPrecondition, "one target");
+  ExpectRefused(Request(target), Code::kAlreadyExists, "another way");
   (*request.mutable_volume_context())["size"] = "128Mi";
-  Refuse(request, Code::kAlreadyExists, "128 MiB");
+  ExpectRefused(request, Code::kAlreadyExists, "128 MiB");
   ASSERT_OK(driver().Send(Request(other, "csi-other")));
   ASSERT_OK(driver().Unpublish(kId, other + "-never")) << "another target: the volume stays";
   EXPECT_THAT(MountsAt(target), SizeIs(1));
@@ -109,7 +97,7 @@ TEST_F(Ephemeral, SecondTargetAndOtherArgumentsAreRefused) {
 }
 
 TEST_F(Ephemeral, UnpublishWorksAfterARestartAndWithoutATarget) {
-  const std::string target = PodTarget("uid-1", "scratch");
+  const std::string target = Target("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   Restart(SIGKILL);
   ASSERT_OK(driver().Send(Request(target)));
@@ -123,19 +111,19 @@ TEST_F(Ephemeral, UnpublishWorksAfterARestartAndWithoutATarget) {
 
 TEST_F(Ephemeral, FailedPublishLeavesNothing) {
   RestartWithPath(FailingMkfs());
-  const std::string target = PodTarget("uid-1", "scratch");
-  Refuse(Request(target), Code::kInternal, "mkfs");
+  const std::string target = Target("uid-1", "scratch");
+  ExpectRefused(Request(target), Code::kInternal, "mkfs");
   ExpectNothingLeft();
 }
 
 // The mkfs holds the image until it ends. Then the next NodeUnpublishVolume deletes the image.
 TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
   RestartWithPath(SlowMkfs(1));
-  const std::string target = PodTarget("uid-1", "scratch");
-  driver().set_deadline(std::chrono::milliseconds(300));
+  const std::string target = Target("uid-1", "scratch");
+  driver().set_deadline(milliseconds(300));
   EXPECT_FALSE(driver().Send(Request(target)).status.ok());
   driver().set_deadline(std::chrono::seconds(60));
-  ASSERT_THAT(Images(), ::testing::Not(IsEmpty()));
+  ASSERT_THAT(Images(), Not(IsEmpty()));
   plugin().options().environment.clear();
   Restart(SIGKILL);
   EXPECT_TRUE(Eventually([&] { return driver().Unpublish(kId, target).status.ok(); }));
@@ -144,7 +132,7 @@ TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
 }
 
 TEST_F(Ephemeral, StartDeletesOnlyVolumesWithoutAMount) {
-  const std::string target = PodTarget("uid-1", "scratch"), kept = PodTarget("uid-2", "scratch");
+  const std::string target = Target("uid-1", "scratch"), kept = Target("uid-2", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   ASSERT_OK(driver().Send(Request(kept, "csi-kept")));
   const std::string lasting = Created();
@@ -159,7 +147,7 @@ TEST_F(Ephemeral, StartDeletesOnlyVolumesWithoutAMount) {
 // Some orchestrators clean the paths of a volume although they have lost its id.
 TEST_F(Ephemeral, UnpublishWithAnUnknownIdDeletesTheImage) {
   constexpr char kUnknown[] = "vol-00000000000000000000000000000000";
-  const std::string target = PodTarget("uid-1", "scratch");
+  const std::string target = Target("uid-1", "scratch");
   const std::vector<std::function<absl::Status()>> ends = {
       [&] { return driver().Unpublish(kUnknown, target).status; },
       [&] { return driver().Unpublish("csi-unknown", target).status; },
@@ -175,23 +163,22 @@ TEST_F(Ephemeral, UnpublishWithAnUnknownIdDeletesTheImage) {
 }
 
 TEST_F(Ephemeral, UnpublishWithAForeignIdChangesNothing) {
-  const std::string target = PodTarget("uid-1", "scratch");
+  const std::string target = Target("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   for (const char* id : {"scratch", "pvc-1", "vol-1", "snap-00000000000000000000000000000000"}) {
     ExpectRefused([&] { return driver().Unpublish(id, target); }, Code::kNotFound, "nothing was taken down");
     ExpectRefused([&] { return driver().Unstage(id, target); }, Code::kNotFound, "nothing was taken down");
-    Refuse(Request(PodTarget("uid-2", "scratch"), id), Code::kInvalidArgument, "csi-");
-    EXPECT_OK(driver().Unstage(id, PodTarget("uid-2", "scratch"))) << "nothing of ours is there";
-    EXPECT_OK(driver().Unpublish(id, PodTarget("uid-2", "scratch")));
+    ExpectRefused(Request(Target("uid-2", "scratch"), id), Code::kInvalidArgument, "csi-");
+    EXPECT_OK(driver().Unstage(id, Target("uid-2", "scratch"))) << "nothing of ours is there";
+    EXPECT_OK(driver().Unpublish(id, Target("uid-2", "scratch")));
   }
   EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
   for (int i = 0; i < 2; ++i) EXPECT_OK(driver().Unpublish(kId, target));
 }
 
 TEST_F(Ephemeral, NodeModeServesEphemeralVolumes) {
-  AddFlags({"--mode", "node"});
-  Restart(SIGTERM);
-  const std::string target = PodTarget("uid-1", "scratch");
+  RestartWith({"--mode", "node"});
+  const std::string target = Target("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
   EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
   ASSERT_OK(driver().Unpublish(kId, target));

@@ -4,41 +4,21 @@
 namespace mooring::testing {
 namespace {
 
-using csi::v1::ControllerExpandVolumeRequest;
-using csi::v1::ControllerPublishVolumeRequest;
-using csi::v1::CreateVolumeRequest;
-using csi::v1::ListVolumesRequest;
-using csi::v1::ValidateVolumeCapabilitiesRequest;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
-class ErrorsController : public RpcTest {
- protected:
-  void RefusedCreate(const CreateVolumeRequest& request, Code code, const std::string& piece,
-                     const std::source_location& where = std::source_location::current()) {
-    ExpectRefused([&] { return driver().Send(request); }, code, piece, where);
-  }
-};
+class ErrorsController : public RpcTest {};
 
 TEST_F(ErrorsController, CreateChecksItsArguments) {
-  RefusedCreate(CreateRequest(""), Code::kInvalidArgument, "name is missing");
-  CreateVolumeRequest request = CreateRequest("v");
-  request.clear_volume_capabilities();
-  RefusedCreate(request, Code::kInvalidArgument, "volume_capabilities is missing");
-  request = CreateRequest("v");
-  request.mutable_volume_capabilities(0)->clear_access_type();
-  RefusedCreate(request, Code::kInvalidArgument, "neither mount nor block");
-  request = CreateRequest("v");
-  request.mutable_volume_capabilities(0)->clear_access_mode();
-  RefusedCreate(request, Code::kInvalidArgument, "access_mode");
-  request = CreateRequest("v");
-  (*request.mutable_parameters())["colour"] = "blue";
-  RefusedCreate(request, Code::kInvalidArgument, "colour");
-  request = CreateRequest("v");
-  request.mutable_volume_content_source()->mutable_volume();
-  RefusedCreate(request, Code::kInvalidArgument, "volume_content_source");
-  request.mutable_volume_content_source()->mutable_volume()->set_volume_id("x");
-  RefusedCreate(request, Code::kNotFound, "'x' does not exist");
+  const auto refused = [&](const std::function<void(CreateVolumeRequest&)>& spoil, const std::string& piece) {
+    CreateVolumeRequest request = CreateRequest("v");
+    spoil(request);
+    ExpectRefused(request, Code::kInvalidArgument, piece);
+  };
+  refused([](auto& request) { request.clear_name(); }, "name is missing");
+  refused([](auto& request) { request.clear_volume_capabilities(); }, "volume_capabilities is missing");
+  refused([](auto& request) { request.mutable_volume_capabilities(0)->clear_access_type(); },
+          "neither mount nor block");
+  refused([](auto& request) { request.mutable_volume_capabilities(0)->clear_access_mode(); }, "access_mode");
+  refused([](auto& request) { (*request.mutable_parameters())["colour"] = "blue"; }, "colour");
+  refused([](auto& request) { request.mutable_volume_content_source()->mutable_volume(); }, "volume_content_source");
 }
 
 TEST_F(ErrorsController, CreateComparesTheVolumeBeforeTheCapacity) {
@@ -46,15 +26,15 @@ TEST_F(ErrorsController, CreateComparesTheVolumeBeforeTheCapacity) {
   ASSERT_OK(made);
   CreateVolumeRequest larger = CreateRequest("v");
   larger.mutable_capacity_range()->set_required_bytes(std::int64_t{1} << 60);
-  RefusedCreate(larger, Code::kAlreadyExists, "exists");
+  ExpectRefused(larger, Code::kAlreadyExists, "exists");
   CreateVolumeRequest smaller = CreateRequest("v");
   smaller.mutable_capacity_range()->set_required_bytes(kMiB);
   smaller.mutable_capacity_range()->set_limit_bytes(kMiB);
-  RefusedCreate(smaller, Code::kAlreadyExists, "exists");
-  RefusedCreate(CreateRequest("v", Mount("xfs")), Code::kAlreadyExists, "xfs");
+  ExpectRefused(smaller, Code::kAlreadyExists, "exists");
+  ExpectRefused(CreateRequest("v", Mount("xfs")), Code::kAlreadyExists, "xfs");
   CreateVolumeRequest elsewhere = CreateRequest("v");
   (*elsewhere.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["zone"] = "b";
-  RefusedCreate(elsewhere, Code::kAlreadyExists, "topology");
+  ExpectRefused(elsewhere, Code::kAlreadyExists, "topology");
   const auto again = driver().Send(CreateRequest("v"));
   ASSERT_OK(again);
   EXPECT_EQ(again->volume().volume_id(), made->volume().volume_id());
@@ -64,7 +44,7 @@ TEST_F(ErrorsController, CreateForAnotherNodeIsResourceExhausted) {
   CreateVolumeRequest request = CreateRequest("v");
   (*request.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["topology.mooring.csi/node"] =
       "node-2";
-  RefusedCreate(request, Code::kResourceExhausted, "accessibility_requirements");
+  ExpectRefused(request, Code::kResourceExhausted, "accessibility_requirements");
   (*request.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["topology.mooring.csi/node"] =
       kNode;
   EXPECT_OK(driver().Send(request));
@@ -77,15 +57,15 @@ TEST_F(ErrorsController, ImpossibleSizesAreOutOfRange) {
     request.mutable_capacity_range()->set_limit_bytes(limit);
     return request;
   };
-  RefusedCreate(with(Mount(), -1, 0), Code::kInvalidArgument, "negative");
-  RefusedCreate(with(Mount(), 0, -1), Code::kInvalidArgument, "negative");
-  RefusedCreate(with(Mount(), 2 * kVolumeBytes, kVolumeBytes), Code::kInvalidArgument, "limit_bytes");
-  RefusedCreate(with(Mount(), std::int64_t{1} << 60, 0), Code::kOutOfRange, "largest");
-  RefusedCreate(with(Mount(), INT64_MAX, 0), Code::kOutOfRange, "largest");
-  RefusedCreate(with(Mount(), INT64_MAX, INT64_MAX), Code::kOutOfRange, "largest");
-  RefusedCreate(with(Mount(), 0, 1), Code::kOutOfRange, "limit_bytes");
-  RefusedCreate(with(Mount("xfs"), 64 * kMiB, 64 * kMiB), Code::kOutOfRange, "300 MiB");
-  RefusedCreate(with(Mount(), 4097, 4098), Code::kOutOfRange, "limit_bytes");
+  ExpectRefused(with(Mount(), -1, 0), Code::kInvalidArgument, "negative");
+  ExpectRefused(with(Mount(), 0, -1), Code::kInvalidArgument, "negative");
+  ExpectRefused(with(Mount(), 2 * kVolumeBytes, kVolumeBytes), Code::kInvalidArgument, "limit_bytes");
+  ExpectRefused(with(Mount(), std::int64_t{1} << 60, 0), Code::kOutOfRange, "largest");
+  ExpectRefused(with(Mount(), INT64_MAX, 0), Code::kOutOfRange, "largest");
+  ExpectRefused(with(Mount(), INT64_MAX, INT64_MAX), Code::kOutOfRange, "largest");
+  ExpectRefused(with(Mount(), 0, 1), Code::kOutOfRange, "limit_bytes");
+  ExpectRefused(with(Mount("xfs"), 64 * kMiB, 64 * kMiB), Code::kOutOfRange, "300 MiB");
+  ExpectRefused(with(Mount(), 4097, 4098), Code::kOutOfRange, "limit_bytes");
 }
 
 TEST_F(ErrorsController, LimitEqualToRequiredGivesExactlyThat) {
@@ -100,10 +80,9 @@ TEST_F(ErrorsController, UnknownIdsAreNotFound) {
   Created();
   for (const std::string& id : StrangeIds()) {
     SCOPED_TRACE(id.substr(0, 64));
-    const ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
     ExpectRefused([&] { return driver().Attach(id, kNode); }, Code::kNotFound, "does not exist");
     ExpectRefused([&] { return driver().Grow(id, kGiB); }, Code::kNotFound, "does not exist");
-    ExpectRefused([&] { return driver().Send(validate); }, Code::kNotFound, "does not exist");
+    ExpectRefused(ValidateRequest(id, Mount()), Code::kNotFound, "does not exist");
     ExpectRefused([&] { return driver().Get(id); }, Code::kNotFound, "does not exist");
     EXPECT_OK(driver().Delete(id));
     EXPECT_OK(driver().Detach(id, kNode));
@@ -124,20 +103,20 @@ TEST_F(ErrorsController, ArgumentsAreCheckedBeforeTheVolumeIsLookedUp) {
     invalid([&] { return driver().Grow("", kGiB); }, "volume_id is missing");
     invalid([&] { return driver().Grow(id, 0); }, "capacity_range");
     invalid([&] { return driver().Grow(id, -1); }, "negative");
-    invalid([&] { return driver().Send(csi::v1::ControllerGetVolumeRequest()); }, "volume_id is missing");
+    invalid(csi::v1::ControllerGetVolumeRequest(), "volume_id is missing");
     ControllerPublishVolumeRequest publish;
     publish.set_volume_id(id);
     publish.set_node_id(kNode);
-    invalid([&] { return driver().Send(publish); }, "volume_capability is missing");
+    invalid(publish, "volume_capability is missing");
     ControllerExpandVolumeRequest expand;
     expand.set_volume_id(id);
-    invalid([&] { return driver().Send(expand); }, "capacity_range is missing");
+    invalid(expand, "capacity_range is missing");
     ValidateVolumeCapabilitiesRequest validate;
     *validate.add_volume_capabilities() = Mount();
-    invalid([&] { return driver().Send(validate); }, "volume_id is missing");
+    invalid(validate, "volume_id is missing");
     validate.set_volume_id(id);
     validate.clear_volume_capabilities();
-    invalid([&] { return driver().Send(validate); }, "volume_capabilities is missing");
+    invalid(validate, "volume_capabilities is missing");
   }
 }
 
@@ -152,30 +131,40 @@ TEST_F(ErrorsController, ControllerPublishAcceptsASingleNodeAndCapability) {
   EXPECT_OK(driver().Attach(id, kNode, Mount(), true));
 }
 
+TEST_F(ErrorsController, ReadOnlyOfControllerPublishReachesTheNode) {
+  const std::string id = Created();
+  const auto published = driver().Attach(id, kNode, Mount(), true);
+  ASSERT_OK(published);
+  NodeStageVolumeRequest stage = StageRequest(id, Staging(id));
+  *stage.mutable_publish_context() = published->publish_context();
+  ASSERT_OK(driver().Send(stage));
+  EXPECT_EQ(TryWrite(Staging(id) + "/file", "data"), EROFS);
+}
+
 TEST_F(ErrorsController, NodeIdStaysWhileVolumesExist) {
   const std::string id = Created();
   plugin().options().flags = {};
   Restart(SIGTERM);
-  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), kNode);
+  EXPECT_EQ(driver().Send(NodeGetInfoRequest())->node_id(), kNode);
   EXPECT_OK(driver().Attach(id, kNode));
   plugin().Terminate();
   plugin().options().flags = {"--node-id", "node-2"};
   plugin().Launch();
   EXPECT_EQ(plugin().Wait(), 1);
-  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("give --node-id " + std::string(kNode)));
+  EXPECT_THAT(plugin().Log(), HasSubstr("give --node-id " + std::string(kNode)));
   plugin().options().flags = {};
   Start();
   ASSERT_OK(driver().Detach(id, kNode));
   ASSERT_OK(driver().Delete(id));
   plugin().options().flags = {"--node-id", "node-2"};
   Restart(SIGTERM);
-  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), "node-2");
+  EXPECT_EQ(driver().Send(NodeGetInfoRequest())->node_id(), "node-2");
 }
 
 TEST_F(ErrorsController, MoreThanMaxVolumesIsResourceExhausted) {
   plugin().options().flags = {"--node-id", kNode, "--max-volumes", "2"};
   Restart(SIGTERM);
-  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->max_volumes_per_node(), 2);
+  EXPECT_EQ(driver().Send(NodeGetInfoRequest())->max_volumes_per_node(), 2);
   const std::string first = Created(), second = Created(), third = Created();
   ASSERT_OK(driver().Attach(first, kNode));
   ASSERT_OK(driver().Attach(second, kNode));
@@ -192,7 +181,7 @@ TEST_F(ErrorsController, ValidateOfAnotherFilesystemIsOkWithoutConfirmation) {
   const auto other = driver().Send(request);
   EXPECT_OK(other);
   EXPECT_FALSE(other->has_confirmed());
-  EXPECT_THAT(other->message(), ::testing::HasSubstr("xfs"));
+  EXPECT_THAT(other->message(), HasSubstr("xfs"));
 }
 
 // A block volume may be smaller than the smallest filesystem.
@@ -206,11 +195,11 @@ TEST_F(ErrorsController, SmallBlockVolumeIsMountedOnlyAfterItHasGrown) {
     ASSERT_OK(made);
     const std::string id = made->volume().volume_id();
     EXPECT_EQ(made->volume().capacity_bytes(), kMiB);
-    ExpectRefused([&] { return driver().Create(name, Mount(fs_type), kMiB); }, Code::kAlreadyExists, "at least");
+    ExpectRefused(CreateRequest(name, Mount(fs_type), kMiB), Code::kAlreadyExists, "at least");
     const ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount(fs_type));
     EXPECT_FALSE(driver().Send(validate)->has_confirmed());
     const std::string staging = Staging(id);
-    ExpectRefused([&] { return driver().Stage(id, staging, Mount(fs_type)); }, Code::kFailedPrecondition, "expand");
+    ExpectRefused(StageRequest(id, staging, Mount(fs_type)), Code::kFailedPrecondition, "expand");
     ASSERT_OK(driver().Grow(id, enough));
     EXPECT_TRUE(driver().Send(validate)->has_confirmed());
     EXPECT_OK(driver().Stage(id, staging, Mount(fs_type)));
@@ -232,12 +221,12 @@ TEST_F(ErrorsController, ListReturnsPagesAndChecksTokens) {
   EXPECT_EQ(second->entries(0).volume().volume_id(), c);
   EXPECT_EQ(second->next_token(), "");
   request.set_max_entries(-1);
-  ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "max_entries");
+  ExpectRefused(request, Code::kInvalidArgument, "max_entries");
   request.set_max_entries(0);
   for (const char* const token :
        {"0", "-1", "4294967295", "after-", "after-0", "after--1", "after-01", "x", "after-99999999999999999999"}) {
     request.set_starting_token(token);
-    ExpectRefused([&] { return driver().Send(request); }, Code::kAborted, "starting_token");
+    ExpectRefused(request, Code::kAborted, "starting_token");
   }
 }
 
@@ -247,7 +236,7 @@ TEST_F(ErrorsController, ExpandNeverShrinksAndChecksLimits) {
   ControllerExpandVolumeRequest request;
   request.set_volume_id(id);
   request.mutable_capacity_range()->set_limit_bytes(kMiB);
-  ExpectRefused([&] { return driver().Send(request); }, Code::kOutOfRange, "shrink");
+  ExpectRefused(request, Code::kOutOfRange, "shrink");
   EXPECT_EQ(driver().Grow(id, kMiB)->capacity_bytes(), kVolumeBytes);
   const auto grown = driver().Grow(id, 2 * kVolumeBytes);
   EXPECT_EQ(grown->capacity_bytes(), 2 * kVolumeBytes);
@@ -256,10 +245,10 @@ TEST_F(ErrorsController, ExpandNeverShrinksAndChecksLimits) {
 }
 
 TEST_F(ErrorsController, CapacityIsTheFreeSpaceOfTheStateDirectory) {
-  const auto answer = driver().Send(csi::v1::GetCapacityRequest());
+  const auto answer = driver().Send(GetCapacityRequest());
   ASSERT_OK(answer);
   EXPECT_GT(answer->available_capacity(), 0);
-  csi::v1::GetCapacityRequest impossible;
+  GetCapacityRequest impossible;
   *impossible.add_volume_capabilities() = Mount("ntfs");
   EXPECT_EQ(driver().Send(impossible)->available_capacity(), 0);
 }

@@ -1,13 +1,8 @@
 // The error table of CSI for the Node service. A refused call changes nothing.
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using csi::v1::NodeExpandVolumeRequest;
-using csi::v1::NodePublishVolumeRequest;
-using csi::v1::NodeStageVolumeRequest;
 
 class ErrorsNode : public RpcTest {
  protected:
@@ -21,7 +16,7 @@ class ErrorsNode : public RpcTest {
   void RefusedWithout(Request request, const std::string& field, const std::string& piece) {
     SCOPED_TRACE(field);
     request.GetReflection()->ClearField(&request, request.GetDescriptor()->FindFieldByName(field));
-    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, piece);
+    ExpectRefused(request, Code::kInvalidArgument, piece);
   }
 };
 
@@ -32,13 +27,13 @@ TEST_F(ErrorsNode, StageChecksArgumentsBeforeTheVolume) {
     RefusedWithout(request, "staging_target_path", "staging_target_path is missing");
     RefusedWithout(request, "volume_capability", "volume_capability is missing");
     request.mutable_volume_capability()->clear_access_mode();
-    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "access_mode");
+    ExpectRefused(request, Code::kInvalidArgument, "access_mode");
     *request.mutable_volume_capability() = Mount();
     request.mutable_volume_capability()->clear_access_type();
-    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "neither mount nor block");
+    ExpectRefused(request, Code::kInvalidArgument, "neither mount nor block");
     request = StageRequest(id, Staging("v"));
     request.mutable_volume_capability()->mutable_access_mode()->set_mode(static_cast<AccessMode::Mode>(99));
-    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "access_mode");
+    ExpectRefused(request, Code::kInvalidArgument, "access_mode");
   }
 }
 
@@ -49,7 +44,7 @@ TEST_F(ErrorsNode, PublishChecksArgumentsBeforeTheVolume) {
     RefusedWithout(request, "target_path", "target_path is missing");
     RefusedWithout(request, "volume_capability", "volume_capability is missing");
     request.mutable_volume_capability()->clear_access_mode();
-    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "access_mode");
+    ExpectRefused(request, Code::kInvalidArgument, "access_mode");
   }
 }
 
@@ -73,8 +68,8 @@ TEST_F(ErrorsNode, UnknownIdsAreNotFound) {
   Created();
   for (const std::string& id : StrangeIds()) {
     SCOPED_TRACE(id.substr(0, 64));
-    ExpectRefused([&] { return driver().Stage(id, Staging("v")); }, Code::kNotFound, "does not exist");
-    ExpectRefused([&] { return driver().Publish(id, Staging("v"), Target("a")); }, Code::kNotFound, "does not exist");
+    ExpectRefused(StageRequest(id, Staging("v")), Code::kNotFound, "does not exist");
+    ExpectRefused(PublishRequest(id, Staging("v"), Target("a")), Code::kNotFound, "does not exist");
     ExpectRefused([&] { return driver().Stats(id, Target("a")); }, Code::kNotFound, "is not at");
     ExpectRefused([&] { return driver().NodeExpand(id, Target("a")); }, Code::kNotFound, "");
     EXPECT_OK(driver().Unpublish(id, Target("a")));
@@ -92,7 +87,7 @@ TEST_F(ErrorsNode, StageWithAnotherCapabilityIsAlreadyExists) {
         Mount("ext4", AccessMode::SINGLE_NODE_WRITER, {"commit=30"}), Mount("xfs"), WithGroup(Mount("ext4"), "4711"),
         Block()}) {
     SCOPED_TRACE(other.ShortDebugString());
-    ExpectRefused([&] { return driver().Stage(id, path, other); }, Code::kAlreadyExists, "another capability");
+    ExpectRefused(StageRequest(id, path, other), Code::kAlreadyExists, "another capability");
   }
   EXPECT_OK(driver().Stage(id, path, Mount("ext4")));
 }
@@ -103,33 +98,30 @@ TEST_F(ErrorsNode, BlockStageWithAnotherCapabilityIsAlreadyExists) {
   ASSERT_OK(driver().Stage(id, path, Block()));
   for (const VolumeCapability& other : {Block(AccessMode::MULTI_NODE_MULTI_WRITER), Mount(), Mount("xfs")}) {
     SCOPED_TRACE(other.ShortDebugString());
-    ExpectRefused([&] { return driver().Stage(id, path, other); }, Code::kAlreadyExists, "another capability");
+    ExpectRefused(StageRequest(id, path, other), Code::kAlreadyExists, "another capability");
   }
 }
 
 TEST_F(ErrorsNode, CapabilityTheVolumeLacksIsFailedPrecondition) {
   const std::string id = Created(Mount("ext4"));
   const std::string path = Staging(id);
-  ExpectRefused([&] { return driver().Stage(id, path, Mount("xfs")); }, Code::kFailedPrecondition, "was made for ext4");
+  ExpectRefused(StageRequest(id, path, Mount("xfs")), Code::kFailedPrecondition, "was made for ext4");
   ASSERT_OK(driver().Stage(id, Staging(id)));
-  ExpectRefused([&] { return driver().Stage(id, Staging("other"), Mount("xfs")); }, Code::kFailedPrecondition, "xfs");
-  ExpectRefused([&] { return driver().Stage(id, Staging("other"), Block()); }, Code::kFailedPrecondition,
-                "in use as a filesystem");
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a"), Mount("xfs")); }, Code::kFailedPrecondition,
+  ExpectRefused(StageRequest(id, Staging("other"), Mount("xfs")), Code::kFailedPrecondition, "xfs");
+  ExpectRefused(StageRequest(id, Staging("other"), Block()), Code::kFailedPrecondition, "in use as a filesystem");
+  ExpectRefused(PublishRequest(id, Staging(id), Target("a"), Mount("xfs")), Code::kFailedPrecondition,
                 "xfs is asked for");
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a"), Block()); }, Code::kFailedPrecondition,
+  ExpectRefused(PublishRequest(id, Staging(id), Target("a"), Block()), Code::kFailedPrecondition,
                 "in use as a filesystem");
   ASSERT_OK(driver().Unstage(id, Staging(id)));
-  ExpectRefused([&] { return driver().Stage(id, Staging(id), Mount("xfs")); }, Code::kFailedPrecondition,
-                "not formatted again");
+  ExpectRefused(StageRequest(id, Staging(id), Mount("xfs")), Code::kFailedPrecondition, "not formatted again");
 }
 
 TEST_F(ErrorsNode, VolumeInUseAsABlockDeviceIsNotMounted) {
   const std::string id = Created();
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
-  ExpectRefused([&] { return driver().Stage(id, Staging("other")); }, Code::kFailedPrecondition,
-                "in use as a block device");
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a"), Mount()); }, Code::kFailedPrecondition,
+  ExpectRefused(StageRequest(id, Staging("other")), Code::kFailedPrecondition, "in use as a block device");
+  ExpectRefused(PublishRequest(id, Staging(id), Target("a"), Mount()), Code::kFailedPrecondition,
                 "NodeStageVolume comes first");
 }
 
@@ -150,15 +142,13 @@ TEST_F(ErrorsNode, PublishWithoutStageIsFailedPrecondition) {
 
 TEST_F(ErrorsNode, PublishBelowAMissingDirectoryIsNotAnUnknownVolume) {
   const std::string id = Staged();
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), dir() / "missing/target"); }, Code::kFailedPrecondition,
-                "missing");
+  ExpectRefused(PublishRequest(id, Staging(id), dir() / "missing/target"), Code::kFailedPrecondition, "missing");
 }
 
 TEST_F(ErrorsNode, StatsAndExpandOfOtherPathsAreNotFound) {
   const std::string id = Created();
   const std::string other = Created();
-  ASSERT_OK(driver().Stage(id, Staging(id)));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
+  StageAndPublish(id, Target("a"));
   for (const std::string& path : {Target("b"), dir() / "missing/x", dir().path(), state_dir(), std::string("relative"),
                                   std::string("/proc"), Target("a") + "/lost+found"}) {
     SCOPED_TRACE(path);
@@ -178,7 +168,7 @@ TEST_F(ErrorsNode, NodeExpandChecksLimits) {
   const auto refused = [&](std::int64_t required, std::int64_t limit, Code code, const std::string& piece) {
     request.mutable_capacity_range()->set_required_bytes(required);
     request.mutable_capacity_range()->set_limit_bytes(limit);
-    ExpectRefused([&] { return driver().Send(request); }, code, piece);
+    ExpectRefused(request, code, piece);
   };
   refused(-1, 0, Code::kInvalidArgument, "negative");
   refused(0, -1, Code::kInvalidArgument, "negative");

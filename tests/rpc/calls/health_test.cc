@@ -1,17 +1,8 @@
 // Volume conditions in ControllerGetVolume, ListVolumes and NodeGetVolumeStats: each kind of problem, on real volumes.
-#include <signal.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 class Health : public RpcTest {
  protected:
@@ -84,7 +75,7 @@ TEST_F(Health, MountedVolumeReportsAMissingOrTruncatedImage) {
   ExpectAbnormalInUse(id, staging, "cut short");
   ASSERT_EQ(::unlink(Image(gone).c_str()), 0);
   ExpectAbnormalInUse(gone, left, "was deleted");
-  ExpectRefused([&] { return driver().Stage(gone, left); }, Code::kInternal, Image(gone));
+  ExpectRefused(StageRequest(gone, left), Code::kInternal, Image(gone));
   ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes), 0);
 }
 

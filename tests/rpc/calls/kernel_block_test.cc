@@ -1,16 +1,9 @@
 // Block volumes as the kernel shows them.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/holders.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string ReadHead(const std::string& path, std::size_t count) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -158,6 +151,19 @@ TEST_F(KernelBlock, ReadOnlyAndWritableTargetsShareADevice) {
   ASSERT_OK(driver().Unpublish(id, Target("ro2")));
   EXPECT_TRUE(Eventually([&] { return LoopsHere().size() == 1; })) << "the read-only one goes with its last target";
   EXPECT_EQ(TryWrite(Target("rw"), "more"), 0);
+}
+
+// Nomad has a staging path for each access mode.
+TEST_F(KernelBlock, StagingPathsOfReadersAndWritersShareADevice) {
+  const VolumeCapability reader = Block(AccessMode::MULTI_NODE_READER_ONLY);
+  const std::string id = Staged(kSharedBlock);
+  ASSERT_OK(driver().Stage(id, Staging(id, "ro"), reader));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id, "ro"), Target("ro"), reader, true));
+  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_EQ(TryWrite(Target("rw"), "data"), 0);
+  EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
+  EXPECT_EQ(LoopsOver(Image(id)).size(), 1U);
 }
 
 TEST_F(KernelBlock, ReaderOnlyModesAreReadOnly) {

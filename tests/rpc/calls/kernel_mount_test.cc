@@ -1,24 +1,12 @@
 // Filesystem volumes as the kernel shows them: type, size, flags, read-only, propagation and data.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 
-#include <cstring>
-#include <fstream>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/peer_namespace.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 class KernelMount : public RpcTest, public ::testing::WithParamInterface<const char*> {
  protected:
@@ -123,7 +111,7 @@ TEST_P(KernelMount, StagingIsPrivateAndTargetIsShared) {
   EXPECT_EQ(peer.Run("findmnt -no VFS-OPTIONS " + Target("ro") + " | grep -q ^ro,.*noexec"), 0);
   EXPECT_EQ(peer.Run("findmnt -no VFS-OPTIONS " + Target("rw") + " | grep -q ^rw,nosuid"), 0);
   ASSERT_OK(driver().Unpublish(id, Target("rw")));
-  EXPECT_THAT(peer.MountInfo(), ::testing::Not(HasSubstr(Target("rw"))));
+  EXPECT_THAT(peer.MountInfo(), Not(HasSubstr(Target("rw"))));
 }
 
 TEST_P(KernelMount, MountsBelowATargetDoNotReachTheStagingPath) {

@@ -1,18 +1,8 @@
 // The log has a line for each call, and no secrets or mount flags.
-#include <signal.h>
-
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr char kSecret[] = "tops3cret";
 
@@ -44,8 +34,7 @@ class Logging : public RpcTest, public ::testing::WithParamInterface<const char*
 INSTANTIATE_TEST_SUITE_P(Formats, Logging, ::testing::Values("text", "json"), NameOfRow);
 
 TEST_P(Logging, EachCallHasALineWithItsFields) {
-  const std::string id = Staged();
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a")));
+  const std::string id = Published(Target("a"));
   EXPECT_THAT(driver().Publish(id, Staging(id), Target("b")), FailsWith(Code::kFailedPrecondition, ""));
   std::vector<std::string> calls;
   for (const std::string& line : LinesWith(plugin().Log(), Field("method", "NodePublishVolume"))) {
@@ -64,20 +53,20 @@ TEST_P(Logging, EachCallHasALineWithItsFields) {
 
 TEST_P(Logging, SecretsAndMountFlagsAreNotLogged) {
   const VolumeCapability capability = Mount("", AccessMode::SINGLE_NODE_WRITER, {"commit=31"});
-  csi::v1::CreateVolumeRequest create = CreateRequest("v", capability);
+  CreateVolumeRequest create = CreateRequest("v", capability);
   (*create.mutable_secrets())["k"] = kSecret;
   (*create.mutable_secrets())[kSecret] = "v";
   const std::string id = Created(create);
-  csi::v1::ControllerPublishVolumeRequest attach;
+  ControllerPublishVolumeRequest attach;
   attach.set_volume_id(id);
   attach.set_node_id(kNode);
   *attach.mutable_volume_capability() = capability;
   *attach.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(attach));
-  csi::v1::NodeStageVolumeRequest stage = StageRequest(id, Staging(id), capability);
+  NodeStageVolumeRequest stage = StageRequest(id, Staging(id), capability);
   *stage.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(stage));
-  csi::v1::NodePublishVolumeRequest publish = PublishRequest(id, Staging(id), Target("a"), capability);
+  NodePublishVolumeRequest publish = PublishRequest(id, Staging(id), Target("a"), capability);
   *publish.mutable_secrets() = create.secrets();
   ASSERT_OK(driver().Send(publish));
   // Refused calls: other flags at the same path, and unknown flags.
@@ -93,7 +82,7 @@ TEST_P(Logging, SecretsAndMountFlagsAreNotLogged) {
   Restart(SIGTERM);  // the reconciliation also logs
   const std::string log = plugin().Log();
   for (const char* hidden : {kSecret, "commit=31", "commit=32", "rw,nodiratime", "rw,noexec", "options="}) {
-    EXPECT_THAT(LinesWith(log, hidden), ::testing::IsEmpty());
+    EXPECT_THAT(LinesWith(log, hidden), IsEmpty());
   }
   EXPECT_THAT(log, HasSubstr(id));
 }
@@ -113,21 +102,21 @@ TEST_P(Logging, EveryLineIsWellFormed) {
         Shell("jq -es 'length > 10 and all(.time and .level and .message)' " + dir() / "log.json" + " >/dev/null"), 0)
         << log;
   } else {
-    for (const std::string& line : LinesWith(log, "")) EXPECT_THAT(line, ::testing::StartsWith("20"));
+    for (const std::string& line : LinesWith(log, "")) EXPECT_THAT(line, StartsWith("20"));
   }
 }
 
 TEST_P(Logging, LevelInfoOmitsFrequentCalls) {
   StopPlugin();
-  std::filesystem::remove(dir() / "plugin.log");
+  fs::remove(dir() / "plugin.log");
   StartAt("info");
   const std::string id = Created();
   for (int i = 0; i < 5; ++i) {
-    EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
-    EXPECT_OK(driver().Send(csi::v1::NodeGetCapabilitiesRequest()));
+    EXPECT_OK(driver().Send(ProbeRequest()));
+    EXPECT_OK(driver().Send(NodeGetCapabilitiesRequest()));
   }
-  EXPECT_THAT(LinesWith(plugin().Log(), "Probe"), ::testing::IsEmpty());
-  EXPECT_THAT(LinesWith(plugin().Log(), "NodeGetCapabilities"), ::testing::IsEmpty());
+  EXPECT_THAT(LinesWith(plugin().Log(), "Probe"), IsEmpty());
+  EXPECT_THAT(LinesWith(plugin().Log(), "NodeGetCapabilities"), IsEmpty());
   EXPECT_EQ(LinesWith(plugin().Log(), Field("method", "CreateVolume")).size(), 1U);
 }
 

@@ -1,33 +1,16 @@
 // The metrics of the real plugin at --metrics-listen, while volumes come and go and its helper is killed. They must
 // match docs/operations.md, the dashboard and the alert rules.
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <regex>
-#include <set>
-#include <thread>
-#include <vector>
 
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/scrape.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 UniqueFd HalfARequestTo(std::uint16_t port) {
   sockaddr_in in = {};
@@ -143,7 +126,7 @@ TEST_F(MetricsTest, HelperRestartsAreCounted) {
 
 TEST_F(MetricsTest, PreflightFailuresAreShown) {
   const auto after_probe = [this] {
-    StatusOf(driver().Send(csi::v1::ProbeRequest())).IgnoreError();
+    StatusOf(driver().Send(ProbeRequest())).IgnoreError();
     return Now()["mooring_plugin_preflight_ok"];
   };
   EXPECT_EQ(after_probe(), 1);
@@ -234,19 +217,14 @@ TEST_F(MetricsTest, HangingClientsDoNotDelayCalls) {
   for (int i = 0; i < 40; ++i) clients.push_back(HalfARequestTo(port));
   const std::string volume = Created(kSharedMount);
   ASSERT_OK(driver().Stage(volume, Staging("v"), kSharedMount));
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (int i = 0; i < 50; ++i) {
     ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), kSharedMount));
     ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
   }
   EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50) << "scrapes are served, too";
-  EXPECT_LT(std::chrono::steady_clock::now() - start, kPromptly);
+  EXPECT_LT(Clock::now() - start, kPromptly);
   EXPECT_TRUE(IsConnected(clients.back())) << "the clients did not hang";
-}
-
-TEST_F(MetricsTest, OperationsPageListsAllMetrics) {
-  Created();
-  EXPECT_EQ(FamiliesOfThePage({"mooring_plugin_", "process_"}), Now().families);
 }
 
 TEST_F(MetricsTest, DashboardAndRulesUseExistingMetrics) {

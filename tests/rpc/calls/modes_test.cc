@@ -1,12 +1,8 @@
 // Modes, names and versions on the command line, and wrong flags.
-#include <signal.h>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 class Modes : public RpcTest {
  protected:
@@ -33,29 +29,27 @@ TEST_F(Modes, ControllerServesNoNodeCalls) {
   RestartAs({"--mode", "controller", "--node-id", kNode});
   EXPECT_TRUE(OffersController());
   EXPECT_OK(driver().List());
-  ExpectRefused([&] { return driver().Send(csi::v1::NodeGetInfoRequest()); }, Code::kUnimplemented, "not served");
-  ExpectRefused([&] { return driver().Stage("x", dir() / "x"); }, Code::kUnimplemented, "not served");
+  ExpectRefused(NodeGetInfoRequest(), Code::kUnimplemented, "not served");
+  ExpectRefused(StageRequest("x", dir() / "x"), Code::kUnimplemented, "not served");
 }
 
 TEST_F(Modes, NodeServesNoControllerCalls) {
   const std::string id = Created();
   RestartAs({"--mode", "node", "--node-id", kNode});
   EXPECT_FALSE(OffersController());
-  EXPECT_OK(driver().Send(csi::v1::NodeGetInfoRequest()));
-  EXPECT_OK(driver().Stage(id, Staging(id)));
-  EXPECT_OK(driver().Publish(id, Staging(id), Target("a")));
+  EXPECT_OK(driver().Send(NodeGetInfoRequest()));
+  StageAndPublish(id, Target("a"));
   ExpectRefused([&] { return driver().Delete(id); }, Code::kUnimplemented, "not served");
-  ExpectRefused([&] { return driver().Send(csi::v1::CreateSnapshotRequest()); }, Code::kUnimplemented, "not served");
-  ExpectRefused([&] { return driver().Send(csi::v1::GroupControllerGetCapabilitiesRequest()); }, Code::kUnimplemented,
-                "not served");
+  ExpectRefused(csi::v1::CreateSnapshotRequest(), Code::kUnimplemented, "not served");
+  ExpectRefused(csi::v1::GroupControllerGetCapabilitiesRequest(), Code::kUnimplemented, "not served");
   RestartAs({"--node-id", kNode});
 }
 
 TEST_F(Modes, NodeGetInfoHasTheValuesOfTheFlags) {
   RestartAs({"--node-id", "other", "--driver-name", "volumes.example.com", "--max-volumes", "7", "--topology", "zone=a",
              "--topology", "rack=r-1"});
-  EXPECT_EQ(driver().Send(csi::v1::GetPluginInfoRequest())->name(), "volumes.example.com");
-  const auto info = driver().Send(csi::v1::NodeGetInfoRequest());
+  EXPECT_EQ(driver().Send(GetPluginInfoRequest())->name(), "volumes.example.com");
+  const auto info = driver().Send(NodeGetInfoRequest());
   EXPECT_EQ(info->node_id(), "other");
   EXPECT_EQ(info->max_volumes_per_node(), 7);
   const auto& segments = info->accessible_topology().segments();
@@ -69,7 +63,7 @@ TEST_F(Modes, NodeGetInfoHasTheValuesOfTheFlags) {
 TEST_F(Modes, EnvironmentVariablesReplaceFlags) {
   plugin().options().environment = {{"MOORING_NODE_ID", "other"}, {"MOORING_MAX_VOLUMES", "3"}};
   RestartAs({});
-  const auto info = driver().Send(csi::v1::NodeGetInfoRequest());
+  const auto info = driver().Send(NodeGetInfoRequest());
   EXPECT_EQ(info->node_id(), "other");
   EXPECT_EQ(info->max_volumes_per_node(), 3);
 }
@@ -99,11 +93,11 @@ TEST_F(Modes, WrongFlagsStopTheStartWithAnError) {
       {{"--no-such-flag"}, "--no-such-flag"},
   };
   for (const auto& [flags, piece] : cases) {
-    SCOPED_TRACE(::testing::PrintToString(flags));
+    SCOPED_TRACE(PrintToString(flags));
     const auto [status, said] = Ended(flags, {{"MOORING_STATE_DIR", state}});
     EXPECT_EQ(status, 1);
     EXPECT_THAT(said, HasSubstr(piece));
-    EXPECT_THAT(said, ::testing::StartsWith("mooring-plugin: "));
+    EXPECT_THAT(said, StartsWith("mooring-plugin: "));
   }
 }
 
@@ -114,7 +108,7 @@ TEST_F(Modes, NewerDatabaseStopsTheStartAndIsKept) {
   const auto [status, said] = Ended({"--endpoint", dir() / "x.sock"}, {{"MOORING_STATE_DIR", state_dir()}});
   EXPECT_EQ(status, 1);
   EXPECT_THAT(said, HasSubstr("99"));
-  EXPECT_THAT(Rows(state_dir() + "/node.db", "PRAGMA user_version"), ::testing::ElementsAre("99"));
+  EXPECT_THAT(Rows(state_dir() + "/node.db", "PRAGMA user_version"), ElementsAre("99"));
   Rows(state_dir() + "/node.db", "PRAGMA user_version = 1");
   Start();
 }

@@ -1,8 +1,4 @@
 // ControllerModifyVolume changes a volume, also while it is in use.
-#include <signal.h>
-
-#include <filesystem>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -20,7 +16,7 @@ class Modify : public RpcTest {
     ExpectRefused([&] { return Change(id, parameters); }, code, piece);
   }
   static std::string ReadAhead(const std::string& device) {
-    return ReadFile("/sys/block/" + std::filesystem::path(device).filename().string() + "/queue/read_ahead_kb");
+    return ReadFile("/sys/block/" + fs::path(device).filename().string() + "/queue/read_ahead_kb");
   }
   std::string ReadAheadOf(const std::string& id) {
     const std::vector<LoopLine> loops = LoopsOver(Image(id));
@@ -116,7 +112,7 @@ TEST_F(Modify, InvalidParametersAreRefusedAndNothingIsApplied) {
 }
 
 TEST_F(Modify, CreateAcceptsMutableParameters) {
-  csi::v1::CreateVolumeRequest request = CreateRequest("tuned");
+  CreateVolumeRequest request = CreateRequest("tuned");
   (*request.mutable_mutable_parameters())["readAhead"] = "512KiB";
   (*request.mutable_mutable_parameters())["noatime"] = "true";
   const auto made = driver().Send(request);
@@ -130,8 +126,8 @@ TEST_F(Modify, CreateAcceptsMutableParameters) {
   EXPECT_FALSE(IsNoatime(staging));
   EXPECT_EQ(ReadAheadOf(id), "512\n");
   (*request.mutable_mutable_parameters())["readAhead"] = "much";
-  ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "readAhead");
-  csi::v1::ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
+  ExpectRefused(request, Code::kInvalidArgument, "readAhead");
+  ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
   (*validate.mutable_mutable_parameters())["noatime"] = "true";
   const auto confirmed = driver().Send(validate);
   EXPECT_EQ(confirmed->confirmed().mutable_parameters().at("noatime"), "true");
@@ -141,9 +137,9 @@ TEST_F(Modify, CreateAcceptsMutableParameters) {
 
 TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNotLogged) {
   for (const char* const key : {"encrypted", "encryption", "luks", "Encrypt", "kmsKeyId"}) {
-    csi::v1::CreateVolumeRequest request = CreateRequest("secret", Mount(), 0, {{key, "true"}});
+    CreateVolumeRequest request = CreateRequest("secret", Mount(), 0, {{key, "true"}});
     (*request.mutable_secrets())["passphrase"] = "never-to-be-logged";
-    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "encrypts nothing");
+    ExpectRefused(request, Code::kInvalidArgument, "encrypts nothing");
     request.clear_parameters();
     const auto made = driver().Send(request);
     EXPECT_OK(made);
@@ -154,8 +150,8 @@ TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNotLogged) {
     EXPECT_OK(driver().Send(change));
     EXPECT_OK(driver().Delete(made->volume().volume_id()));
   }
-  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("ControllerModifyVolume"));
-  EXPECT_THAT(plugin().Log(), ::testing::Not(::testing::HasSubstr("never-to-be-logged")));
+  EXPECT_THAT(plugin().Log(), HasSubstr("ControllerModifyVolume"));
+  EXPECT_THAT(plugin().Log(), Not(HasSubstr("never-to-be-logged")));
 }
 
 }  // namespace

@@ -1,20 +1,10 @@
 // Volumes of pools without images, on the real kernel. Each backend keeps its promises, and refuses other requests with
 // the reason.
-#include <signal.h>
-#include <sys/stat.h>
-
-#include <filesystem>
-
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/reboot.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 constexpr std::int64_t kMemory = 256 * kMiB;
 
@@ -28,9 +18,8 @@ class PoolsTest : public RpcTest {
   }
   void AddPool(const std::string& text) { AddFlags({"--pool", text}); }
 
-  csi::v1::CreateVolumeRequest Request(const std::string& pool, const std::string& name,
-                                       const VolumeCapability& capability = kSharedMount,
-                                       std::int64_t bytes = kVolumeBytes) {
+  CreateVolumeRequest Request(const std::string& pool, const std::string& name,
+                              const VolumeCapability& capability = kSharedMount, std::int64_t bytes = kVolumeBytes) {
     return CreateRequest(name, capability, bytes, {{"pool", pool}});
   }
   std::string CreatedIn(const std::string& pool, std::int64_t bytes = kVolumeBytes) {
@@ -72,7 +61,7 @@ TEST_P(PlainVolume, IsCreatedPublishedAndDeleted) {
   UnpublishAndUnstage(id, Target("a"));
   ASSERT_OK(driver().Delete(id));
   ASSERT_OK(driver().Delete(id));
-  EXPECT_THAT(std::filesystem::directory_iterator(dir() / "dirs"), std::filesystem::directory_iterator());
+  EXPECT_THAT(fs::directory_iterator(dir() / "dirs"), fs::directory_iterator());
   EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
 }
 
@@ -91,32 +80,20 @@ TEST_P(PlainVolume, RepeatedCallsAreOkAndOtherArgumentsAreRefused) {
   EXPECT_THAT(driver().Unpublish(other, Target("a")), FailsWith(Code::kFailedPrecondition, id));
 }
 
-TEST_P(PlainVolume, ReadOnlyAndMountFlagsAreApplied) {
-  const std::string id = StagedInPool();
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), Use({"noexec,nosuid"})));
+TEST_P(PlainVolume, FlagsGroupAndPropagationAreApplied) {
+  ShareDirectory();
+  const std::string id = CreatedIn(pool());
+  StageAndPublish(id, Target("rw"), WithGroup(Use({"noexec,nosuid"}), "4711"));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), Use(), true));
   EXPECT_EQ(TryWrite(Target("rw") + "/file", "data"), 0);
   EXPECT_EQ(TryWrite(Target("ro") + "/file", "x"), EROFS);
   EXPECT_TRUE(MountAt(Target("rw"))->Has("noexec"));
   EXPECT_TRUE(MountAt(Target("ro"))->Has("ro"));
   EXPECT_FALSE(MountAt(Staging(id))->Has("ro"));
-}
-
-TEST_P(PlainVolume, MountGroupMayWrite) {
-  const std::string id = CreatedIn(pool());
-  const VolumeCapability capability = WithGroup(Use(), "4711");
-  StageAndPublish(id, Target("a"), capability);
-  const struct stat root = StatOf(Target("a"));
-  EXPECT_EQ(root.st_gid, 4711U);
-  EXPECT_EQ(root.st_mode & 02770U, 02770U);
-}
-
-TEST_P(PlainVolume, StagingIsPrivateAndTargetIsShared) {
-  ShareDirectory();
-  const std::string id = StagedInPool();
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
+  EXPECT_EQ(StatOf(Target("rw")).st_gid, 4711U);
+  EXPECT_EQ(StatOf(Target("rw")).st_mode & 02770U, 02770U);
   EXPECT_THAT(MountAt(Staging(id))->propagation, IsEmpty());
-  EXPECT_THAT(MountAt(Target("a"))->propagation, Contains(StartsWith("shared:")));
+  EXPECT_THAT(MountAt(Target("rw"))->propagation, Contains(StartsWith("shared:")));
 }
 
 TEST_P(PlainVolume, NextProcessAdoptsExistingMounts) {
@@ -177,30 +154,29 @@ TEST_P(PlainVolume, UnsupportedRequestsAreRefusedWithTheReason) {
   const std::string id = CreatedIn(pool()), staging = Staging(id);
   const auto refused = [&](auto call, const std::string& piece) { ExpectRefused(call, Code::kInvalidArgument, piece); };
   const VolumeCapability commit = Use({"commit=5"});
-  refused([&] { return driver().Send(Request(pool(), "b", Block())); }, "no block devices");
-  refused([&] { return driver().Send(Request(pool(), "x", Mount("xfs"))); }, "leaves no choice");
-  refused([&] { return driver().Send(Request(pool(), "f", commit)); }, "mount flag 'commit' is not allowed");
-  refused([&] { return driver().Stage(id, staging, Block()); }, "block access");
-  refused([&] { return driver().Stage(id, staging, Mount("ext4")); }, "name none");
-  refused([&] { return driver().Stage(id, staging, commit); }, "commit");
+  refused(Request(pool(), "b", Block()), "no block devices");
+  refused(Request(pool(), "x", Mount("xfs")), "leaves no choice");
+  refused(Request(pool(), "f", commit), "mount flag 'commit' is not allowed");
+  refused(StageRequest(id, staging, Block()), "block access");
+  refused(StageRequest(id, staging, Mount("ext4")), "name none");
+  refused(StageRequest(id, staging, commit), "commit");
   refused([&] { return driver().Attach(id, kNode, Block()); }, "block access");
   EXPECT_THAT(driver().Send(ValidateRequest(id, Block()))->message(), HasSubstr("no block devices"));
 }
 
 TEST_F(PoolsTest, UnknownPoolIsRefusedWithTheExistingNames) {
-  ExpectRefused([&] { return driver().Send(Request("nowhere", "v")); }, Code::kInvalidArgument,
-                "default, dirs, mem, fast");
+  ExpectRefused(Request("nowhere", "v"), Code::kInvalidArgument, "default, dirs, mem, fast");
   EXPECT_EQ(driver().Available("nowhere"), 0);
 }
 
 TEST_F(PoolsTest, SameNameInAnotherPoolIsAlreadyExists) {
   ASSERT_OK(driver().Send(Request("dirs", "v")));
-  ExpectRefused([&] { return driver().Send(Request("mem", "v")); }, Code::kAlreadyExists, "pool dirs");
+  ExpectRefused(Request("mem", "v"), Code::kAlreadyExists, "pool dirs");
 }
 
 TEST_F(PoolsTest, ImageIsInTheDirectoryOfItsPool) {
   const std::string id = CreatedIn("fast");
-  EXPECT_TRUE(std::filesystem::exists(dir() / "fast/" + id + ".img"));
+  EXPECT_TRUE(fs::exists(dir() / "fast/" + id + ".img"));
   StageAndPublish(id, Target("a"), kSharedMount);
   EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   EXPECT_THAT(MountAt(Target("a"))->source, StartsWith("/dev/loop"));
@@ -234,10 +210,9 @@ TEST_F(PoolsTest, MemoryIsNotOvercommitted) {
   EXPECT_EQ(driver().Available("mem"), kMemory);
   const std::string id = CreatedIn("mem", 200 * kMiB);
   EXPECT_EQ(driver().Available("mem"), 56 * kMiB);
-  ExpectRefused([&] { return driver().Send(Request("mem", "more", kSharedMount, 57 * kMiB)); },
-                Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
-  ExpectRefused([&] { return driver().Send(Request("mem", "never", kSharedMount, 257 * kMiB)); }, Code::kOutOfRange,
-                "can hold at most");
+  ExpectRefused(Request("mem", "more", kSharedMount, 57 * kMiB), Code::kResourceExhausted,
+                "has 56 MiB of 256 MiB left");
+  ExpectRefused(Request("mem", "never", kSharedMount, 257 * kMiB), Code::kOutOfRange, "can hold at most");
   ExpectRefused([&] { return driver().Grow(id, 257 * kMiB); }, Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
   ASSERT_OK(driver().Grow(id, 256 * kMiB));
   EXPECT_EQ(driver().Available("mem"), 0);
@@ -266,8 +241,8 @@ TEST_F(PoolsTest, DeleteRemovesAllFilesOfADirectory) {
             0);
   ASSERT_OK(driver().Unstage(id, Staging(id)));
   ASSERT_OK(driver().Delete(id));
-  EXPECT_FALSE(std::filesystem::exists(dir() / "dirs/" + id));
-  EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
+  EXPECT_FALSE(fs::exists(dir() / "dirs/" + id));
+  EXPECT_TRUE(fs::exists("/etc/passwd"));
 }
 
 TEST_F(PoolsTest, StartFinishesTheRemovalOfADirectory) {
@@ -275,9 +250,9 @@ TEST_F(PoolsTest, StartFinishesTheRemovalOfADirectory) {
   plugin().Kill();
   ASSERT_EQ(Shell("mkdir -p " + (dir() / "dirs/") + id + ".deleting/x " + (dir() / "dirs/") + id + ".making"), 0);
   Start();
-  EXPECT_TRUE(Eventually([&] { return !std::filesystem::exists((dir() / "dirs/") + id + ".deleting"); }));
-  EXPECT_TRUE(std::filesystem::exists((dir() / "dirs/") + id));
-  EXPECT_FALSE(std::filesystem::exists((dir() / "dirs/") + id + ".making"));
+  EXPECT_TRUE(Eventually([&] { return !fs::exists((dir() / "dirs/") + id + ".deleting"); }));
+  EXPECT_TRUE(fs::exists((dir() / "dirs/") + id));
+  EXPECT_FALSE(fs::exists((dir() / "dirs/") + id + ".making"));
 }
 
 TEST_F(PoolsTest, ProbeFailsWhileOthersMayWriteInThePool) {
@@ -286,16 +261,12 @@ TEST_F(PoolsTest, ProbeFailsWhileOthersMayWriteInThePool) {
   ASSERT_EQ(Shell("mkdir -m 0777 " + (dir() / "open") + " && touch " + (dir() / "open/file")), 0);
   AddPool("name=open,backend=directory,path=" + (dir() / "open"));
   plugin().Launch();
-  const auto probe = [this] {
-    driver().Connect();
-    return driver().Send(csi::v1::ProbeRequest());
-  };
-  EXPECT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(probe().status); }));
-  EXPECT_THAT(probe(), FailsWith(Code::kFailedPrecondition, kWhy));
+  EXPECT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(Probe().status); }));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, kWhy));
   EXPECT_THAT(plugin().Log(), HasSubstr(kWhy));
   ASSERT_EQ(Shell("chmod 0755 " + (dir() / "open")), 0);
-  EXPECT_TRUE(Eventually([&] { return probe().status.ok() && probe()->ready().value(); }, std::chrono::seconds(10)));
-  EXPECT_TRUE(std::filesystem::exists(dir() / "open/file"));
+  EXPECT_TRUE(Eventually([&] { return IsReady(); }, std::chrono::seconds(10)));
+  EXPECT_TRUE(fs::exists(dir() / "open/file"));
 }
 
 }  // namespace

@@ -1,15 +1,5 @@
 // Mount propagation between the plugin, the host and a task. The plugin runs in a mount namespace of its own, as in a
 // container with the orchestrator's directory bound rshared. This process is the host. A PeerNamespace is a task.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/stat.h>
-
-#include <array>
-#include <sstream>
-#include <tuple>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/peer_namespace.h"
 #include "tests/rpc/support/rpc_test.h"
 
@@ -42,7 +32,7 @@ class PropagationRpc : public RpcTest {
   }
   Answer<csi::v1::NodePublishVolumeResponse> PublishWith(const std::string& word, const std::string& id,
                                                          const VolumeCapability& capability, bool read_only = false) {
-    csi::v1::NodePublishVolumeRequest request = PublishRequest(id, Staging(id), Target("a"), capability, read_only);
+    NodePublishVolumeRequest request = PublishRequest(id, Staging(id), Target("a"), capability, read_only);
     *request.mutable_volume_context() = context_;
     if (!word.empty()) (*request.mutable_volume_context())["propagation"] = word;
     return driver().Send(request);
@@ -154,6 +144,13 @@ TEST_F(PropagationRpc, SharingNeedsWriteAccess) {
   StartAgainWith({"--propagation", "rshared"});
   ExpectRefused([&] { return PublishWith("", id, writer, true); }, Code::kInvalidArgument, "--propagation");
   EXPECT_OK(PublishWith("rslave", id, writer, true));
+}
+
+TEST_F(PropagationRpc, SharedVolumeHasNoReadOnlyTarget) {
+  const std::string id = CreatedWith("rshared", kSharedMount);
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  Target("a");
+  ExpectRefused([&] { return PublishWith("", id, kSharedMount, true); }, Code::kInvalidArgument, "readonly has none");
 }
 
 TEST_F(PropagationRpc, OtherPropagationAtTheSameTargetIsAlreadyExists) {

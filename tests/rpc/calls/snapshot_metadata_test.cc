@@ -1,14 +1,10 @@
 // Allocated and changed blocks of snapshots, checked by a comparison of all bytes of their images.
-#include <set>
-
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/block_patterns.h"
 
 namespace mooring::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Ranges = std::vector<ByteRange>;
 
 class SnapshotMetadataRpc : public RpcTest {

@@ -1,18 +1,8 @@
 // Snapshots, groups of snapshots and copies, on real filesystems.
-#include <signal.h>
-
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <thread>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using ::testing::SizeIs;
 
 class SnapshotRpc : public RpcTest {
  protected:
@@ -23,7 +13,7 @@ class SnapshotRpc : public RpcTest {
     return driver().Send(request);
   }
 
-  std::string Cloned(const csi::v1::CreateVolumeRequest& request) {
+  std::string Cloned(const CreateVolumeRequest& request) {
     const auto answer = driver().Send(request);
     EXPECT_OK(answer);
     EXPECT_EQ(answer->volume().content_source().DebugString(), request.volume_content_source().DebugString());
@@ -79,7 +69,7 @@ TEST_F(SnapshotRpc, BlockVolumeIsCopiedByteForByte) {
   ASSERT_EQ(Shell("head -c 3000000 /dev/urandom | dd of=" + Image(volume) + " conv=notrunc status=none"), 0);
   const std::string snapshot = Snapped("s", volume);
   const std::string copy = Cloned(CopyRequest("c", snapshot, Block(), 2 * kVolumeBytes));
-  EXPECT_EQ(std::filesystem::file_size(Image(copy)), 2 * kVolumeBytes);
+  EXPECT_EQ(fs::file_size(Image(copy)), 2 * kVolumeBytes);
   EXPECT_EQ(Shell("cmp -n " + std::to_string(kVolumeBytes) + " " + Image(volume) + " " + Image(copy)), 0);
 }
 
@@ -115,7 +105,7 @@ TEST_F(SnapshotRpc, SnapshotIsRestoredWithTheRequestedSizeOfItsVolume) {
     EXPECT_EQ(driver().Send(restore)->volume().capacity_bytes(), bytes) << "the size of the snapshot";
     restore.set_name("limited-" + name);
     restore.mutable_capacity_range()->set_limit_bytes(bytes - 1);
-    ExpectRefused([&] { return driver().Send(restore); }, Code::kOutOfRange, "raise limit_bytes");
+    ExpectRefused(restore, Code::kOutOfRange, "raise limit_bytes");
     Restart(SIGTERM);
     EXPECT_EQ(driver().Snap("of-" + name, made->volume().volume_id())->snapshot().size_bytes(), asked);
   }
@@ -148,10 +138,10 @@ TEST_F(SnapshotRpc, ListReturnsPagesAndRefusesForeignTokens) {
 TEST_F(SnapshotRpc, UnknownSourcesAreNotFound) {
   for (const std::string& id : StrangeIds()) {
     ExpectRefused([&] { return driver().Snap("s", id); }, Code::kNotFound, "does not exist");
-    ExpectRefused([&] { return driver().Send(CopyRequest("c", id)); }, Code::kNotFound, "does not exist");
+    ExpectRefused(CopyRequest("c", id), Code::kNotFound, "does not exist");
     EXPECT_OK(driver().DeleteSnapshot(id));
   }
-  ExpectRefused([&] { return driver().Send(CopyRequest("c", "snap-x")); }, Code::kNotFound, "does not exist");
+  ExpectRefused(CopyRequest("c", "snap-x"), Code::kNotFound, "does not exist");
 }
 
 TEST_F(SnapshotRpc, SnapshotOutlivesItsVolumeAndTheProcess) {
@@ -193,7 +183,7 @@ class Counter {
     thread_.join();
   }
   void AwaitMore() const {
-    for (const int until = count_ + 30; count_ < until;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (const int until = count_ + 30; count_ < until;) std::this_thread::sleep_for(milliseconds(1));
   }
 
  private:
@@ -233,7 +223,7 @@ TEST_F(GroupRpc, MembersAreOfTheSameInstant) {
     numbers.push_back(std::atoi(ReadFile(StagedPath(copy) + "/number").c_str()));
   }
   const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
-  EXPECT_LE(*most - *least, 3) << ::testing::PrintToString(numbers);
+  EXPECT_LE(*most - *least, 3) << PrintToString(numbers);
   EXPECT_OK(driver().Send(Named<csi::v1::DeleteVolumeGroupSnapshotRequest>(group)));
 }
 
@@ -271,7 +261,7 @@ TEST_F(GroupRpc, GroupIsCreatedFoundAndDeleted) {
   auto get = Named<csi::v1::GetVolumeGroupSnapshotRequest>(group);
   EXPECT_EQ(driver().Send(get)->group_snapshot().DebugString(), group.DebugString());
   get.add_snapshot_ids("snap-x");
-  ExpectRefused([&] { return driver().Send(get); }, Code::kInvalidArgument, "not the members");
+  ExpectRefused(get, Code::kInvalidArgument, "not the members");
   EXPECT_EQ(ListSnapshots()->entries_size(), 2);
   const auto remove = Named<csi::v1::DeleteVolumeGroupSnapshotRequest>(group);
   EXPECT_OK(driver().Send(remove));

@@ -1,25 +1,12 @@
 // The socket. A stale one is replaced, but neither a socket that is served nor another file. Probe before the plugin is
 // ready.
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <future>
-#include <memory>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-using ::testing::UnorderedElementsAre;
 
 class Socket : public RpcTest {
  protected:
@@ -35,8 +22,7 @@ class Socket : public RpcTest {
 
 TEST_F(Socket, ServedSocketIsNotReplaced) {
   EXPECT_THAT(Refusal(dir() / "csi.sock"), HasSubstr("served by another process"));
-  driver().Connect();
-  EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
+  EXPECT_OK(Probe());
 }
 
 TEST_F(Socket, OnlyOneOfManyPluginsTakesAStaleSocket) {
@@ -57,8 +43,7 @@ TEST_F(Socket, OnlyOneOfManyPluginsTakesAStaleSocket) {
       return std::count_if(starters.begin(), starters.end(), [](const auto& starter) { return starter->running(); });
     };
     EXPECT_TRUE(Eventually([&] { return serving() == 1; }, std::chrono::seconds(10))) << serving() << " serve";
-    driver().Connect();
-    EXPECT_OK(driver().Send(csi::v1::ProbeRequest())) << "round " << round;
+    EXPECT_OK(Probe()) << "round " << round;
     for (const auto& starter : starters) starter->Kill();
   }
   Start();
@@ -146,10 +131,7 @@ TEST_F(Socket, AllFormsOfTheEndpointWork) {
       if (in_environment) plugin().options().environment["CSI_ENDPOINT"] = form;
       if (!in_environment) AddFlags({"--endpoint", form});
       plugin().Launch();
-      EXPECT_TRUE(Eventually([&] {
-        driver().Connect();
-        return driver().Send(csi::v1::ProbeRequest()).status.ok();
-      }));
+      EXPECT_TRUE(Eventually([&] { return Probe().status.ok(); }));
       StopPlugin();
     }
   }
@@ -172,21 +154,21 @@ TEST_F(Socket, PathWithPercentSignIsUsedUnchanged) {
 TEST_F(Socket, CallsWaitUntilThePluginHasReconciled) {
   const std::string id = driver().Create("other")->volume().volume_id();
   UniqueFd lock = RestartHeldUp();
-  const auto probe = driver().Send(csi::v1::ProbeRequest());
+  const auto probe = driver().Send(ProbeRequest());
   EXPECT_TRUE(probe->has_ready());
   EXPECT_FALSE(probe->ready().value());
-  EXPECT_OK(driver().Send(csi::v1::GetPluginInfoRequest()));
+  EXPECT_OK(driver().Send(GetPluginInfoRequest()));
   EXPECT_OK(driver().Send(csi::v1::GetPluginCapabilitiesRequest()));
-  EXPECT_OK(driver().Send(csi::v1::NodeGetInfoRequest()));
-  EXPECT_OK(driver().Send(csi::v1::NodeGetCapabilitiesRequest()));
-  driver().set_deadline(std::chrono::milliseconds(600));
+  EXPECT_OK(driver().Send(NodeGetInfoRequest()));
+  EXPECT_OK(driver().Send(NodeGetCapabilitiesRequest()));
+  driver().set_deadline(milliseconds(600));
   EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kUnavailable, "starting"));
   driver().set_deadline(std::chrono::seconds(30));
   auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging(id)).status; });
-  EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  EXPECT_EQ(stage.wait_for(milliseconds(200)), std::future_status::timeout);
   lock = UniqueFd();
   EXPECT_OK(stage.get());
-  EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+  EXPECT_TRUE(IsReady());
   EXPECT_OK(driver().Unstage(id, Staging(id)));
 }
 
@@ -195,7 +177,7 @@ TEST_F(Socket, SigtermEndsAPluginThatReconciles) {
   const std::string staging = Staging(id);
   UniqueFd lock = RestartHeldUp();
   auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, staging).status; });
-  EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  EXPECT_EQ(stage.wait_for(milliseconds(200)), std::future_status::timeout);
   ASSERT_EQ(::kill(plugin().pid(), SIGTERM), 0);
   EXPECT_THAT(stage.get(), FailsWith(Code::kUnavailable, "stopping"));
   lock = UniqueFd();

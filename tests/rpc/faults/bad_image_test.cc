@@ -1,14 +1,8 @@
 // Missing or failing tools, and images that other programs have changed.
-#include <unistd.h>
-
-#include <filesystem>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
 
 class BadImage : public RpcTest {
  protected:
@@ -23,7 +17,7 @@ class BadImage : public RpcTest {
                     const VolumeCapability& capability = Mount(),
                     const std::source_location& where = std::source_location::current()) {
     const std::string staging = Staging(id);
-    ExpectRefused([&] { return driver().Stage(id, staging, capability); }, code, piece, where);
+    ExpectRefused(StageRequest(id, staging, capability), code, piece, where);
   }
 };
 

@@ -1,20 +1,11 @@
 // Broken mounts: above a target, at it, at a staging path, and below a published volume. They fail with ENOTCONN (a
 // FUSE server that died), ESTALE, or EIO (a filesystem that was shut down). Errors name them, and the plugin unmounts
 // its own.
-#include <fmt/format.h>
-#include <signal.h>
-#include <sys/mount.h>
-
-#include <cerrno>
-#include <filesystem>
-
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/fuse_server.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
 
 class BrokenMounts : public RpcTest {
  protected:
@@ -104,7 +95,7 @@ TEST_F(BrokenMounts, PropagatedBrokenMountIsUnmountedWithTheTarget) {
   fs::create_directory(target_ + "/cache");
   MountDead(target_ + "/cache");
   EXPECT_OK(driver().Unpublish(id_, target_));
-  EXPECT_THAT(MountsBelow(target_), ::testing::IsEmpty());
+  EXPECT_THAT(MountsBelow(target_), IsEmpty());
 }
 
 class ShutDown : public RpcTest, public ::testing::WithParamInterface<const char*> {};
@@ -130,7 +121,7 @@ TEST_P(ShutDown, VolumeIsReportedAndCanBeUsedAgain) {
     const auto stats = driver().Stats(id, path);
     ASSERT_OK(stats);
     EXPECT_TRUE(stats->volume_condition().abnormal()) << path;
-    EXPECT_THAT(stats->volume_condition().message(), ::testing::HasSubstr("unpublish and unstage")) << path;
+    EXPECT_THAT(stats->volume_condition().message(), HasSubstr("unpublish and unstage")) << path;
   }
   EXPECT_OK(driver().Unpublish(id, target));
   EXPECT_OK(driver().Unstage(id, staging));

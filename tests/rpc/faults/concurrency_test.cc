@@ -1,15 +1,8 @@
 // Concurrent calls. Calls for the same volume wait for each other, and calls for different volumes do not.
-
-#include <future>
-#include <set>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 // Makes `count` calls at the same time and returns all results.
 template <typename Call>

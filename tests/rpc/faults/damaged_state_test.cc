@@ -1,16 +1,8 @@
 // Databases of the plugin that are damaged, missing, or older than the images.
-
-#include <filesystem>
-#include <fstream>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class DamagedState : public RpcTest {
  protected:

@@ -1,15 +1,8 @@
 // A full disk below the state directory.
-#include <signal.h>
-
-#include <filesystem>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 // The state directory is on a filesystem of 64 MiB.
 class FullDisk : public RpcTest {
@@ -44,14 +37,14 @@ class FullDisk : public RpcTest {
 
 TEST_F(FullDisk, VolumeLargerThanTheFreeSpaceIsOutOfRange) {
   const std::string id = Created(Mount(), 32 * kMiB);
-  ExpectRefused([&] { return driver().Create("new", Mount(), 100 * kMiB); }, Code::kOutOfRange, "left");
+  ExpectRefused(CreateRequest("new", Mount(), 100 * kMiB), Code::kOutOfRange, "left");
   ExpectRefused([&] { return driver().Grow(id, 200 * kMiB); }, Code::kOutOfRange, "left");
 }
 
 TEST_F(FullDisk, FailedCreateLeavesTheNameFree) {
   Fill();
   const auto refused = driver().Create("new", Mount(), 32 * kMiB);
-  EXPECT_THAT(refused.status.code(), ::testing::AnyOf(Code::kOutOfRange, Code::kResourceExhausted));
+  EXPECT_THAT(refused.status.code(), AnyOf(Code::kOutOfRange, Code::kResourceExhausted));
   FreeSpace();
   EXPECT_OK(driver().Create("new", Mount(), 48 * kMiB)) << "another size: there is no record of the first call";
 }
@@ -60,7 +53,7 @@ TEST_F(FullDisk, FailedStageLeavesTheVolumeUnchanged) {
   const std::string id = Created(Mount(), 48 * kMiB);
   const std::string staging = Staging(id);
   Fill();
-  ExpectRefused([&] { return driver().Stage(id, staging); }, Code::kResourceExhausted, "");
+  ExpectRefused(StageRequest(id, staging), Code::kResourceExhausted, "");
   EXPECT_EQ(std::distance(fs::directory_iterator(state_dir() + "/volumes"), fs::directory_iterator()), 1);
   FreeSpace();
   EXPECT_OK(driver().Stage(id, staging));

@@ -1,21 +1,9 @@
 // The plugin and its mount helper: the helper is killed, has no spawner, or is missing. --mounter and --mount-root.
-#include <signal.h>
-
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 class HelperTest : public RpcTest {
  protected:
@@ -27,14 +15,6 @@ class HelperTest : public RpcTest {
     ASSERT_OK(driver().Stage(volume_, Staging("v"), kSharedMount));
     ASSERT_OK(driver().Publish(volume_, Staging("v"), Target("a"), kSharedMount));
     ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
-  }
-
-  absl::Status Probe() { return driver().Send(csi::v1::ProbeRequest()).status; }
-
-  void RestartWith(const std::vector<std::string>& flags) {
-    StopPlugin();
-    AddFlags(flags);
-    Start();
   }
 
   // The output and exit status of a copy of the plugin in another directory.
@@ -62,7 +42,7 @@ TEST_F(HelperTest, KilledHelperIsReplacedAndMountsStay) {
   const pid_t helper = Helper(), spawner = Spawner();
   ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // so that no other helper starts yet
   ASSERT_EQ(::kill(helper, SIGKILL), 0);
-  EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
+  EXPECT_TRUE(Eventually([this] { return !Probe().status.ok(); }));
   EXPECT_THAT(Probe(),
               FailsWith(Code::kFailedPrecondition, "the mount helper (process " + std::to_string(helper) + ")"));
   EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "all mounts stay"));
@@ -70,7 +50,7 @@ TEST_F(HelperTest, KilledHelperIsReplacedAndMountsStay) {
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   EXPECT_EQ(TryWrite(Target("a") + "/file", "more"), 0);
   ASSERT_EQ(::kill(spawner, SIGCONT), 0);
-  EXPECT_TRUE(Eventually([this] { return Probe().ok(); }));
+  EXPECT_TRUE(Eventually([this] { return Probe().status.ok(); }));
   EXPECT_NE(Helper(), helper);
   EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), kSharedMount));
   EXPECT_OK(driver().Stats(volume_, Target("a")));
@@ -166,7 +146,7 @@ TEST_F(HelperTest, StoppedSpawnerDoesNotDelayTheEndOfThePlugin) {
   const pid_t spawner = Spawner();
   ASSERT_EQ(::kill(spawner, SIGSTOP), 0);
   ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
-  EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
+  EXPECT_TRUE(Eventually([this] { return !Probe().status.ok(); }));
   std::this_thread::sleep_for(milliseconds(200));  // until the plugin has asked for the next helper
   driver().Disconnect();
   const auto start = Clock::now();
@@ -215,10 +195,9 @@ TEST_P(MountRoots, CallsOutsideTheMountRootAreRefused) {
   const std::string outside = MakeDirectories("csi-other");
   const std::string other = Created();
   for (const std::string& path : {outside + "/t", dir() / "t"}) {
-    ExpectRefused([&] { return driver().Publish(volume_, Staging("v"), path, kSharedMount); },
-                  Code::kFailedPrecondition, kReason);
+    ExpectRefused(PublishRequest(volume_, Staging("v"), path, kSharedMount), Code::kFailedPrecondition, kReason);
   }
-  ExpectRefused([&] { return driver().Stage(other, outside, Mount()); }, Code::kFailedPrecondition, kReason);
+  ExpectRefused(StageRequest(other, outside, Mount()), Code::kFailedPrecondition, kReason);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, MountRoots, ::testing::Values("--mounter=helper", "--mounter=in-process"),
@@ -253,8 +232,7 @@ TEST_F(HelperTest, StartedByHandNamesTheRightCommand) {
     EXPECT_THAT(said, HasSubstr("use: mooring mount")) << arguments;
     EXPECT_THAT(said, HasSubstr("status 1\n")) << arguments;
   }
-  EXPECT_THAT(RunOutput(program + " --version; echo status $?"),
-              ::testing::MatchesRegex("mooring-mounter .+\nstatus 0\n"));
+  EXPECT_THAT(RunOutput(program + " --version; echo status $?"), MatchesRegex("mooring-mounter .+\nstatus 0\n"));
 }
 
 }  // namespace

@@ -1,24 +1,12 @@
 // A filesystem that stops answering (tests/support/fuse_server.h) holds a target, a staging path or an image. Calls for
 // that volume end at the deadline of the caller, and other calls are not delayed. When the filesystem answers again, or
 // dies, the volume can be unpublished without a restart.
-#include <fmt/format.h>
-#include <sys/mount.h>
-
-#include <chrono>
-#include <filesystem>
-#include <memory>
-#include <thread>
-
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/fuse_server.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 constexpr milliseconds kDeadline{500};  // of calls that hang
 constexpr milliseconds kPromptly{400};  // enough for other calls on a busy machine
@@ -66,6 +54,11 @@ class HungFilesystem : public RpcTest {
     return fuse_path_ + "/" + below;
   }
 
+  Use PublishedOnFuse(const std::string& target) {
+    const std::string id = Created();
+    return Published({id, Staging(id), OnFuse(target)});
+  }
+
   void Hang() {
     fuse_->Hang();
     driver().set_deadline(kDeadline);
@@ -94,12 +87,12 @@ class HungFilesystem : public RpcTest {
 
   void ExpectOthersServed(int times = 5) {
     for (int i = 0; i < times; ++i) {
-      ExpectPrompt("Probe", [&] { return driver().Send(csi::v1::ProbeRequest()); });
+      ExpectPrompt("Probe", [&] { return driver().Send(ProbeRequest()); });
       ExpectPrompt("Stats", [&] { return driver().Stats(healthy_.id, healthy_.target); });
       ExpectPrompt("Unpublish", [&] { return driver().Unpublish(healthy_.id, healthy_.target); });
       ExpectPrompt("Publish", [&] { return driver().Publish(healthy_.id, healthy_.staging, healthy_.target); });
       ExpectPrompt("ListVolumes", [&] { return driver().List(); });
-      ExpectPrompt("GetCapacity", [&] { return driver().Send(csi::v1::GetCapacityRequest()); });
+      ExpectPrompt("GetCapacity", [&] { return driver().Send(GetCapacityRequest()); });
     }
   }
 
@@ -125,13 +118,12 @@ TEST_F(HungFilesystem, ListNamesTheHungVolume) {
   for (const auto& entry : page->entries()) {
     const auto& condition = entry.status().volume_condition();
     EXPECT_EQ(condition.abnormal(), entry.volume().volume_id() == hung.id) << condition.message();
-    EXPECT_THAT(condition.message(), ::testing::HasSubstr(condition.abnormal() ? hung.staging : "healthy"));
+    EXPECT_THAT(condition.message(), HasSubstr(condition.abnormal() ? hung.staging : "healthy"));
   }
 }
 
 TEST_F(HungFilesystem, CallsOnAHungTargetTimeOut) {
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
   Hang();
   ExpectHangs([&] { return driver().Stats(hung.id, hung.target); }, hung.target);
   ExpectHangs([&] { return driver().Unpublish(hung.id, hung.target); }, "hangs");
@@ -157,8 +149,7 @@ TEST_F(HungFilesystem, CallsOnAHungStagingPathTimeOut) {
 }
 
 TEST_F(HungFilesystem, OthersAreServedWhileManyCallsHang) {
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
   const int before = CountThreads(Helper());
   fuse_->Hang();
   driver().set_deadline(std::chrono::seconds(10));
@@ -183,8 +174,7 @@ TEST_F(HungFilesystem, OthersAreServedWhileManyCallsHang) {
 
 // Each call on its own would hold a thread of the helper.
 TEST_F(HungFilesystem, RepeatedCallsDoNotAddThreads) {
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
   const int before = CountThreads(Helper());
   fuse_->Hang();
   driver().set_deadline(milliseconds(250));
@@ -201,8 +191,7 @@ TEST_F(HungFilesystem, RepeatedCallsDoNotAddThreads) {
 
 // Paths below a dead filesystem cannot be reached. The error names the command that unmounts it.
 TEST_F(HungFilesystem, VolumeIsUnpublishedAfterAHungFilesystemDies) {
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
   Hang();
   ExpectHangs([&] { return driver().Unpublish(hung.id, hung.target); }, hung.target);
   fuse_->Die();
@@ -286,7 +275,7 @@ TEST_F(HungImage, HelperHeldByTheKernelIsReportedAtTheEnd) {
   plugin().Terminate();
   EXPECT_LT(Since(start), std::chrono::seconds(4));
   EXPECT_GT(CountThreads(helper), 0) << "the helper has ended, so the test proves nothing";
-  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("the mount helper has not ended"));
+  EXPECT_THAT(plugin().Log(), HasSubstr("the mount helper has not ended"));
   Start();
   ExpectOthersServed(1);
   fuse_->Resume();
@@ -296,10 +285,8 @@ TEST_F(HungImage, HelperHeldByTheKernelIsReportedAtTheEnd) {
 }
 
 TEST_F(HungFilesystem, StartIsNotDelayed) {
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
-  const std::string gone = Created();
-  const Use stale = Published({gone, Staging(gone), OnFuse("gone/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
+  const Use stale = PublishedOnFuse("gone/target");
   plugin().Kill();
   ASSERT_EQ(::umount(stale.target.c_str()), 0);  // a record without a mount, and its path hangs
   fuse_->Hang();
@@ -318,8 +305,7 @@ TEST_F(HungFilesystem, EndIsNotDelayedByAHungCall) {
   plugin().Terminate();
   AddFlags({"--stop-timeout", "1"});
   Start();
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
   const pid_t spawner = SpawnerOf(plugin().pid()), helper = Helper();
   ASSERT_GT(helper, 0);
   fuse_->Hang();
@@ -333,7 +319,7 @@ TEST_F(HungFilesystem, EndIsNotDelayedByAHungCall) {
   EXPECT_EQ(plugin().Terminate(), 1);
   EXPECT_LT(Since(start), std::chrono::seconds(3));
   EXPECT_TRUE(Eventually([&] { return !Runs(helper) && !Runs(spawner); }));
-  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("still under way after 1 s: NodeGetVolumeStats"));
+  EXPECT_THAT(plugin().Log(), HasSubstr("still under way after 1 s: NodeGetVolumeStats"));
   call.join();
   fuse_->Resume();
   Start();
@@ -341,8 +327,7 @@ TEST_F(HungFilesystem, EndIsNotDelayedByAHungCall) {
 
 // The second call waits for the first, but not longer than its caller.
 TEST_F(HungFilesystem, SecondCallForTheVolumeIsAborted) {
-  const std::string id = Created();
-  const Use hung = Published({id, Staging(id), OnFuse("alloc/target")});
+  const Use hung = PublishedOnFuse("alloc/target");
   fuse_->Hang();
   std::thread first([&] {
     Driver other(dir() / "csi.sock");

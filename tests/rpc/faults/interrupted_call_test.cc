@@ -1,20 +1,11 @@
 // The plugin ends while a call is under way.
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <filesystem>
-#include <future>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 class InterruptedCall : public RpcTest {
  protected:
@@ -29,14 +20,6 @@ class InterruptedCall : public RpcTest {
     auto stage = std::async(std::launch::async, [this] { return driver().Stage(id_, staging_).status; });
     EXPECT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
     return stage;
-  }
-
-  std::vector<std::string> Formatting() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(state_dir() + "/volumes")) {
-      if (entry.path().native().find(".formatting") != std::string::npos) names.push_back(entry.path());
-    }
-    return names;
   }
 
   std::string id_, staging_;
@@ -56,7 +39,7 @@ TEST_F(InterruptedCall, SigtermWaitsForTheCallUnderWay) {
 TEST_F(InterruptedCall, SigtermRefusesNewCalls) {
   auto stage = StageInBackground();
   auto end = std::async(std::launch::async, [&] { return plugin().Terminate(); });
-  EXPECT_TRUE(Eventually([&] { return absl::IsUnavailable(driver().Send(csi::v1::ProbeRequest()).status); }));
+  EXPECT_TRUE(Eventually([&] { return absl::IsUnavailable(driver().Send(ProbeRequest()).status); }));
   EXPECT_OK(stage.get());
   EXPECT_EQ(end.get(), 0);
   Start();
@@ -65,31 +48,20 @@ TEST_F(InterruptedCall, SigtermRefusesNewCalls) {
 // The log names the call that was cut short, and the tools that still run.
 TEST_F(InterruptedCall, SigtermWaitsNoLongerThanItsTimeout) {
   plugin().options().environment["PATH"] = SlowMkfs(2.5);
-  AddFlags({"--stop-timeout", "1"});
-  Restart(SIGTERM);
+  RestartWith({"--stop-timeout", "1"});
   auto stage = StageInBackground();
   const auto start = Clock::now();
   EXPECT_EQ(plugin().Terminate(), 1);
   EXPECT_GE(Clock::now() - start, milliseconds(900));
   EXPECT_LT(Clock::now() - start, milliseconds(2500));
   EXPECT_TRUE(absl::IsUnavailable(stage.get()));
-  EXPECT_THAT(plugin().Log(), ::testing::ContainsRegex("NodeStageVolume ..*" + id_ + ".*tools that run on: mkfs.ext4"));
+  EXPECT_THAT(plugin().Log(), ContainsRegex("NodeStageVolume ..*" + id_ + ".*tools that run on: mkfs.ext4"));
   const pid_t orphan = ToolRuns("mkfs.ext4").back();
   EXPECT_TRUE(Runs(orphan));
   plugin().options().environment.clear();
   Start();
   EXPECT_OK(driver().Stage(id_, staging_));
   EXPECT_FALSE(Runs(orphan)) << "the call has not waited for it";
-}
-
-TEST_F(InterruptedCall, StartRemovesTheRemainsOfMkfs) {
-  auto stage = StageInBackground();
-  plugin().Kill();
-  EXPECT_FALSE(stage.get().ok());
-  EXPECT_TRUE(Eventually([&] { return !Runs(ToolRuns("mkfs.ext4").front()); }));
-  EXPECT_THAT(Formatting(), ::testing::SizeIs(1));
-  Start();
-  EXPECT_THAT(Formatting(), ::testing::IsEmpty());
 }
 
 // A client that is stopped, or has forgotten its connection, does not answer when the server closes it.
@@ -99,7 +71,7 @@ TEST_F(InterruptedCall, IdleClientDoesNotDelayTheEnd) {
   (dir() / "csi.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
   const UniqueFd idle(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::connect(idle.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));  // nobody reads this connection from now on
+  EXPECT_OK(driver().Send(ProbeRequest()));  // nobody reads this connection from now on
   const auto start = Clock::now();
   EXPECT_EQ(plugin().Terminate(), 0);
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));

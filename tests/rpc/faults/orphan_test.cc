@@ -1,7 +1,4 @@
 // Programs that outlive their plugin. Nobody else uses the volume while a program of e2fsprogs still writes to it.
-
-#include <future>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -78,50 +75,6 @@ TEST_P(Orphan, PreventsDeleteAndDelaysExpand) {
   EXPECT_GT(MountedBytes(staging_), static_cast<std::uint64_t>(4 * kVolumeBytes));
   ExpectWhole();
 }
-
-// Plugin and resize2fs are both killed, as when the host is out of memory. The image is then half resized.
-class GrowthCutShort : public RpcTest {
- protected:
-  void SetUp() override {
-    if (HasCapSysResource()) GTEST_SKIP() << "the kernel grows the filesystem here";
-    RpcTest::SetUp();
-    id_ = Created();
-    ASSERT_OK(driver().Stage(id_, Staging(id_)));
-    ASSERT_EQ(Shell("head -c 3000000 /dev/urandom > " + Staging(id_) + "/file"), 0);
-    data_ = ReadFile(Staging(id_) + "/file");
-    ASSERT_OK(driver().Unstage(id_, Staging(id_)));
-    ExpectNoLoops();
-    ASSERT_OK(driver().Grow(id_, 4 * kVolumeBytes));
-    const std::string staging = Staging(id_);
-    // Its output goes to /dev/null, because a write to the killed plugin would end it.
-    const std::string preload = "KILL_AT=40 LD_PRELOAD=" MOORING_KILL_AT_WRITE;
-    RestartWithPath(
-        Wrapper("resize2fs", "sleep 0.5\nexec >/dev/null 2>&1\n" + preload + " exec /usr/sbin/resize2fs \"$@\""));
-    auto stage = std::async(std::launch::async, [&] { return driver().Stage(id_, staging).status; });
-    ASSERT_TRUE(Eventually([&] { return ToolRuns("resize2fs").size() == 1; }));
-    plugin().Kill();
-    EXPECT_FALSE(stage.get().ok());
-    ASSERT_TRUE(Eventually([&] { return !Runs(ToolRuns("resize2fs").front()); }));
-    ASSERT_TRUE(ReadFile(Image(id_) + ".undo").starts_with("E2UNDO02")) << "resize2fs was killed too early";
-    plugin().options().environment.clear();
-    Start();
-  }
-  void TearDown() override {
-    if (!id_.empty()) RpcTest::TearDown();
-  }
-  std::string id_, data_;
-};
-
-TEST_F(GrowthCutShort, NextStageUndoesAndRepeatsIt) {
-  ASSERT_OK(driver().Stage(id_, Staging(id_)));
-  EXPECT_GT(MountedBytes(Staging(id_)), static_cast<std::uint64_t>(3 * kVolumeBytes));
-  EXPECT_EQ(ReadFile(Staging(id_) + "/file"), data_);
-  ASSERT_OK(driver().Unstage(id_, Staging(id_)));
-  ExpectNoLoops();
-  EXPECT_EQ(Shell("e2fsck -fn " + Image(id_) + " >/dev/null 2>&1"), 0);
-}
-
-TEST_F(GrowthCutShort, DeleteRemovesItsFiles) { EXPECT_OK(driver().Delete(id_)); }
 
 }  // namespace
 }  // namespace mooring::testing

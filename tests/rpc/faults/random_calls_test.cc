@@ -1,15 +1,11 @@
 // Eight threads make random calls on four volumes. An image never has two devices, and a path never has two mounts. At
 // the end all volumes can be unpublished, unstaged and deleted.
-#include <atomic>
 #include <random>
-#include <thread>
 
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kVolumes = 4;
 
@@ -63,8 +59,7 @@ class RandomCalls : public RpcTest {
     }
     ++calls_;
     if (status.ok()) ++successes_;
-    EXPECT_THAT(status.code(),
-                ::testing::AnyOf(Code::kOk, Code::kNotFound, Code::kFailedPrecondition, Code::kAlreadyExists))
+    EXPECT_THAT(status.code(), AnyOf(Code::kOk, Code::kNotFound, Code::kFailedPrecondition, Code::kAlreadyExists))
         << status;
   }
 
@@ -90,7 +85,7 @@ TEST_F(RandomCalls, LeaveNoSecondDeviceAndNoStackedMount) {
       while (!over) Act(client, random);
     });
   }
-  const auto end = Clock::now() + std::chrono::milliseconds(1500);
+  const auto end = Clock::now() + milliseconds(1500);
   while (Clock::now() < end) CheckInvariants();
   over = true;
   for (std::thread& thread : threads) thread.join();

@@ -1,9 +1,5 @@
 // Two plugins with the same state directory, each with its own socket. That happens during an update, or if a
 // controller runs beside a node.
-#include <signal.h>
-
-#include <future>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -82,8 +78,8 @@ TEST_F(TwoPlugins, ConcurrentCreateAndDeleteAgree) {
     auto removal = std::async(std::launch::async, [&] { return other().Delete(mine->volume().volume_id()).status; });
     const auto removed = driver().Delete(mine->volume().volume_id());
     // ABORTED: the other plugin works on the volume. The caller repeats the call.
-    EXPECT_THAT(removed.status.code(), ::testing::AnyOf(Code::kOk, Code::kAborted)) << removed.status;
-    EXPECT_THAT(removal.get().code(), ::testing::AnyOf(Code::kOk, Code::kAborted));
+    EXPECT_THAT(removed.status.code(), AnyOf(Code::kOk, Code::kAborted)) << removed.status;
+    EXPECT_THAT(removal.get().code(), AnyOf(Code::kOk, Code::kAborted));
     EXPECT_OK(driver().Delete(mine->volume().volume_id()));
     EXPECT_EQ(other().List()->entries_size(), 0);
   }

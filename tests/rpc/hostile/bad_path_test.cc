@@ -1,15 +1,8 @@
 // Bad paths: malformed paths, symbolic links, and paths with other files.
-#include <sys/stat.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::vector<std::string> MalformedPaths() {
   std::string deep;
@@ -42,8 +35,8 @@ class BadPath : public RpcTest, public ::testing::WithParamInterface<bool> {
   }
 
   void Stage() { ASSERT_OK(driver().Stage(id_, staging_, Use())); }
-  auto Publishing(const std::string& target) {
-    return [this, target] { return driver().Publish(id_, staging_, target, Use()); };
+  NodePublishVolumeRequest Publishing(const std::string& target, bool read_only = false) const {
+    return PublishRequest(id_, staging_, target, Use(), read_only);
   }
 
   std::string id_, staging_, target_;
@@ -58,15 +51,15 @@ TEST_P(BadPath, MalformedPathsAreInvalidArguments) {
     const auto refused = [&](auto call, const std::string& field) {
       ExpectRefused(call, Code::kInvalidArgument, field);
     };
-    refused([&] { return driver().Stage(id_, path, Use()); }, "staging_target_path");
+    refused(StageRequest(id_, path, Use()), "staging_target_path");
     refused([&] { return driver().Unstage(id_, path); }, "staging_target_path");
     refused(Publishing(path), "target_path");
-    refused([&] { return driver().Publish(id_, path, target_, Use()); }, "staging_target_path");
+    refused(PublishRequest(id_, path, target_, Use()), "staging_target_path");
     refused([&] { return driver().Unpublish(id_, path); }, "target_path");
     ExpectRefused([&] { return driver().Stats(id_, path); }, Code::kNotFound, "volume_path");
     ExpectRefused([&] { return driver().NodeExpand(id_, path); }, Code::kNotFound, "volume_path");
   }
-  ExpectRefused([&] { return driver().Publish(id_, staging_, staging_, Use()); }, Code::kInvalidArgument, "both");
+  ExpectRefused(PublishRequest(id_, staging_, staging_, Use()), Code::kInvalidArgument, "both");
 }
 
 TEST_P(BadPath, ExtraSlashesAreIgnored) {
@@ -85,13 +78,13 @@ TEST_P(BadPath, SymbolicLinksAreNotFollowed) {
   fs::create_symlink(dir() / "nowhere", dir() / "dangling");
   const auto refused = [&](auto call) { ExpectRefused(call, Code::kFailedPrecondition, "symbolic link"); };
   refused(Publishing(dir() / "link/target"));
-  refused([&] { return driver().Stage(id_, dir() / "link/staging", Use()); });
+  refused(StageRequest(id_, dir() / "link/staging", Use()));
   refused([&] { return driver().Unpublish(id_, dir() / "link/target"); });
   refused([&] { return driver().Unpublish(id_, dir() / "link"); });
   refused([&] { return driver().Unpublish(id_, dir() / "dangling"); });
   for (const char* link : {"link", "dangling"}) {
     ExpectRefused(Publishing(dir() / link), Code::kFailedPrecondition, dir() / link);
-    ExpectRefused([&] { return driver().Stage(id_, dir() / link, Use()); }, Code::kFailedPrecondition, dir() / link);
+    ExpectRefused(StageRequest(id_, dir() / link, Use()), Code::kFailedPrecondition, dir() / link);
   }
   fs::remove(dir() / "link");
   fs::remove(dir() / "dangling");
@@ -110,7 +103,10 @@ TEST_P(BadPath, PublishKeepsOtherFilesAtTheTarget) {
                                   GetParam() ? "empty-directory" : "empty-file"};
   for (const std::string& name : bad) {
     SCOPED_TRACE(name);
-    ExpectRefused(Publishing(parent + name), Code::kFailedPrecondition, parent + name);
+    // A read-only block target has a loop device of its own, which a refusal must not leave.
+    for (const bool read_only : {false, true}) {
+      ExpectRefused(Publishing(parent + name, read_only), Code::kFailedPrecondition, parent + name);
+    }
   }
   for (const char* name : {"full-file", "full-directory", "fifo", "mount"}) {
     SCOPED_TRACE(name);
@@ -119,10 +115,13 @@ TEST_P(BadPath, PublishKeepsOtherFilesAtTheTarget) {
   EXPECT_OK(driver().Publish(id_, staging_, parent + (GetParam() ? "empty-file" : "empty-directory"), Use()));
 }
 
-TEST_P(BadPath, PublishRefusesATargetOfAnotherVolume) {
+TEST_P(BadPath, TargetOfAnotherVolumeIsRefused) {
   Stage();
   const std::string other = Published(target_, Use());
-  ExpectRefused(Publishing(target_), Code::kFailedPrecondition, other);
+  ExpectRefused([&] { return driver().Unpublish(id_, target_); }, Code::kFailedPrecondition, other);
+  for (const bool read_only : {false, true}) {
+    ExpectRefused(Publishing(target_, read_only), Code::kFailedPrecondition, other);
+  }
 }
 
 TEST_P(BadPath, StageKeepsOtherFilesAtTheStagingPath) {
@@ -134,16 +133,17 @@ TEST_P(BadPath, StageKeepsOtherFilesAtTheStagingPath) {
   if (!GetParam()) bad.push_back("full-directory");  // a block volume mounts nothing there
   for (const std::string& name : bad) {
     SCOPED_TRACE(name);
-    ExpectRefused([&] { return driver().Stage(id_, parent + name, Use()); }, Code::kFailedPrecondition, parent + name);
+    ExpectRefused(StageRequest(id_, parent + name, Use()), Code::kFailedPrecondition, parent + name);
   }
   ExpectRefused([&] { return driver().Unstage(id_, parent + "mount"); }, Code::kFailedPrecondition,
                 "no volume of this driver");
 }
 
-TEST_P(BadPath, StageRefusesAStagingPathOfAnotherVolume) {
+TEST_P(BadPath, StagingPathOfAnotherVolumeIsRefused) {
   const std::string other = Created(Use());
   ASSERT_OK(driver().Stage(other, staging_, Use()));
-  ExpectRefused([&] { return driver().Stage(id_, staging_, Use()); }, Code::kFailedPrecondition, other);
+  ExpectRefused(StageRequest(id_, staging_, Use()), Code::kFailedPrecondition, other);
+  ExpectRefused([&] { return driver().Unstage(id_, staging_); }, Code::kFailedPrecondition, other);
 }
 
 // A path may have all bytes except NUL and control characters. mountinfo writes a blank as \040.

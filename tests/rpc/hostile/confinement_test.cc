@@ -1,31 +1,19 @@
 // The confinement of a running plugin. The test makes its threads try forbidden system calls.
-#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/injection.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 constexpr int kTooLongAName = 65;  // so that the host keeps its name even if the call reaches the kernel
 constexpr char kNone[] = "0000000000000000";
@@ -104,9 +92,6 @@ class Confinement : public RpcTest {
     EXPECT_EQ(std::distance(fs::directory_iterator(outside_), fs::directory_iterator()), 1);
   }
 
-  bool HasLandlock() const { return plugin().Log().find("no Landlock") == std::string::npos; }
-  PluginProcess& plugin() const { return const_cast<Confinement*>(this)->RpcTest::plugin(); }
-
   std::string volume_;
   TempDir elsewhere_;  // outside of the directory of the socket, where the plugin may remove files
   const std::string outside_ = elsewhere_.path();
@@ -122,7 +107,7 @@ TEST_F(Confinement, NoThreadHasAPrivilege) {
     EXPECT_EQ(FieldOf(thread, "NoNewPrivs"), "1");
     EXPECT_EQ(FieldOf(thread, "Seccomp"), "2");
   }
-  EXPECT_THAT(RunOutput("capsh --decode=" + StatusField(plugin().pid(), "CapEff")), ::testing::Not(HasSubstr("cap_")));
+  EXPECT_THAT(RunOutput("capsh --decode=" + StatusField(plugin().pid(), "CapEff")), Not(HasSubstr("cap_")));
 }
 
 TEST_F(Confinement, CannotMount) {

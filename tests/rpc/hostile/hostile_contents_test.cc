@@ -1,32 +1,21 @@
 // A tenant writes a hostile filesystem to a block volume. Then the volume, or a copy of its snapshot, is staged as a
 // filesystem. The volume is an image or a device. A volume for block access only is never mounted.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <filesystem>
-
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using ::testing::HasSubstr;
-
 class HostileContents : public RpcTest {
  protected:
-  csi::v1::CreateVolumeRequest Request(const std::string& name, const std::vector<VolumeCapability>& capabilities,
-                                       const Parameters& parameters = {}) {
-    csi::v1::CreateVolumeRequest request = CreateRequest(name, capabilities.front(), kVolumeBytes, parameters);
+  CreateVolumeRequest Request(const std::string& name, const std::vector<VolumeCapability>& capabilities,
+                              const Parameters& parameters = {}) {
+    CreateVolumeRequest request = CreateRequest(name, capabilities.front(), kVolumeBytes, parameters);
     for (std::size_t i = 1; i < capabilities.size(); ++i) *request.add_volume_capabilities() = capabilities[i];
     return request;
   }
   void ExpectNotStaged(const std::string& id, const std::string& piece) {
     const std::string staging = Staging(id);
-    ExpectRefused([&] { return driver().Stage(id, staging, Mount()); }, Code::kFailedPrecondition, piece);
+    ExpectRefused(StageRequest(id, staging, Mount()), Code::kFailedPrecondition, piece);
   }
   // "{}" in `craft` is the block device, as a task sees it.
   void WriteRaw(const std::string& volume, const std::string& craft) {
@@ -38,7 +27,7 @@ class HostileContents : public RpcTest {
     ASSERT_OK(driver().Unstage(volume, staging));
   }
   std::string KernelOptions(const std::string& path) {
-    return ReadFile("/proc/fs/ext4/" + std::filesystem::path(MountAt(path)->source).filename().string() + "/options");
+    return ReadFile("/proc/fs/ext4/" + fs::path(MountAt(path)->source).filename().string() + "/options");
   }
 };
 
@@ -90,10 +79,9 @@ TEST_P(HostileContentsOf, StageRefusesHostileImages) {
            Craft{"tune2fs -o journal_data_writeback {0} >/dev/null", "(journal_data_writeback)"},
        }) {
     WriteRaw(id, kMake + craft.command);
-    const auto before = std::chrono::steady_clock::now();
+    const auto before = Clock::now();
     ExpectNotStaged(id, craft.piece);
-    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30))
-        << "the image decided how long the call takes";
+    EXPECT_LT(Clock::now() - before, std::chrono::seconds(30)) << "the image decided how long the call takes";
   }
 }
 
@@ -111,8 +99,8 @@ TEST_F(HostileContents, HostileImageIsSnappedButNotCopied) {
   WriteRaw(id, kMake + "tune2fs -E mount_opts=noload {0} >/dev/null");
   const std::string snapshot = Snapped("s", id);
   for (const std::string& source : {id, snapshot}) {
-    ExpectRefused([&] { return driver().Send(CopyRequest("copy", source, Mount(), kVolumeBytes)); },
-                  Code::kFailedPrecondition, "s_mount_opts = 'noload'");
+    ExpectRefused(CopyRequest("copy", source, Mount(), kVolumeBytes), Code::kFailedPrecondition,
+                  "s_mount_opts = 'noload'");
     const std::string copy = Created(
         CopyRequest("raw copy of " + source, source, Block(), kVolumeBytes, {{"allowVolumeModeConversion", "true"}}));
     ExpectNotStaged(copy, "s_mount_opts = 'noload'");
@@ -162,14 +150,14 @@ TEST_F(BlockOnly, VolumeIsNeverMounted) {
   ExpectNeverMounted(id);
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
   const std::string target = Target("a");
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), target, Mount()); }, Code::kFailedPrecondition,
+  ExpectRefused(PublishRequest(id, Staging(id), target, Mount()), Code::kFailedPrecondition,
                 "was made for block access only");
   ASSERT_OK(driver().Unstage(id, Staging(id)));
   Restart(SIGKILL);
   ExpectNeverMounted(id);
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
   EXPECT_EQ(Created(Request("v", {Block()})), id);
-  ExpectRefused([&] { return driver().Send(Request("v", {Mount()})); }, Code::kAlreadyExists, "block access only");
+  ExpectRefused(Request("v", {Mount()}), Code::kAlreadyExists, "block access only");
 }
 
 TEST_F(BlockOnly, CopiesAreNeverMounted) {
@@ -177,8 +165,8 @@ TEST_F(BlockOnly, CopiesAreNeverMounted) {
   const std::string snapshot = Snapped("s", id);
   Restart(SIGTERM);
   for (const std::string& source : {id, snapshot}) {
-    ExpectRefused([&] { return driver().Send(CopyRequest("copy", source, Mount(), kVolumeBytes)); },
-                  Code::kInvalidArgument, "allowVolumeModeConversion=true");
+    ExpectRefused(CopyRequest("copy", source, Mount(), kVolumeBytes), Code::kInvalidArgument,
+                  "allowVolumeModeConversion=true");
     ExpectNeverMounted(Created(CopyRequest("raw copy of " + source, source, Block(), kVolumeBytes)));
     const std::string allowed = Created(CopyRequest("copy of " + source, source, Mount(), kVolumeBytes, kAllow));
     EXPECT_OK(driver().Stage(allowed, Staging(allowed), Mount()));
@@ -189,11 +177,8 @@ TEST_F(BlockOnly, ParameterAllowsAMount) {
   const std::string id = Created(Request("v", {Block()}, kAllow));
   WriteRaw(id, "mkfs.ext4 -q -F {}");
   EXPECT_OK(driver().Stage(id, Staging(id), Mount()));
-  ExpectRefused(
-      [&] {
-        return driver().Send(Request("w", {Block()}, {{"allowVolumeModeConversion", "yes"}}));
-      },
-      Code::kInvalidArgument, "it is true or false");
+  ExpectRefused(Request("w", {Block()}, {{"allowVolumeModeConversion", "yes"}}), Code::kInvalidArgument,
+                "it is true or false");
 }
 
 // A user of the files of a volume may also read its bytes.

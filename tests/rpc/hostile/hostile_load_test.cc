@@ -1,20 +1,18 @@
 // Hostile clients of the sockets do not make the process large, and it still serves.
 #include "tests/support/hostile_load.h"
 
-#include <thread>
-
-#include "tests/rpc/orchestrators/registered_kubelet.h"
+#include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
 constexpr std::size_t kMostResident = 64 * 1024, kMostAtAll = 192 * 1024;  // KiB
 
-class HostileLoadRpc : public RegisteredKubelet {
+class HostileLoadRpc : public RpcTest {
  protected:
   HostileLoadRpc() {
-    auto& flags = plugin().options().flags;
-    flags.insert(flags.end(), {"--metrics-listen", "unix:" + metrics()});
+    AddFlags(
+        {"--metrics-listen", "unix:" + metrics(), "--kubelet-registration-dir", MakeDirectories("plugins_registry")});
   }
   std::string metrics() const { return dir() / "metrics.sock"; }
 
@@ -23,7 +21,7 @@ class HostileLoadRpc : public RegisteredKubelet {
         Eventually([&] { return MemoryOf(plugin().pid()).resident_kib < kMostResident; }, std::chrono::seconds(20)))
         << MemoryOf(plugin().pid()).resident_kib << " KiB are resident";
     EXPECT_LT(MemoryOf(plugin().pid()).peak_kib, kMostAtAll);
-    EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
+    EXPECT_OK(driver().Send(ProbeRequest()));
   }
 };
 
@@ -39,7 +37,7 @@ TEST_F(HostileLoadRpc, CsiSocketFreesItsMemory) {
       for (int j = 0; j < 6; ++j) {
         // The server may close the connection or the stream while the client still sends.
         EXPECT_THAT(other.Send(request),
-                    ::testing::AnyOf(FailsWith(Code::kResourceExhausted, ""), FailsWith(Code::kUnavailable, "")));
+                    AnyOf(FailsWith(Code::kResourceExhausted, ""), FailsWith(Code::kUnavailable, "")));
       }
     });
   }
@@ -48,7 +46,9 @@ TEST_F(HostileLoadRpc, CsiSocketFreesItsMemory) {
 }
 
 TEST_F(HostileLoadRpc, RegistrationAndMetricsSocketsFreeTheirMemory) {
-  for (const auto& entry : std::filesystem::directory_iterator(kubelet().registry())) FloodInEveryWay(entry.path());
+  const std::string registration = dir() / "plugins_registry/mooring.csi-reg.sock";
+  ASSERT_TRUE(Eventually([&] { return fs::exists(registration); }));
+  FloodInEveryWay(registration);
   FloodInEveryWay(metrics());
   ExpectSmall();
 }

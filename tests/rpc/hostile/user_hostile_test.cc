@@ -1,18 +1,11 @@
 // A hostile process with the user of the plugin (--user) changes directories before the plugin starts as root.
 #include <grp.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <functional>
 
 #include "tests/rpc/hostile/user_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
 
 class HostileOwner : public UserTest {
  protected:
@@ -38,7 +31,7 @@ class HostileOwner : public UserTest {
   }
   void ExpectRefused(const std::string& why) {
     plugin().Launch();
-    EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
+    EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe().status); }, kLong)) << plugin().Log();
     EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, why));
     StopPlugin();
   }

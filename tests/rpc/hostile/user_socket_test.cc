@@ -1,26 +1,14 @@
 // The socket of a plugin with --user, and its directory.
 #include <grp.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <filesystem>
-#include <fstream>
 
 #include "tests/rpc/hostile/user_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // Whether root without capabilities can connect. Some orchestrators run so.
 bool BareRootConnects(const std::string& path) {
@@ -47,7 +35,7 @@ class UserSocket : public UserTest {
   }
   bool Serves() {
     Driver client(csi_ + "/csi.sock");
-    return client.Send(csi::v1::ProbeRequest()).status.ok();
+    return client.Send(ProbeRequest()).status.ok();
   }
   void EndAndStart(const std::string& user, int signal) {
     if (plugin().running()) plugin().End(signal);

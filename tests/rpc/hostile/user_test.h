@@ -1,11 +1,5 @@
 // A plugin with --user, with a pool of each kind except devices.
-#ifndef MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_
-#define MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_
-
-#include <chrono>
-#include <filesystem>
-#include <string>
-#include <vector>
+#pragma once
 
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/rpc_test.h"
@@ -36,7 +30,7 @@ class UserTest : public RpcTest {
     const std::string ids = user.empty() ? "0:0" : user;
     for (const std::string& path : {state_dir(), dir() / "fast", dir() / "dirs"}) {
       const std::string recursively = path.ends_with("/dirs") ? "" : "-R ";
-      if (!std::filesystem::exists(path)) continue;
+      if (!fs::exists(path)) continue;
       EXPECT_EQ(Shell("chown " + recursively + ids + " " + path), 0);
     }
   }
@@ -48,10 +42,6 @@ class UserTest : public RpcTest {
     GiveDirectoriesTo(user);
     WorkAs(user);
     Start();
-  }
-  absl::Status Probe() {
-    driver().Connect();
-    return driver().Send(csi::v1::ProbeRequest()).status;
   }
 
   std::string CreatedIn(const std::string& pool) {
@@ -68,8 +58,8 @@ class UserTest : public RpcTest {
       if (status.st_uid != user || status.st_gid != group) others.push_back(path);
     };
     for (const std::string& top : {state_dir(), dir() / "dirs", dir() / "fast"}) look(top);
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(state_dir())) look(entry.path());
-    for (const auto& entry : std::filesystem::directory_iterator(dir() / "fast")) look(entry.path());
+    for (const auto& entry : fs::recursive_directory_iterator(state_dir())) look(entry.path());
+    for (const auto& entry : fs::directory_iterator(dir() / "fast")) look(entry.path());
     return others;
   }
 
@@ -80,5 +70,3 @@ class UserTest : public RpcTest {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_

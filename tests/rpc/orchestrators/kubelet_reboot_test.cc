@@ -1,18 +1,12 @@
 // K28: after a reboot there is no mount and no loop device. The directories of kubelet and the state of the plugin
 // remain. Stage and Publish come again for the same paths, without Unpublish and Unstage before.
-#include <signal.h>
-
-#include <filesystem>
-
-#include "tests/rpc/orchestrators/kubelet_paths.h"
+#include "tests/rpc/support/rpc_test.h"
 #include "tests/support/reboot.h"
 
 namespace mooring::testing {
 namespace {
 
-namespace fs = std::filesystem;
-
-class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<bool> {
+class KubeletReboot : public RpcTest, public ::testing::WithParamInterface<bool> {
  protected:
   VolumeCapability Use() const { return GetParam() ? kSharedBlock : kSharedMount; }
 
@@ -23,37 +17,20 @@ class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<b
     Start();
   }
 
-  void StageAndPublish() {
+  void SetUp() override {
+    RpcTest::SetUp();
+    id_ = Created(Use());
+    staging_ = Staging(id_);
+    rw_ = Target("uid-1");
     ASSERT_OK(driver().Stage(id_, staging_, Use()));
     ASSERT_OK(driver().Publish(id_, staging_, rw_, Use()));
-    ASSERT_OK(driver().Publish(id_, staging_, ro_, Use(), true));
+    ASSERT_OK(driver().Publish(id_, staging_, Target("uid-2"), Use(), true));
   }
 
-  std::string File(const std::string& target) const { return GetParam() ? target : target + "/file"; }
-
-  void SetUp() override {
-    KubeletTest::SetUp();
-    id_ = Created(Use());
-    staging_ = GetParam() ? BlockStaging("pvc-1") : GlobalMount(id_);
-    rw_ = GetParam() ? BlockTarget("pvc-1", "uid-1") : PodTarget("uid-1", "pvc-1");
-    ro_ = GetParam() ? BlockTarget("pvc-1", "uid-2") : PodTarget("uid-2", "pvc-1");
-    StageAndPublish();
-    ASSERT_EQ(TryWrite(File(rw_), "data"), 0);
-  }
-
-  std::string id_, staging_, rw_, ro_;
+  std::string id_, staging_, rw_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Volumes, KubeletReboot, ::testing::Values(false, true), MountOrBlock);
-
-TEST_P(KubeletReboot, K28_StageAndPublishWorkOverOldPaths) {
-  Reboot();
-  StageAndPublish();
-  EXPECT_EQ(ReadFile(File(rw_)).substr(0, 4), "data");
-  EXPECT_EQ(TryWrite(File(rw_), "more"), 0);
-  EXPECT_EQ(TryWrite(File(ro_), "more"), GetParam() ? EPERM : EROFS);
-  EXPECT_EQ(LoopsOver(Image(id_)).size(), 1U);
-}
 
 TEST_P(KubeletReboot, K28_OldTargetsDoNotPreventDelete) {
   Reboot();
@@ -81,7 +58,7 @@ TEST_P(KubeletReboot, K28_RecordsOfAnotherBootAreIgnored) {
   plugin().Kill();
   Rows(state_dir() + "/node.db", "UPDATE boot SET id = 'another'");
   Start();
-  EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE capability <> ''"), ::testing::IsEmpty());
+  EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE capability <> ''"), IsEmpty());
   EXPECT_EQ(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE path = '" + rw_ + "'").size(), 1U)
       << "the mount shows its volume";
 }
@@ -92,7 +69,7 @@ TEST_P(KubeletReboot, K28_RecordsOfMountsThatAreGoneAreForgotten) {
   Rows(state_dir() + "/node.db",
        "INSERT INTO uses VALUES ('" + rw_ + "', '" + id_ + "', 1, 1, 0, 0, 0, 'mount', 'defaults', '', '', '')");
   Restart(SIGTERM);
-  EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT * FROM uses"), ::testing::IsEmpty());
+  EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT * FROM uses"), IsEmpty());
 }
 
 }  // namespace

@@ -1,35 +1,36 @@
-// The confined plugin registers itself with kubelet (K1 to K3). The life of its registration socket.
-#include <fcntl.h>
-#include <sys/stat.h>
+// The confined plugin registers itself with kubelet (K1, K2, K26). The life of its registration socket.
 #include <sys/syscall.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "tests/rpc/orchestrators/registered_kubelet.h"
+#include "tests/fakes/fake_plugin_manager.h"
 #include "tests/rpc/support/injection.h"
+#include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
 
-namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-
-class KubeletRegistration : public RegisteredKubelet {
+class KubeletRegistration : public RpcTest {
  protected:
+  void SetUp() override {
+    AddFlags({"--kubelet-registration-dir", registry_});
+    kubelet_.Start();
+    Start();
+    ASSERT_TRUE(AwaitRegistered());
+  }
+  bool AwaitRegistered() {
+    return Eventually([this] { return kubelet_.Find("mooring.csi").has_value(); }, std::chrono::seconds(10));
+  }
   std::vector<std::string> Registry() {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(kubelet().registry())) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(registry_)) names.push_back(entry.path().filename());
     return names;
   }
   void Stop() {
     StopPlugin();
-    EXPECT_TRUE(Eventually([&] { return !kubelet().plugins().Find("mooring.csi"); })) << "kubelet has not removed it";
+    EXPECT_TRUE(Eventually([this] { return !kubelet_.Find("mooring.csi"); })) << "kubelet has not removed it";
   }
+
+  // The number of calls of a method, in the plugin's log after the offset `from`.
+  int Calls(const std::string& method, std::size_t from) { return CountInLog("call method=" + method + " ", from); }
 
   // Starts a second plugin, which must end with status 1. Returns its log.
   std::string Refusal(const std::string& registry) {
@@ -40,30 +41,23 @@ class KubeletRegistration : public RegisteredKubelet {
     EXPECT_EQ(status, 1);
     return log;
   }
+
+  const std::string registry_ = MakeDirectories("kubelet/plugins_registry");
+  FakePluginManager kubelet_{registry_};
 };
 
 TEST_F(KubeletRegistration, K1_RegistrationAsksOnlyNodeGetInfo) {
   Stop();
   const std::size_t from = plugin().Log().size();
   plugin().Launch();
-  ASSERT_TRUE(kubelet().AwaitRegistered());
-  const auto known = *kubelet().plugins().Find("mooring.csi");
+  ASSERT_TRUE(AwaitRegistered());
+  const auto known = *kubelet_.Find("mooring.csi");
   EXPECT_EQ(known.endpoint, dir() / "csi.sock");
   EXPECT_EQ(known.node_id, kNode);
-  EXPECT_THAT(known.topology, ElementsAre(::testing::Pair("topology.mooring.csi/node", kNode)));
+  EXPECT_THAT(known.topology, ElementsAre(Pair("topology.mooring.csi/node", kNode)));
   EXPECT_TRUE(Eventually([&] { return Calls("NodeGetInfo", from) == 1; }));
   for (const char* method : {"Probe", "GetPluginInfo", "GetPluginCapabilities"}) EXPECT_EQ(Calls(method, from), 0);
   driver().Connect();
-}
-
-TEST_F(KubeletRegistration, K1_SidecarsAskFourQuestionsAtTheirStart) {
-  for (int sidecar = 0; sidecar < 3; ++sidecar) {
-    driver().Connect();
-    EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
-    EXPECT_EQ(driver().Send(csi::v1::GetPluginInfoRequest())->name(), "mooring.csi");
-    EXPECT_GT(driver().Send(csi::v1::GetPluginCapabilitiesRequest())->capabilities_size(), 0);
-    EXPECT_GT(driver().Send(csi::v1::ControllerGetCapabilitiesRequest())->capabilities_size(), 0);
-  }
 }
 
 // The socket has another path on the host than in the container of the plugin, and does not exist there yet.
@@ -73,22 +67,19 @@ TEST_F(KubeletRegistration, K2_FailedRegistrationIsLoggedAndRepeated) {
   Start();
   EXPECT_TRUE(Eventually([&] { return plugin().Log().find("kubelet did not register") != std::string::npos; }));
   EXPECT_THAT(plugin().Log(), AllOf(HasSubstr(dir() / "host/csi.sock"), HasSubstr("--kubelet-endpoint")));
-  EXPECT_FALSE(kubelet().plugins().Find("mooring.csi"));
+  EXPECT_FALSE(kubelet_.Find("mooring.csi"));
   fs::create_directory_symlink(dir().path(), dir() / "host");
-  ASSERT_TRUE(kubelet().AwaitRegistered()) << "the plugin tries again after a second, and then after two";
-  EXPECT_EQ(kubelet().plugins().Find("mooring.csi")->endpoint, dir() / "host/csi.sock");
+  ASSERT_TRUE(AwaitRegistered()) << "the plugin tries again after a second, and then after two";
+  EXPECT_EQ(kubelet_.Find("mooring.csi")->endpoint, dir() / "host/csi.sock");
   fs::remove(dir() / "host");
 }
 
-TEST_F(KubeletRegistration, K3_CapabilitiesAreAskedBeforeEveryCall) {
-  const std::string id = Created(Mount("", kReadWriteOnce));
-  constexpr int kPods = 8;
+TEST_F(KubeletRegistration, K26_StartedKubeletRegistersThePluginAgain) {
+  kubelet_.Stop();
   const std::size_t from = plugin().Log().size();
-  for (int i = 0; i < kPods; ++i) Begin(PodOf("uid-" + std::to_string(i), id, Mount("", kReadWriteOnce)));
-  for (int i = 0; i < kPods; ++i) End(PodOf("uid-" + std::to_string(i), id, Mount("", kReadWriteOnce)));
-  EXPECT_TRUE(Eventually([&] { return Calls("NodeUnstageVolume", from) == 1; }));
-  EXPECT_EQ(Calls("NodeGetCapabilities", from), 3 + 3 * kPods + 1);
-  EXPECT_EQ(Calls("NodePublishVolume", from), kPods);
+  kubelet_.Start();
+  ASSERT_TRUE(AwaitRegistered());
+  EXPECT_TRUE(Eventually([&] { return Calls("NodeGetInfo", from) == 1; }));
 }
 
 TEST_F(KubeletRegistration, StopRemovesTheSocketAndTheRegistration) {
@@ -96,7 +87,7 @@ TEST_F(KubeletRegistration, StopRemovesTheSocketAndTheRegistration) {
   Stop();
   EXPECT_THAT(Registry(), IsEmpty());
   Start();
-  EXPECT_TRUE(kubelet().AwaitRegistered());
+  EXPECT_TRUE(AwaitRegistered());
 }
 
 // The driver stays registered without a gap. Pods that start meanwhile wait for the plugin.
@@ -104,28 +95,27 @@ TEST_F(KubeletRegistration, NextPluginReplacesTheSocketOfAKilledPlugin) {
   driver().Disconnect();
   plugin().Kill();
   EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
-  EXPECT_TRUE(kubelet().plugins().Find("mooring.csi"));
+  EXPECT_TRUE(kubelet_.Find("mooring.csi"));
   Start();
-  EXPECT_TRUE(Eventually([&] { return kubelet().plugins().History().size() == 3; }));
-  EXPECT_THAT(kubelet().plugins().History(),
+  EXPECT_TRUE(Eventually([&] { return kubelet_.History().size() == 3; }));
+  EXPECT_THAT(kubelet_.History(),
               ElementsAre("registered mooring.csi", "forgot mooring.csi", "registered mooring.csi"));
   EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
 }
 
 TEST_F(KubeletRegistration, RegistrationWaitsUntilThePluginIsReady) {
   UniqueFd lock = RestartHeldUp();
-  EXPECT_FALSE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+  EXPECT_FALSE(IsReady());
   EXPECT_THAT(Registry(), IsEmpty());
   lock = UniqueFd();
-  ASSERT_TRUE(kubelet().AwaitRegistered());
-  EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+  ASSERT_TRUE(AwaitRegistered());
+  EXPECT_TRUE(IsReady());
 }
 
 TEST_F(KubeletRegistration, AnotherRegistrarStopsTheStart) {
-  EXPECT_THAT(Refusal(kubelet().registry()),
-              AllOf(HasSubstr("mooring.csi-reg.sock"), HasSubstr("served by another process"),
-                    HasSubstr("another registrar serves this driver")));
-  EXPECT_TRUE(kubelet().plugins().Find("mooring.csi"));
+  EXPECT_THAT(Refusal(registry_), AllOf(HasSubstr("mooring.csi-reg.sock"), HasSubstr("served by another process"),
+                                        HasSubstr("another registrar serves this driver")));
+  EXPECT_TRUE(kubelet_.Find("mooring.csi"));
 }
 
 // The umask of the parent process does not matter.
@@ -134,21 +124,21 @@ TEST_F(KubeletRegistration, OnlyItsOwnerCanConnect) {
   const mode_t before = ::umask(0);
   Start();
   ::umask(before);
-  ASSERT_TRUE(kubelet().AwaitRegistered());
+  ASSERT_TRUE(AwaitRegistered());
   struct stat status = {};
-  ASSERT_EQ(::stat((kubelet().registry() + "/mooring.csi-reg.sock").c_str(), &status), 0);
+  ASSERT_EQ(::stat((registry_ + "/mooring.csi-reg.sock").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0022U, 0U) << "write access allows a connection";
 }
 
 // Landlock allows the old directory only, not the new one with the same name.
 TEST_F(KubeletRegistration, ReplacedDirectoryIsReported) {
-  if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
+  if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock";
   Stop();
   const TempDir elsewhere;  // outside of the directory of --endpoint, where the plugin may make sockets
   const std::string registry = elsewhere / "plugins_registry";
   fs::create_directory(registry);
   auto& flags = plugin().options().flags;
-  std::replace(flags.begin(), flags.end(), kubelet().registry(), registry);
+  std::replace(flags.begin(), flags.end(), registry_, registry);
   Start();
   ASSERT_TRUE(Eventually([&] { return fs::exists(registry + "/mooring.csi-reg.sock"); }));
   fs::rename(registry, elsewhere / "before");
@@ -170,19 +160,19 @@ TEST_F(KubeletRegistration, ReadOnlyDirectoryIsReported) {
 
 TEST_F(KubeletRegistration, ConfinedPluginMakesOnlySocketsInTheRegistry) {
   if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
-  if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
-  std::ofstream(kubelet().registry() + "/file") << "kept";
+  if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock";
+  std::ofstream(registry_ + "/file") << "kept";
   constexpr auto kHere = static_cast<std::uint64_t>(AT_FDCWD);
   {
     Injection thread(plugin().pid(), plugin().pid());
     ASSERT_TRUE(thread.ok());
-    const std::string fresh = kubelet().registry() + "/new", file = kubelet().registry() + "/file";
+    const std::string fresh = registry_ + "/new", file = registry_ + "/file";
     EXPECT_EQ(thread.Call(SYS_openat, {kHere, fresh, O_WRONLY | O_CREAT, 0600, 0, 0}), -EACCES);
     EXPECT_EQ(thread.Call(SYS_mkdirat, {kHere, fresh, 0700, 0, 0, 0}), -EACCES);
     EXPECT_EQ(thread.Call(SYS_openat, {kHere, file, O_RDONLY, 0, 0, 0}), -EACCES);
   }
-  EXPECT_EQ(ReadFile(kubelet().registry() + "/file"), "kept");
-  fs::remove(kubelet().registry() + "/file");
+  EXPECT_EQ(ReadFile(registry_ + "/file"), "kept");
+  fs::remove(registry_ + "/file");
 }
 
 }  // namespace

@@ -38,9 +38,9 @@ VolumeCapability WithGroup(VolumeCapability capability, const std::string& group
   return capability;
 }
 
-csi::v1::CreateVolumeRequest CreateRequest(const std::string& name, const VolumeCapability& capability,
-                                           std::int64_t bytes, const Parameters& parameters) {
-  csi::v1::CreateVolumeRequest request;
+CreateVolumeRequest CreateRequest(const std::string& name, const VolumeCapability& capability, std::int64_t bytes,
+                                  const Parameters& parameters) {
+  CreateVolumeRequest request;
   request.set_name(name);
   *request.add_volume_capabilities() = capability;
   if (bytes != 0) request.mutable_capacity_range()->set_required_bytes(bytes);
@@ -48,10 +48,9 @@ csi::v1::CreateVolumeRequest CreateRequest(const std::string& name, const Volume
   return request;
 }
 
-csi::v1::CreateVolumeRequest CopyRequest(const std::string& name, const std::string& source,
-                                         const VolumeCapability& capability, std::int64_t bytes,
-                                         const Parameters& parameters) {
-  csi::v1::CreateVolumeRequest request = CreateRequest(name, capability, bytes, parameters);
+CreateVolumeRequest CopyRequest(const std::string& name, const std::string& source, const VolumeCapability& capability,
+                                std::int64_t bytes, const Parameters& parameters) {
+  CreateVolumeRequest request = CreateRequest(name, capability, bytes, parameters);
   auto& content = *request.mutable_volume_content_source();
   if (source.starts_with("snap-")) {
     content.mutable_snapshot()->set_snapshot_id(source);
@@ -61,19 +60,18 @@ csi::v1::CreateVolumeRequest CopyRequest(const std::string& name, const std::str
   return request;
 }
 
-csi::v1::NodeStageVolumeRequest StageRequest(const std::string& id, const std::string& path,
-                                             const VolumeCapability& capability) {
-  csi::v1::NodeStageVolumeRequest request;
+NodeStageVolumeRequest StageRequest(const std::string& id, const std::string& path,
+                                    const VolumeCapability& capability) {
+  NodeStageVolumeRequest request;
   request.set_volume_id(id);
   request.set_staging_target_path(path);
   *request.mutable_volume_capability() = capability;
   return request;
 }
 
-csi::v1::NodePublishVolumeRequest PublishRequest(const std::string& id, const std::string& staging,
-                                                 const std::string& target, const VolumeCapability& capability,
-                                                 bool read_only) {
-  csi::v1::NodePublishVolumeRequest request;
+NodePublishVolumeRequest PublishRequest(const std::string& id, const std::string& staging, const std::string& target,
+                                        const VolumeCapability& capability, bool read_only) {
+  NodePublishVolumeRequest request;
   request.set_volume_id(id);
   request.set_staging_target_path(staging);
   request.set_target_path(target);
@@ -82,8 +80,8 @@ csi::v1::NodePublishVolumeRequest PublishRequest(const std::string& id, const st
   return request;
 }
 
-csi::v1::ValidateVolumeCapabilitiesRequest ValidateRequest(const std::string& id, const VolumeCapability& capability) {
-  csi::v1::ValidateVolumeCapabilitiesRequest request;
+ValidateVolumeCapabilitiesRequest ValidateRequest(const std::string& id, const VolumeCapability& capability) {
+  ValidateVolumeCapabilitiesRequest request;
   request.set_volume_id(id);
   *request.add_volume_capabilities() = capability;
   return request;
@@ -113,16 +111,16 @@ void Driver::NoteOnce(std::vector<Entry>& list, const Entry& entry) {
   if (std::find(list.begin(), list.end(), entry) == list.end()) list.push_back(entry);
 }
 
-void Driver::Note(const csi::v1::CreateVolumeRequest&, const csi::v1::CreateVolumeResponse& response) {
+void Driver::Note(const CreateVolumeRequest&, const csi::v1::CreateVolumeResponse& response) {
   NoteOnce(done_.created, response.volume().volume_id());
 }
 void Driver::Note(const csi::v1::CreateSnapshotRequest&, const csi::v1::CreateSnapshotResponse& response) {
   NoteOnce(done_.snapshots, response.snapshot().snapshot_id());
 }
-void Driver::Note(const csi::v1::NodeStageVolumeRequest& request, const csi::v1::NodeStageVolumeResponse&) {
+void Driver::Note(const NodeStageVolumeRequest& request, const csi::v1::NodeStageVolumeResponse&) {
   NoteOnce(done_.staged, {request.volume_id(), request.staging_target_path()});
 }
-void Driver::Note(const csi::v1::NodePublishVolumeRequest& request, const csi::v1::NodePublishVolumeResponse&) {
+void Driver::Note(const NodePublishVolumeRequest& request, const csi::v1::NodePublishVolumeResponse&) {
   NoteOnce(done_.published, {request.volume_id(), request.target_path()});
 }
 
@@ -163,7 +161,7 @@ Answer<csi::v1::DeleteVolumeResponse> Driver::Delete(const std::string& id) {
 
 Answer<csi::v1::ControllerPublishVolumeResponse> Driver::Attach(const std::string& id, const std::string& node,
                                                                 const VolumeCapability& capability, bool read_only) {
-  csi::v1::ControllerPublishVolumeRequest request;
+  ControllerPublishVolumeRequest request;
   request.set_volume_id(id);
   request.set_node_id(node);
   *request.mutable_volume_capability() = capability;
@@ -179,13 +177,13 @@ Answer<csi::v1::ControllerUnpublishVolumeResponse> Driver::Detach(const std::str
 }
 
 Answer<csi::v1::ControllerExpandVolumeResponse> Driver::Grow(const std::string& id, std::int64_t bytes) {
-  csi::v1::ControllerExpandVolumeRequest request;
+  ControllerExpandVolumeRequest request;
   request.set_volume_id(id);
   request.mutable_capacity_range()->set_required_bytes(bytes);
   return Send(request);
 }
 
-Answer<csi::v1::ListVolumesResponse> Driver::List() { return Send(csi::v1::ListVolumesRequest()); }
+Answer<csi::v1::ListVolumesResponse> Driver::List() { return Send(ListVolumesRequest()); }
 
 Answer<csi::v1::NodeStageVolumeResponse> Driver::Stage(const std::string& id, const std::string& path,
                                                        const VolumeCapability& capability) {
@@ -221,7 +219,7 @@ Answer<csi::v1::NodeGetVolumeStatsResponse> Driver::Stats(const std::string& id,
 
 Answer<csi::v1::NodeExpandVolumeResponse> Driver::NodeExpand(const std::string& id, const std::string& path,
                                                              std::int64_t bytes) {
-  csi::v1::NodeExpandVolumeRequest request;
+  NodeExpandVolumeRequest request;
   request.set_volume_id(id);
   request.set_volume_path(path);
   if (bytes != 0) request.mutable_capacity_range()->set_required_bytes(bytes);
@@ -248,7 +246,7 @@ Answer<csi::v1::DeleteSnapshotResponse> Driver::DeleteSnapshot(const std::string
 }
 
 std::int64_t Driver::Available(const std::string& pool) {
-  csi::v1::GetCapacityRequest request;
+  GetCapacityRequest request;
   (*request.mutable_parameters())["pool"] = pool;
   return Send(request)->available_capacity();
 }

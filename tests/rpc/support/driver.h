@@ -1,7 +1,6 @@
 // A CSI client for tests. It sends each RPC by its request, and has short names for calls that tests make often.
 // It checks each answer: an error without a message, with details, or with code UNKNOWN fails the test.
-#ifndef MOORING_TESTS_RPC_SUPPORT_DRIVER_H_
-#define MOORING_TESTS_RPC_SUPPORT_DRIVER_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -22,6 +21,19 @@
 namespace mooring::testing {
 
 using Code = absl::StatusCode;
+using csi::v1::ControllerExpandVolumeRequest;
+using csi::v1::ControllerPublishVolumeRequest;
+using csi::v1::CreateVolumeRequest;
+using csi::v1::GetCapacityRequest;
+using csi::v1::GetPluginInfoRequest;
+using csi::v1::ListVolumesRequest;
+using csi::v1::NodeExpandVolumeRequest;
+using csi::v1::NodeGetCapabilitiesRequest;
+using csi::v1::NodeGetInfoRequest;
+using csi::v1::NodePublishVolumeRequest;
+using csi::v1::NodeStageVolumeRequest;
+using csi::v1::ProbeRequest;
+using csi::v1::ValidateVolumeCapabilitiesRequest;
 using csi::v1::VolumeCapability;
 using AccessMode = csi::v1::VolumeCapability::AccessMode;
 inline constexpr auto kMultiWriter = AccessMode::SINGLE_NODE_MULTI_WRITER;
@@ -167,5 +179,3 @@ class Driver {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_SUPPORT_DRIVER_H_

@@ -1,6 +1,5 @@
 // The processes of a plugin's mount helper, found as ps finds them.
-#ifndef MOORING_TESTS_RPC_SUPPORT_HELPER_PROCESSES_H_
-#define MOORING_TESTS_RPC_SUPPORT_HELPER_PROCESSES_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -18,5 +17,3 @@ pid_t HelperOf(pid_t plugin);              // -1: none
 std::vector<std::string> ThreadStatuses(pid_t pid);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_SUPPORT_HELPER_PROCESSES_H_

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kBelowStack = 4096, kTextRoom = 256;
 
-std::string Memory(pid_t process) { return "/proc/" + std::to_string(process) + "/mem"; }
+std::string MemoryFile(pid_t process) { return "/proc/" + std::to_string(process) + "/mem"; }
 
 }  // namespace
 
@@ -52,7 +52,7 @@ bool Injection::Stop() {
 }
 
 std::uint64_t Injection::FindSyscall() const {
-  const UniqueFd memory(::open(Memory(process_).c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd memory(::open(MemoryFile(process_).c_str(), O_RDONLY | O_CLOEXEC));
   std::ifstream maps("/proc/" + std::to_string(process_) + "/maps");
   for (std::string line; std::getline(maps, line);) {
     if (line.find(" r-xp ") == std::string::npos || line.find("libc.so") == std::string::npos) continue;
@@ -69,7 +69,7 @@ std::uint64_t Injection::FindSyscall() const {
 }
 
 bool Injection::Write(std::uint64_t address, const std::string& text) const {
-  const UniqueFd memory(::open(Memory(process_).c_str(), O_WRONLY | O_CLOEXEC));
+  const UniqueFd memory(::open(MemoryFile(process_).c_str(), O_WRONLY | O_CLOEXEC));
   return ::pwrite(memory.get(), text.c_str(), text.size() + 1, static_cast<off_t>(address)) ==
          static_cast<ssize_t>(text.size() + 1);
 }

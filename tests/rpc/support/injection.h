@@ -1,7 +1,6 @@
 // Makes a thread of another process execute system calls, with ptrace(2). Works on x86-64 only. The thread usually
 // waits in the kernel. It makes the calls and then waits again.
-#ifndef MOORING_TESTS_RPC_SUPPORT_INJECTION_H_
-#define MOORING_TESTS_RPC_SUPPORT_INJECTION_H_
+#pragma once
 
 #include <sys/types.h>
 #include <sys/user.h>
@@ -53,5 +52,3 @@ class Injection {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_SUPPORT_INJECTION_H_

@@ -1,6 +1,5 @@
 // A second mount namespace, as the container of a task has one. Shared mounts propagate between it and the test's.
-#ifndef MOORING_TESTS_RPC_SUPPORT_PEER_NAMESPACE_H_
-#define MOORING_TESTS_RPC_SUPPORT_PEER_NAMESPACE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -23,5 +22,3 @@ class PeerNamespace {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_SUPPORT_PEER_NAMESPACE_H_

@@ -88,7 +88,7 @@ bool PluginProcess::Start() {
   bool ready = false;
   WaitUntil(
       [&] {
-        const auto answer = Driver(options_.socket).Send(csi::v1::ProbeRequest());
+        const auto answer = Driver(options_.socket).Send(ProbeRequest());
         ready = answer.status.ok() && answer->ready().value();
         return ready || !running();
       },

@@ -1,6 +1,5 @@
 // The real mooring-plugin as a child process, which can be started, stopped, killed and started again.
-#ifndef MOORING_TESTS_RPC_SUPPORT_PLUGIN_PROCESS_H_
-#define MOORING_TESTS_RPC_SUPPORT_PLUGIN_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -57,5 +56,3 @@ struct PluginRun {
 PluginRun RunPlugin(PluginProcess::Options options);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_SUPPORT_PLUGIN_PROCESS_H_

@@ -1,25 +1,15 @@
 #include "tests/rpc/support/rpc_test.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <sys/file.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "tests/support/holders.h"
 
 namespace mooring::testing {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -90,6 +80,28 @@ void RpcTest::AddFlags(const std::vector<std::string>& flags) {
   plugin_.options().flags.insert(plugin_.options().flags.end(), flags.begin(), flags.end());
 }
 
+void RpcTest::RestartWith(const std::vector<std::string>& flags) {
+  AddFlags(flags);
+  Restart(SIGTERM);
+}
+
+Answer<csi::v1::ProbeResponse> RpcTest::Probe() {
+  driver_.Connect();
+  return driver_.Send(ProbeRequest());
+}
+
+bool RpcTest::IsReady() {
+  const auto probe = Probe();
+  return probe.status.ok() && probe->ready().value();
+}
+
+int RpcTest::CountInLog(const std::string& piece, std::size_t from) const {
+  const std::string log = plugin_.Log();
+  int count = 0;
+  for (std::size_t at = log.find(piece, from); at != std::string::npos; at = log.find(piece, at + 1)) ++count;
+  return count;
+}
+
 UniqueFd RpcTest::RestartHeldUp() {
   const std::string id = Created();
   UniqueFd lock(::open(Image(id).c_str(), O_RDWR | O_CLOEXEC));
@@ -97,10 +109,7 @@ UniqueFd RpcTest::RestartHeldUp() {
   EXPECT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0) << Image(id);
   Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'creating' WHERE id = '" + id + "'");
   plugin_.Launch();
-  EXPECT_TRUE(Eventually([&] {
-    driver_.Connect();
-    return driver_.Send(csi::v1::ProbeRequest()).status.ok();
-  })) << "the socket is there at once";
+  EXPECT_TRUE(Eventually([&] { return Probe().status.ok(); })) << "the socket is there at once";
   return lock;
 }
 
@@ -112,7 +121,7 @@ std::string RpcTest::Created(const VolumeCapability& capability, std::int64_t by
   return Created(CreateRequest("volume-" + std::to_string(++volumes_), capability, bytes));
 }
 
-std::string RpcTest::Created(const csi::v1::CreateVolumeRequest& request) {
+std::string RpcTest::Created(const CreateVolumeRequest& request) {
   const auto answer = driver_.Send(request);
   EXPECT_OK(answer);
   return answer->volume().volume_id();
@@ -265,7 +274,7 @@ void RpcTest::TearDown() {
     for (const auto& entry : fs::directory_iterator(state_dir() + "/volumes", error)) {
       ADD_FAILURE() << "left on disk: " << entry.path();
     }
-    EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses"), ::testing::IsEmpty());
+    EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses"), IsEmpty());
     StopPlugin();
   }
   plugin_.Kill();

@@ -2,16 +2,30 @@
 // World() describes everything that a call could change. It proves that a refused call changed nothing.
 //
 // At the end of a test, the plugin unpublishes, unstages and deletes all that is left. Then nothing may be left.
-#ifndef MOORING_TESTS_RPC_SUPPORT_RPC_TEST_H_
-#define MOORING_TESTS_RPC_SUPPORT_RPC_TEST_H_
+#pragma once
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
-#include <initializer_list>
+#include <future>
+#include <memory>
+#include <set>
 #include <source_location>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/file/unique_fd.h"
@@ -22,6 +36,15 @@
 #include "tests/support/wait_until.h"
 
 namespace mooring::testing {
+
+// Short names for the tests that include this header.
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using ::testing::AllOf, ::testing::AnyOf, ::testing::Contains, ::testing::ContainsRegex, ::testing::ElementsAre;
+using ::testing::HasSubstr, ::testing::IsEmpty, ::testing::IsSupersetOf, ::testing::MatchesRegex, ::testing::Not;
+using ::testing::Pair, ::testing::PrintToString, ::testing::SizeIs, ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 inline constexpr char kNode[] = "node-1";
 
@@ -42,6 +65,14 @@ class RpcTest : public ::testing::Test {
   // lock is released, 10 s at most (kHelperEnds). Returns as soon as Probe is answered.
   UniqueFd RestartHeldUp();
 
+  void RestartWith(const std::vector<std::string>& flags);  // AddFlags, then SIGTERM and Start
+
+  Answer<csi::v1::ProbeResponse> Probe();  // on a new connection
+  bool IsReady();                          // as Probe says
+  // How often the piece is in the plugin's log after the offset `from`.
+  int CountInLog(const std::string& piece, std::size_t from = 0) const;
+  bool HasLandlock() const { return CountInLog("no Landlock") == 0; }  // the running plugin
+
   PluginProcess& plugin() { return plugin_; }
   Driver& driver() { return driver_; }
   const TempDir& dir() const { return dir_; }
@@ -53,7 +84,7 @@ class RpcTest : public ::testing::Test {
 
   // Each returns the id of a new volume.
   std::string Created(const VolumeCapability& capability = Mount(), std::int64_t bytes = kVolumeBytes);
-  std::string Created(const csi::v1::CreateVolumeRequest& request);
+  std::string Created(const CreateVolumeRequest& request);
   std::string Staged(const VolumeCapability& capability = Mount(), std::int64_t bytes = kVolumeBytes);
   // At Staging(id) and `target`.
   std::string Published(const std::string& target, const VolumeCapability& capability = Mount(),
@@ -73,13 +104,16 @@ class RpcTest : public ::testing::Test {
   // the catalog. A call that changes nothing leaves it equal.
   std::string World();
 
-  // `call` fails with this code and a message with `piece`, and World() stays as it was.
-  void Refused(const std::function<absl::Status()>& call, Code code, const std::string& piece,
-               const std::source_location& where = std::source_location::current());
-  template <typename Call>
-  void ExpectRefused(Call call, Code code, const std::string& piece,
+  // `what` fails with this code and a message with `piece`, and World() stays as it was. It is a request, or a function
+  // that makes a call.
+  template <typename What>
+  void ExpectRefused(const What& what, Code code, const std::string& piece,
                      const std::source_location& where = std::source_location::current()) {
-    Refused([&] { return StatusOf(call()); }, code, piece, where);
+    if constexpr (std::is_base_of_v<google::protobuf::Message, What>) {
+      Refused([&] { return driver_.Send(what).status; }, code, piece, where);
+    } else {
+      Refused([&] { return StatusOf(what()); }, code, piece, where);
+    }
   }
 
   // Mounts that the test makes. They are unmounted at its end.
@@ -97,12 +131,13 @@ class RpcTest : public ::testing::Test {
   std::vector<LoopLine> LoopsHere() const;  // over files of the temporary directory, and those stacked on them
   void ExpectNoLoops();                     // within 3 s
   std::string RawMounts() const;            // mountinfo with its ids, below the temporary directory
-  static bool Eventually(const std::function<bool()>& holds,
-                         std::chrono::milliseconds patience = std::chrono::seconds(3)) {
+  static bool Eventually(const std::function<bool()>& holds, milliseconds patience = std::chrono::seconds(3)) {
     return WaitUntil(holds, patience);
   }
 
  private:
+  void Refused(const std::function<absl::Status()>& call, Code code, const std::string& piece,
+               const std::source_location& where);
   void UndoCalls();
   void RemoveRemains();
 
@@ -127,5 +162,3 @@ std::string MountOrBlock(const ::testing::TestParamInfo<bool>& is_block);  // "M
 std::vector<std::string> Rows(const std::string& database, const std::string& sql);
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_RPC_SUPPORT_RPC_TEST_H_

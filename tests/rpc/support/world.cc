@@ -1,15 +1,8 @@
 // RpcTest::World describes everything that a call could change.
-#include <sys/stat.h>
-
-#include <filesystem>
-#include <sstream>
-
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string Joined(const std::vector<std::string>& words) {
   std::string text;

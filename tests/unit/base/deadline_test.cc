@@ -1,10 +1,8 @@
 #include "base/deadline.h"
 
-#include <gtest/gtest.h>
+#include "tests/unit/unit_test.h"
 
-#include <thread>
-
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 using Clock = DeadlineScope::Clock;
@@ -48,4 +46,4 @@ TEST(DeadlineScopeTest, BelongsToOneThread) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

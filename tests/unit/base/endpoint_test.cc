@@ -1,23 +1,17 @@
 #include "base/endpoint.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <fstream>
 #include <future>
 
 #include "base/file/unique_fd.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
 
 constexpr char kFlag[] = "--some-socket";
 

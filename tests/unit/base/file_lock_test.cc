@@ -1,13 +1,9 @@
 #include "base/file/file_lock.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/file.h>
 
-#include <string>
-
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
@@ -18,7 +14,7 @@ TEST(FileLockTest, WaitsWithinItsLimit) {
   UniqueFd holder(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::flock(holder.get(), LOCK_SH), 0);
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  EXPECT_THAT(LockFile(file, path, std::chrono::milliseconds(20)), FailsWith(absl::StatusCode::kAborted, path));
+  EXPECT_THAT(LockFile(file, path, std::chrono::milliseconds(20)), FailsWith(StatusCode::kAborted, path));
   holder.reset();
   EXPECT_OK(LockFile(file, path, std::chrono::milliseconds(20)));
   const UniqueFd late(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -1,26 +1,18 @@
 #include "base/keyed_lock.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
 #include <optional>
-#include <thread>
-#include <vector>
 
-#include "base/status.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 KeyedLocks::Clock::time_point In(milliseconds time) { return KeyedLocks::Clock::now() + time; }
 
@@ -29,7 +21,7 @@ TEST(KeyedLocksTest, SameKeyWaits) {
   std::optional<KeyedLocks::Hold> first(*locks.Acquire("a", "volume", In(seconds(1))));
   std::atomic<bool> second = false;
   std::thread waiting([&] {
-    EXPECT_TRUE(locks.Acquire("a", "volume", In(seconds(30))).ok());
+    EXPECT_OK(locks.Acquire("a", "volume", In(seconds(30))));
     second = true;
   });
   std::this_thread::sleep_for(milliseconds(30));
@@ -42,7 +34,7 @@ TEST(KeyedLocksTest, SameKeyWaits) {
 TEST(KeyedLocksTest, AnotherKeyNeverWaits) {
   KeyedLocks locks;
   const auto held = locks.Acquire("a", "volume", In(seconds(1)));
-  EXPECT_TRUE(locks.Acquire("b", "volume", KeyedLocks::Clock::now()).ok());
+  EXPECT_OK(locks.Acquire("b", "volume", KeyedLocks::Clock::now()));
 }
 
 TEST(KeyedLocksTest, DeadlineAbortsAWaiter) {
@@ -61,7 +53,7 @@ TEST(KeyedLocksTest, KeyIsUsableAfterAnAbortedWait) {
     const auto held = locks.Acquire("a", "volume", In(seconds(1)));
     EXPECT_FALSE(locks.Acquire("a", "volume", In(milliseconds(1))).ok());
   }
-  EXPECT_TRUE(locks.Acquire("a", "volume", KeyedLocks::Clock::now()).ok());
+  EXPECT_OK(locks.Acquire("a", "volume", KeyedLocks::Clock::now()));
 }
 
 TEST(KeyedLocksTest, MovedHoldIsReleasedOnce) {
@@ -71,7 +63,7 @@ TEST(KeyedLocksTest, MovedHoldIsReleasedOnce) {
     const KeyedLocks::Hold moved = std::move(first);
     EXPECT_FALSE(locks.Acquire("a", "volume", In(milliseconds(1))).ok());
   }
-  EXPECT_TRUE(locks.Acquire("a", "volume", KeyedLocks::Clock::now()).ok());
+  EXPECT_OK(locks.Acquire("a", "volume", KeyedLocks::Clock::now()));
 }
 
 class SharedKeyedLocksTest : public ::testing::Test {
@@ -91,12 +83,12 @@ TEST_F(SharedKeyedLocksTest, ExcludesOtherProcesses) {
   const auto here = Process(), there = Process();
   std::optional<KeyedLocks::Hold> hold(*here->Acquire("a", "volume", In(seconds(1))));
   EXPECT_TRUE(absl::IsAborted(there->Acquire("a", "volume", In(milliseconds(30))).status()));
-  EXPECT_TRUE(there->Acquire("b", "volume", KeyedLocks::Clock::now()).ok());
-  std::thread waiter([&] { EXPECT_TRUE(there->Acquire("a", "volume", In(seconds(10))).ok()); });
+  EXPECT_OK(there->Acquire("b", "volume", KeyedLocks::Clock::now()));
+  std::thread waiter([&] { EXPECT_OK(there->Acquire("a", "volume", In(seconds(10)))); });
   std::this_thread::sleep_for(milliseconds(20));
   hold.reset();
   waiter.join();
-  EXPECT_TRUE(here->Acquire("a", "volume", In(seconds(1))).ok());
+  EXPECT_OK(here->Acquire("a", "volume", In(seconds(1))));
 }
 
 TEST_F(SharedKeyedLocksTest, ReleaseKeepsOtherKeys) {
@@ -104,7 +96,7 @@ TEST_F(SharedKeyedLocksTest, ReleaseKeepsOtherKeys) {
   const auto kept = here->Acquire("a", "volume", In(seconds(1)));
   { const auto gone = here->Acquire("b", "volume", In(seconds(1))); }
   EXPECT_TRUE(absl::IsAborted(there->Acquire("a", "volume", In(milliseconds(5))).status()));
-  EXPECT_TRUE(there->Acquire("b", "volume", In(seconds(1))).ok());
+  EXPECT_OK(there->Acquire("b", "volume", In(seconds(1))));
 }
 
 TEST_F(SharedKeyedLocksTest, KilledProcessReleasesItsLocks) {
@@ -115,7 +107,7 @@ TEST_F(SharedKeyedLocksTest, KilledProcessReleasesItsLocks) {
     ::kill(::getpid(), SIGKILL);
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_TRUE(Process()->Acquire("a", "volume", KeyedLocks::Clock::now()).ok());
+  EXPECT_OK(Process()->Acquire("a", "volume", KeyedLocks::Clock::now()));
 }
 
 TEST_F(SharedKeyedLocksTest, StoppingEndsAllWaiting) {
@@ -145,7 +137,7 @@ TEST(KeyedLocksTest, OnlyOneOfManyHoldsAKey) {
     threads.emplace_back([&] {
       for (int round = 0; round < 500; ++round) {
         const auto hold = locks.Acquire("a", "volume", In(seconds(60)));
-        ASSERT_TRUE(hold.ok());
+        ASSERT_OK(hold);
         EXPECT_EQ(++inside, 1);
         --inside;
         ++done;
@@ -157,4 +149,4 @@ TEST(KeyedLocksTest, OnlyOneOfManyHoldsAKey) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

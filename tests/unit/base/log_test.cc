@@ -1,22 +1,13 @@
 #include "base/log.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <thread>
 
-#include "tests/support/status_matchers.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 class LogTest : public ::testing::Test {
  protected:

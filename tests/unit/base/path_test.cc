@@ -1,15 +1,11 @@
 #include "base/file/path.h"
 
-#include <gtest/gtest.h>
-
 #include <climits>
 
-#include "tests/support/status_matchers.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
 
 TEST(NormalisePathTest, ExtraSlashesAreRemoved) {
   EXPECT_EQ(NormalisePath("path", "/a").value(), "/a");

@@ -1,18 +1,13 @@
 #include "base/file/private_file.h"
 
-#include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "tests/support/kernel.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,7 +18,7 @@ class PrivateFileTest : public ::testing::TestWithParam<Outlives> {
  protected:
   absl::Status Write(const std::string& contents) { return WritePrivateFile(path_, contents, GetParam()); }
 
-  testing::TempDir dir_;
+  TempDir dir_;
   const std::string path_ = dir_ / "note";
 };
 INSTANTIATE_TEST_SUITE_P(Outlives, PrivateFileTest, ::testing::Values(Outlives::kTheProcess, Outlives::kAPowerCut));
@@ -50,7 +45,7 @@ TEST_P(PrivateFileTest, SymbolicLinkIsNotFollowed) {
 
 TEST_P(PrivateFileTest, ErrorNamesThePath) {
   EXPECT_THAT(WritePrivateFile(dir_ / "none/note", "x", GetParam()),
-              FailsWith(absl::StatusCode::kNotFound, dir_ / "none/note"));
+              FailsWith(StatusCode::kNotFound, dir_ / "none/note"));
 }
 
 // A full device takes nothing, and the old content stays.
@@ -65,9 +60,9 @@ TEST_P(PrivateFileTest, FailedWriteKeepsTheOldContent) {
   const absl::Status written = Write("much longer than four bytes");
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ::signal(SIGXFSZ, SIG_DFL);
-  EXPECT_THAT(written, FailsWith(absl::StatusCode::kResourceExhausted, path_));
+  EXPECT_THAT(written, FailsWith(StatusCode::kResourceExhausted, path_));
   EXPECT_EQ(ReadFile(path_), "old");
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,8 +1,7 @@
 #include "base/text/quote.h"
 
-#include <gtest/gtest.h>
-
 #include "base/text/clean_text.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {

@@ -1,13 +1,9 @@
 #include "base/socket_path.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "absl/status/status.h"
-#include "base/status.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 TEST(ParseSocketPathTest, ParsesEveryForm) {
@@ -34,7 +30,7 @@ TEST(ParseSocketPathTest, RefusesOtherSchemes) {
 }
 
 TEST(ParseSocketPathTest, RefusesALongPath) {
-  EXPECT_TRUE(ParseSocketPath("/" + std::string(106, 'a')).ok());
+  EXPECT_OK(ParseSocketPath("/" + std::string(106, 'a')));
   const auto path = ParseSocketPath("/" + std::string(107, 'a'));
   ASSERT_FALSE(path.ok());
   EXPECT_NE(Message(path.status()).find("has 108 bytes, and the limit of a socket address is 107"), std::string::npos)
@@ -48,4 +44,4 @@ TEST(GrpcTargetTest, EncodesSpecialCharacters) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,16 +1,12 @@
 #include "base/status.h"
 
-#include <gtest/gtest.h>
-
 #include <cerrno>
 
 #include "base/file/unique_fd.h"
-#include "tests/support/status_matchers.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
 
 TEST(StatusTest, ErrnoStatusNamesOperationAndPath) {
   EXPECT_THAT(ErrnoStatus(ENOENT, "open", "/a b"), FailsWith(StatusCode::kNotFound, "open '/a b': No such file"));

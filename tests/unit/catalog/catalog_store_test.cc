@@ -1,26 +1,12 @@
 #include "plugin/catalog/store/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <thread>
+#include "tests/unit/unit_test.h"
 
-#include "base/status.h"
-#include "tests/support/temp_dir.h"
-
-namespace mooring {
+namespace mooring::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class CatalogStoreTest : public ::testing::Test {
  protected:
@@ -28,7 +14,7 @@ class CatalogStoreTest : public ::testing::Test {
 
   std::unique_ptr<CatalogStore> Open() {
     absl::StatusOr<std::unique_ptr<CatalogStore>> store = CatalogStore::Open(path());
-    EXPECT_TRUE(store.ok()) << store.status();
+    EXPECT_OK(store);
     return *std::move(store);
   }
 
@@ -42,19 +28,19 @@ class CatalogStoreTest : public ::testing::Test {
 
   static void ExpectInserted(CatalogStore& store, const VolumeRecord& volume) {
     const absl::StatusOr<bool> inserted = store.Insert(volume);
-    ASSERT_TRUE(inserted.ok()) << inserted.status();
+    ASSERT_OK(inserted);
     ASSERT_TRUE(*inserted);
   }
 
   static std::vector<std::string> ReadyIds(CatalogStore& store, std::int64_t after = 0, std::size_t most = 100) {
     std::vector<std::string> ids;
     const auto volumes = store.ListReady(after, most);
-    EXPECT_TRUE(volumes.ok()) << volumes.status();
+    EXPECT_OK(volumes);
     for (const ListedVolume& listed : *volumes) ids.push_back(listed.volume.id);
     return ids;
   }
 
-  const testing::TempDir scratch_;
+  const TempDir scratch_;
   const std::string directory_ = scratch_.path();
 };
 
@@ -102,7 +88,7 @@ TEST_F(CatalogStoreTest, NeverAssignsASequenceNumberTwice) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   const std::int64_t seq = (*store->FindById("vol-a"))->seq;
-  ASSERT_TRUE(store->Delete("vol-a").ok());
+  ASSERT_OK(store->Delete("vol-a"));
   ExpectInserted(*store, Volume("vol-b"));
   EXPECT_GT((*store->FindById("vol-b"))->seq, seq);
 }
@@ -146,10 +132,10 @@ TEST_F(CatalogStoreTest, PublicationsAreReplacedAndRemoved) {
   EXPECT_TRUE(publications[0].read_only);
   EXPECT_EQ(publications[0].access_type, "mount");
   EXPECT_EQ(publications[0].capability, "text");
-  EXPECT_TRUE(store->DeletePublications("vol-a", "n1").ok());
+  EXPECT_OK(store->DeletePublications("vol-a", "n1"));
   EXPECT_EQ(store->Publications("vol-a")->size(), 1u);
-  EXPECT_TRUE(store->DeletePublications("vol-a", "").ok());
-  EXPECT_TRUE(store->DeletePublications("vol-a", "").ok());
+  EXPECT_OK(store->DeletePublications("vol-a", ""));
+  EXPECT_OK(store->DeletePublications("vol-a", ""));
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
 }
 
@@ -157,8 +143,8 @@ TEST_F(CatalogStoreTest, DeletingAVolumeDeletesItsPublications) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   ASSERT_TRUE(*store->PutPublication(Publication("vol-a", "n1"), 0));
-  ASSERT_TRUE(store->Delete("vol-a").ok());
-  EXPECT_TRUE(store->Delete("vol-a").ok());
+  ASSERT_OK(store->Delete("vol-a"));
+  EXPECT_OK(store->Delete("vol-a"));
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
   EXPECT_TRUE(absl::IsAborted(store->PutPublication(Publication("vol-a", "n1"), 0).status()));
 }
@@ -171,7 +157,7 @@ TEST_F(CatalogStoreTest, TheLimitCountsOtherVolumesOfTheSameNode) {
   EXPECT_FALSE(*store->PutPublication(Publication("vol-c", "n1"), 2));
   EXPECT_TRUE(*store->PutPublication(Publication("vol-b", "n1", true), 2));  // has its place
   EXPECT_TRUE(*store->PutPublication(Publication("vol-c", "n2"), 2));
-  ASSERT_TRUE(store->Delete("vol-a").ok());
+  ASSERT_OK(store->Delete("vol-a"));
   EXPECT_TRUE(*store->PutPublication(Publication("vol-c", "n1"), 2));
 }
 
@@ -185,7 +171,7 @@ TEST_F(CatalogStoreTest, TheLimitHoldsForTwoProcessesAtATime) {
   const auto publish = [&](CatalogStore& on, int first) {
     for (int i = first; i < kVolumes; i += 2) {
       const auto done = on.PutPublication(Publication("vol-" + std::to_string(i), "n1"), kMost);
-      ASSERT_TRUE(done.ok()) << done.status();
+      ASSERT_OK(done);
       published += *done ? 1 : 0;
     }
   };
@@ -199,7 +185,7 @@ TEST_F(CatalogStoreTest, SurvivesBeingClosed) {
   ExpectInserted(*Open(), Volume("vol-a"));
   const auto store = Open();
   EXPECT_TRUE(store->FindById("vol-a")->has_value());
-  ASSERT_TRUE(store->SetBytes("vol-a", 8192).ok());
+  ASSERT_OK(store->SetBytes("vol-a", 8192));
   EXPECT_EQ((*Open()->FindById("vol-a"))->bytes, 8192u);
 }
 
@@ -234,7 +220,7 @@ TEST_F(CatalogStoreTest, SeveralProcessesCanCreateTheFileAtTheSameTime) {
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
       const auto store = CatalogStore::Open(path());
-      ASSERT_TRUE(store.ok()) << store.status();
+      ASSERT_OK(store);
       ExpectInserted(**store, Volume("vol-" + std::to_string(i)));
       ++opened;
     });
@@ -251,7 +237,7 @@ TEST_F(CatalogStoreTest, ReadsDoNotWaitForAWriterAndWritersWaitForEachOther) {
   auto transaction = std::make_unique<SQLite::Transaction>(other, SQLite::TransactionBehavior::IMMEDIATE);
   std::atomic<bool> written = false;
   std::thread writer([&] {
-    EXPECT_TRUE(store->SetBytes("vol-a", 8192).ok());
+    EXPECT_OK(store->SetBytes("vol-a", 8192));
     written = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -330,4 +316,4 @@ TEST_F(CatalogStoreTest, ImpossiblePathsAreErrorsWithThePath) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,75 +1,22 @@
 #include "plugin/backends/image/image_backend.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <mutex>
-#include <thread>
 
 #include "base/file/directory.h"
 #include "base/file/unique_fd.h"
-#include "base/status.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_size.h"
 #include "tests/fakes/fake_contents.h"
-#include "tests/support/temp_dir.h"
+#include "tests/fakes/fake_loops.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
-
-// Remembers which images have a loop device; each query can release one.
-class FakeLoops : public LoopDevices {
- public:
-  void Attach(const std::string& path, const std::string& device, int gone_after_looks = -1) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    loops_[path] = {device, gone_after_looks};
-  }
-  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override {
-    return Unimplemented("attach " + request.backing_file);
-  }
-  absl::Status DetachLoop(const LoopInfo& loop) override { return Unimplemented("detach " + loop.device); }
-  absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented("resize " + loop.device); }
-  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override {
-    return Unimplemented("tune " + loop.device);
-  }
-  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!failure.ok()) return failure;
-    const auto found = loops_.find(backing_file);
-    if (found == loops_.end()) return std::vector<LoopInfo>();
-    if (found->second.looks_left-- == 0) {
-      loops_.erase(found);
-      return std::vector<LoopInfo>();
-    }
-    LoopInfo info;
-    info.device = found->second.device;
-    return std::vector<LoopInfo>{info};
-  }
-
-  absl::Status failure;
-
- private:
-  struct Loop {
-    std::string device;
-    int looks_left = -1;
-  };
-  std::mutex mutex_;
-  std::map<std::string, Loop> loops_;
-};
 
 class ImageBackendTest : public ::testing::Test {
  protected:
@@ -83,7 +30,7 @@ class ImageBackendTest : public ::testing::Test {
   std::string Created(std::uint64_t bytes = kMiB) {
     std::string id = NewVolumeId();
     const absl::Status status = backend_->Create({id, bytes});
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_OK(status);
     return id;
   }
 
@@ -95,10 +42,10 @@ class ImageBackendTest : public ::testing::Test {
     return fd;
   }
 
-  const testing::TempDir scratch_;
+  const TempDir scratch_;
   const std::string directory_ = scratch_.path();
   FakeLoops loops_;
-  testing::FakeContents contents_;
+  FakeContents contents_;
   std::unique_ptr<ImageBackend> backend_;
 };
 
@@ -112,17 +59,17 @@ TEST_F(ImageBackendTest, AnImageIsSparseAndPrivate) {
   EXPECT_EQ(image.st_mode & 0777, 0600u);
   EXPECT_EQ(directory.st_mode & 0777, 0700u);
   const absl::StatusOr<VolumeLocation> found = backend_->Locate(id);
-  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_OK(found);
   EXPECT_EQ(found->path, Image(id));
   EXPECT_EQ(found->bytes, kGiB);
 }
 
 TEST_F(ImageBackendTest, CreatingAgainFinishesOrFindsTheImage) {
   const std::string id = Created(kMiB);
-  EXPECT_TRUE(backend_->Create({id, kMiB}).ok());
+  EXPECT_OK(backend_->Create({id, kMiB}));
   const std::string half = NewVolumeId();
   std::ofstream(Image(half)).flush();  // killed before the size was given
-  EXPECT_TRUE(backend_->Create({half, 2 * kMiB}).ok());
+  EXPECT_OK(backend_->Create({half, 2 * kMiB}));
   EXPECT_EQ(backend_->Locate(half)->bytes, 2 * kMiB);
   EXPECT_FALSE(backend_->Create({id, 3 * kMiB}).ok());  // never resized behind anyone's back
   EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
@@ -166,7 +113,7 @@ TEST_F(ImageBackendTest, ForeignIdsNeverBecomePaths) {
        {std::string(), std::string("../precious"), std::string("/etc/passwd"), std::string("vol-"), good + "0",
         good.substr(0, 35), "VOL-" + good.substr(4), "vol-" + std::string(32, 'g'), "vol-" + std::string(31, 'a') + "/",
         "vol-" + std::string(32, 'A'), good + std::string("\0", 1), good + "\n", std::string(1 << 20, 'a')}) {
-    EXPECT_TRUE(backend_->Delete(id).ok()) << id.substr(0, 50);
+    EXPECT_OK(backend_->Delete(id)) << id.substr(0, 50);
     EXPECT_TRUE(absl::IsNotFound(backend_->Locate(id).status()));
     EXPECT_TRUE(absl::IsNotFound(backend_->Grow(id, kMiB)));
     EXPECT_TRUE(absl::IsInternal(backend_->Create({id, kMiB})));
@@ -181,10 +128,10 @@ TEST_F(ImageBackendTest, DeletesTheImageAndTheLeftoversOfAKilledMkfs) {
   std::ofstream(Image(id) + ".formatting-89abcdef") << "an earlier half";
   std::ofstream(Image(id) + ".undo") << "of a growth that was cut short";
   const std::string other = Created();
-  EXPECT_TRUE(backend_->Delete(id).ok());
+  EXPECT_OK(backend_->Delete(id));
   EXPECT_THAT(Files(), ElementsAre(other + ".img"));
   std::ofstream(Formatting(id)) << "half a filesystem";
-  EXPECT_TRUE(backend_->Delete(id).ok());  // also where the image is gone
+  EXPECT_OK(backend_->Delete(id));  // also where the image is gone
   EXPECT_THAT(Files(), ElementsAre(other + ".img"));
 }
 
@@ -194,13 +141,13 @@ TEST_F(ImageBackendTest, AVolumeInUseIsNotDeletedAndTheDeviceIsNamed) {
   const absl::Status status = backend_->Delete(id);
   ASSERT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(Message(status), AllOf(HasSubstr("/dev/loop3"), HasSubstr("unstage")));
-  EXPECT_TRUE(backend_->Locate(id).ok());
+  EXPECT_OK(backend_->Locate(id));
 }
 
 TEST_F(ImageBackendTest, WaitsForALoopDeviceThatIsBeingReleased) {
   const std::string id = Created();
   loops_.Attach(Image(id), "/dev/loop3", 5);
-  EXPECT_TRUE(backend_->Delete(id).ok());
+  EXPECT_OK(backend_->Delete(id));
   EXPECT_THAT(Files(), IsEmpty());
 }
 
@@ -208,7 +155,7 @@ TEST_F(ImageBackendTest, DeletesNothingIfTheKernelDoesNotAnswer) {
   const std::string id = Created();
   loops_.failure = Internal("the kernel says no");
   EXPECT_TRUE(absl::IsInternal(backend_->Delete(id)));
-  EXPECT_TRUE(backend_->Locate(id).ok());
+  EXPECT_OK(backend_->Locate(id));
 }
 
 TEST_F(ImageBackendTest, AnImageThatAnotherProcessHoldsIsNotDeleted) {
@@ -216,9 +163,9 @@ TEST_F(ImageBackendTest, AnImageThatAnotherProcessHoldsIsNotDeleted) {
   {
     const UniqueFd stage = Locked(Image(id));
     EXPECT_TRUE(absl::IsAborted(backend_->Delete(id)));
-    EXPECT_TRUE(backend_->Locate(id).ok());
+    EXPECT_OK(backend_->Locate(id));
   }
-  EXPECT_TRUE(backend_->Delete(id).ok());
+  EXPECT_OK(backend_->Delete(id));
 }
 
 TEST_F(ImageBackendTest, FollowsNoSymbolicLinkInPlaceOfAnImage) {
@@ -241,9 +188,9 @@ TEST_F(ImageBackendTest, FollowsNoSymbolicLinkInPlaceOfAnImage) {
 TEST_F(ImageBackendTest, GrowingKeepsTheDataAndNeverShrinks) {
   const std::string id = Created(kMiB);
   std::fstream(Image(id)) << "data";
-  EXPECT_TRUE(backend_->Grow(id, 2 * kMiB).ok());
+  EXPECT_OK(backend_->Grow(id, 2 * kMiB));
   EXPECT_EQ(backend_->Locate(id)->bytes, 2 * kMiB);
-  EXPECT_TRUE(backend_->Grow(id, kMiB).ok());
+  EXPECT_OK(backend_->Grow(id, kMiB));
   EXPECT_EQ(backend_->Locate(id)->bytes, 2 * kMiB);
   std::string data;
   std::getline(std::ifstream(Image(id)) >> std::ws, data, '\0');
@@ -257,7 +204,7 @@ TEST_F(ImageBackendTest, GrowingKeepsTheDataAndNeverShrinks) {
 TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenOpensTheCurrentFile) {
   const std::string id = Created(kMiB);
   UniqueFd formatter = Locked(Image(id));
-  std::thread grow([&] { EXPECT_TRUE(backend_->Grow(id, 2 * kMiB).ok()); });
+  std::thread grow([&] { EXPECT_OK(backend_->Grow(id, 2 * kMiB)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
   std::ofstream(Formatting(id)) << std::string(kMiB, 'f');
@@ -274,7 +221,7 @@ TEST_F(ImageBackendTest, RemovesLeftoversUnlessAProgramIsFormatting) {
   for (const std::string& id : {killed, deleted}) std::ofstream(Image(id) + ".undo") << "undo";
   std::ofstream(directory_ + "/volumes/notes.formatting") << "not ours";
   const UniqueFd mkfs = Locked(Image(formatting));
-  EXPECT_TRUE(backend_->Reconcile().ok());
+  EXPECT_OK(backend_->Reconcile());
   EXPECT_FALSE(std::filesystem::exists(Formatting(killed)));
   EXPECT_FALSE(std::filesystem::exists(Formatting(deleted)));
   EXPECT_TRUE(std::filesystem::exists(Formatting(formatting)));
@@ -287,12 +234,12 @@ TEST_F(ImageBackendTest, RemovesLeftoversUnlessAProgramIsFormatting) {
 TEST_F(ImageBackendTest, ACopyIsAnIndependentSnapshotOrVolume) {
   const std::string id = Created(kMiB), snapshot = NewSnapshotId(), clone = NewVolumeId();
   std::fstream(Image(id)) << "data";
-  ASSERT_TRUE(backend_->Copy({{snapshot, Image(id), kMiB}, {clone, Image(id), 2 * kMiB, "ext4"}}).ok());
+  ASSERT_OK(backend_->Copy({{snapshot, Image(id), kMiB}, {clone, Image(id), 2 * kMiB, "ext4"}}));
   EXPECT_EQ(backend_->Locate(snapshot)->bytes, kMiB);
   EXPECT_EQ(backend_->Locate(clone)->bytes, 2 * kMiB);
   EXPECT_EQ(contents_.copied().front().back().renew_fs_type, "ext4");
   EXPECT_THAT(*backend_->Reconcile(), UnorderedElementsAre(id, snapshot, clone));
-  EXPECT_TRUE(backend_->Delete(snapshot).ok());
+  EXPECT_OK(backend_->Delete(snapshot));
   EXPECT_TRUE(absl::IsNotFound(backend_->Locate(snapshot).status()));
   EXPECT_TRUE(absl::IsInternal(backend_->Copy({{"../precious", Image(id), kMiB}})));
 }
@@ -303,12 +250,12 @@ TEST_F(ImageBackendTest, ACopyForAVolumeMustFit) {
   const std::uint64_t much = backend_->Capacity()->available + kTiB;
   EXPECT_TRUE(absl::IsOutOfRange(backend_->Copy({{NewVolumeId(), Image(id), much}})));
   EXPECT_THAT(contents_.copied(), IsEmpty());
-  EXPECT_TRUE(backend_->Copy({{NewSnapshotId(), Image(id), kTiB}}).ok());
+  EXPECT_OK(backend_->Copy({{NewSnapshotId(), Image(id), kTiB}}));
 }
 
 TEST_F(ImageBackendTest, RemovesLeftoversOfCopiesUnlessAProgramIsCopying) {
   const std::string killed = NewSnapshotId(), copying = NewSnapshotId();
-  ASSERT_TRUE(backend_->Reconcile().ok());
+  ASSERT_OK(backend_->Reconcile());
   for (const std::string& id : {killed, copying}) std::ofstream(Copying(id)) << "half";
   std::ofstream(directory_ + "/volumes/notes.img.copying-0123abcd") << "not ours";
   UniqueFd copier = Locked(Copying(copying));
@@ -318,13 +265,13 @@ TEST_F(ImageBackendTest, RemovesLeftoversOfCopiesUnlessAProgramIsCopying) {
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/volumes/notes.img.copying-0123abcd"));
   EXPECT_TRUE(absl::IsAborted(backend_->Delete(copying)));
   copier.reset();
-  EXPECT_TRUE(backend_->Delete(copying).ok());
+  EXPECT_OK(backend_->Delete(copying));
   EXPECT_FALSE(std::filesystem::exists(Copying(copying)));
 }
 
 TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {
   EXPECT_THAT(*backend_->Reconcile(), IsEmpty());  // before there is a directory
-  EXPECT_TRUE(backend_->Reconcile().ok());
+  EXPECT_OK(backend_->Reconcile());
   const std::string id = Created();
   std::ofstream(directory_ + "/volumes/notes.txt") << "not ours";
   std::ofstream(directory_ + "/volumes/vol-1.img") << "not ours";
@@ -334,7 +281,7 @@ TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {
 
 TEST_F(ImageBackendTest, CapacityIsTheFreeSpaceOfTheFilesystem) {
   const absl::StatusOr<BackendCapacity> capacity = backend_->Capacity();
-  ASSERT_TRUE(capacity.ok()) << capacity.status();
+  ASSERT_OK(capacity);
   EXPECT_GT(capacity->available, 0u);
   EXPECT_LE(capacity->largest_volume, capacity->available);
   EXPECT_LE(capacity->largest_volume, kLargestVolumeBytes);
@@ -343,7 +290,7 @@ TEST_F(ImageBackendTest, CapacityIsTheFreeSpaceOfTheFilesystem) {
 
 TEST_F(ImageBackendTest, ARequiredDirectoryIsNotCreatedAgain) {
   ImageBackend required(directory_ + "/volumes", loops_, contents_, IfMissing::kRefuse);
-  EXPECT_TRUE(required.Create({NewVolumeId(), kMiB}).ok()) << "it was made at the start";
+  EXPECT_OK(required.Create({NewVolumeId(), kMiB})) << "it was made at the start";
   std::filesystem::remove_all(directory_ + "/volumes");
   EXPECT_TRUE(absl::IsFailedPrecondition(required.Create({NewVolumeId(), kMiB})));
   EXPECT_TRUE(absl::IsFailedPrecondition(required.Copy({})));
@@ -352,4 +299,4 @@ TEST_F(ImageBackendTest, ARequiredDirectoryIsNotCreatedAgain) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

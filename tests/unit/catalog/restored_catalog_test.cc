@@ -1,18 +1,10 @@
 // An administrator puts back a copy of catalog.db that was taken during a call. The images are newer than the copy.
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "tests/unit/catalog/volume_catalog_fixture.h"
 
-namespace mooring::catalog_test {
+namespace mooring::testing {
 namespace {
-
-using ::testing::Contains;
 
 constexpr char kWritten[] = "written after the catalog was copied";
 
@@ -39,12 +31,12 @@ class RestoredCatalogTest : public VolumeCatalogTest {
     std::filesystem::rename(directory_ + "/old.db", File());
   }
   void Reconcile() {
-    EXPECT_TRUE(here().snapshots.Reconcile().ok());
-    EXPECT_TRUE(catalog().Reconcile().ok());
+    EXPECT_OK(here().snapshots.Reconcile());
+    EXPECT_OK(catalog().Reconcile());
   }
   void ExpectThere(const std::string& id) {
     EXPECT_EQ(ReadAll(Image(id)).substr(0, sizeof(kWritten) - 1), kWritten);
-    EXPECT_TRUE(catalog().Find(id).ok()) << catalog().Find(id).status();
+    EXPECT_OK(catalog().Find(id));
     EXPECT_THAT(Listed(), Contains(id));
     ExpectConsistent();
   }
@@ -64,7 +56,7 @@ TEST_F(RestoredCatalogTest, AnUnfinishedCopyIsKeptWithItsData) {
   const std::string source = Created("db");
   here().backend.before = CopyingAt("copy");
   const auto copy = catalog().Create(CopySpec("copy", OfVolume(source)), Patient());
-  ASSERT_TRUE(copy.ok()) << copy.status();
+  ASSERT_OK(copy);
   Write(copy->id);
   StartWithTheCopy();
   Reconcile();
@@ -82,7 +74,7 @@ TEST_F(RestoredCatalogTest, AHalfDeletedVolumeIsKeptWithItsData) {
   StartWithTheCopy();
   Reconcile();
   ExpectThere(id);
-  EXPECT_TRUE(catalog().Delete(id, Patient()).ok()) << "the orchestrator asks again";
+  EXPECT_OK(catalog().Delete(id, Patient())) << "the orchestrator asks again";
   EXPECT_THAT(Files(), ::testing::IsEmpty());
 }
 
@@ -92,7 +84,7 @@ TEST_F(RestoredCatalogTest, CreatingThatNameAgainDeletesNoData) {
   Write(id);
   StartWithTheCopy();  // and another process held the name while this one reconciled
   const absl::Status other = catalog().Create(Spec("db", {.required = 64 * kMiB, .limit = 0}), Patient()).status();
-  ExpectStatus(other, absl::StatusCode::kAlreadyExists, "16 MiB");
+  EXPECT_THAT(other, FailsWith(StatusCode::kAlreadyExists, "16 MiB"));
   ExpectThere(id);
 }
 
@@ -109,11 +101,11 @@ TEST_F(RestoredCatalogTest, AnUnfinishedOrHalfDeletedSnapshotIsKept) {
     }
     StartWithTheCopy();
     Reconcile();
-    EXPECT_TRUE(here().snapshots.Get(id).ok()) << operation;
+    EXPECT_OK(here().snapshots.Get(id)) << operation;
     EXPECT_TRUE(std::filesystem::exists(Image(id))) << operation;
     ExpectConsistent();
   }
 }
 
 }  // namespace
-}  // namespace mooring::catalog_test
+}  // namespace mooring::testing

@@ -2,26 +2,15 @@
 // Where extents are shared: tests/kernel.
 #include "plugin/backends/image/snapshot_blocks.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
-#include "base/status.h"
 #include "tests/support/block_patterns.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 using testing::Bytes;
 using testing::ChangedByBytes;
-using ::testing::ElementsAre;
 using testing::Holes;
-using ::testing::IsEmpty;
 using testing::WriteImage;
 using Ranges = std::vector<ByteRange>;
 
@@ -48,7 +37,7 @@ class SnapshotBlocksTest : public ::testing::Test {
     return found;
   }
 
-  const testing::TempDir scratch_;
+  const TempDir scratch_;
   const std::string directory_ = scratch_.path();
 };
 
@@ -133,4 +122,4 @@ TEST_F(SnapshotBlocksTest, AMissingImageIsAnErrorWithItsPath) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

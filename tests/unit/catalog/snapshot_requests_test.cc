@@ -1,20 +1,11 @@
 // Requests about snapshots: INVALID_ARGUMENT before any look-up, and tokens at every edge.
 #include "plugin/api/snapshot_requests.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <string>
-
-#include "base/status.h"
 #include "plugin/api/request_fields.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 void ExpectInvalid(const absl::Status& status, const std::string& text) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -29,10 +20,10 @@ TEST(SnapshotRequestsTest, ASnapshotNeedsANameAndAVolume) {
   request.set_source_volume_id("anything");
   EXPECT_EQ(ParseCreateSnapshot(request)->source_volume_id, "anything");
   (*request.mutable_parameters())["csi.storage.k8s.io/volumesnapshot/name"] = "n";
-  EXPECT_TRUE(ParseCreateSnapshot(request).ok());
+  EXPECT_OK(ParseCreateSnapshot(request));
   (*request.mutable_parameters())["speed"] = "high";
   ExpectInvalid(ParseCreateSnapshot(request).status(), "parameter 'speed' is unknown");
-  ExpectInvalid(ParseSnapshotId("").status(), "snapshot_id is missing");
+  ExpectInvalid(Required("snapshot_id", "").status(), "snapshot_id is missing");
 }
 
 TEST(SnapshotRequestsTest, AGroupNeedsANameAndItsVolumesEachOnce) {
@@ -61,7 +52,7 @@ TEST(SnapshotRequestsTest, AGroupAcceptsOnlyParametersOfItsClassAndOfTheSidecar)
     parameters[std::string("csi.storage.k8s.io/volumegroupsnapshot/") + key] = "n";
   }
   parameters["csi.storage.k8s.io/volumegroupsnapshotcontent/name"] = "n";
-  EXPECT_TRUE(ParseCreateGroup(request).ok()) << ParseCreateGroup(request).status();
+  EXPECT_OK(ParseCreateGroup(request));
   parameters["deletionpolicy"] = "Delete";
   ExpectInvalid(ParseCreateGroup(request).status(), "parameter 'deletionpolicy' is unknown");
   csi::v1::CreateSnapshotRequest single;
@@ -94,14 +85,15 @@ TEST(SnapshotRequestsTest, AcceptsOnlyTokensOfThePlugin) {
 
 TEST(SnapshotRequestsTest, TheAnswerHasEveryField) {
   csi::v1::VolumeGroupSnapshot group;
-  Pack(GroupInfo{.id = "group-1",
-                 .created_at = 1'700'000'000'123'456'789,
-                 .snapshots = {{.id = "snap-1",
-                                .source_volume_id = "vol-1",
-                                .group_id = "group-1",
-                                .bytes = 4096,
-                                .created_at = 1'700'000'000'123'456'789}}},
-       group);
+  SnapshotRecord member;
+  member.id = "snap-1";
+  member.source_volume_id = "vol-1";
+  member.group_id = "group-1";
+  member.bytes = 4096;
+  member.created_at = 1'700'000'000'123'456'789;
+  Pack(
+      SnapshotSet{.id = "group-1", .name = "", .is_group = true, .state = SnapshotState::kReady, .snapshots = {member}},
+      group);
   EXPECT_TRUE(group.ready_to_use());
   EXPECT_EQ(group.creation_time().nanos(), 123'456'789);
   ASSERT_EQ(group.snapshots_size(), 1);
@@ -115,4 +107,4 @@ TEST(SnapshotRequestsTest, TheAnswerHasEveryField) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,46 +1,17 @@
 // Snapshots and copies of killed processes.
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "base/file/file_lock.h"
 #include "base/file/unique_fd.h"
 #include "tests/unit/catalog/volume_catalog_fixture.h"
-#include "tests/unit/process/killed_process.h"
 
-namespace mooring::catalog_test {
+namespace mooring::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class SnapshotRestartTest : public KilledProcessTest {
  protected:
-  std::vector<SnapshotInfo> Snapshots() { return here().snapshots.List({})->snapshots; }
+  std::vector<SnapshotRecord> Snapshots() { return here().snapshots.List({})->snapshots; }
 };
-
-// A copy gets its name when it is whole.
-TEST_F(SnapshotRestartTest, AnUnfinishedSnapshotIsRolledBackOrFinishedAndItsVolumeThawed) {
-  const std::string volume = CreatedBefore("db");
-  for (const std::string when : {"before", "after"}) {
-    Kill(when, "copy",
-         [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
-    EXPECT_THAT(Snapshots(), IsEmpty()) << "never told before it is ready";
-    RestartAndReconcile();
-    EXPECT_THAT(Snapshots(), SizeIs(when == "before" ? 0 : 1));
-    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
-    process_.reset();
-  }
-  EXPECT_FALSE(Snapped("s", volume).empty());
-  ExpectConsistent();
-}
 
 TEST_F(SnapshotRestartTest, ARetryInAnotherProcessBeginsAnewUnlessTheCopyIsWhole) {
   const std::string volume = CreatedBefore("db");
@@ -64,21 +35,6 @@ TEST_F(SnapshotRestartTest, ARetryForAnotherVolumeRollsTheUnfinishedOneBack) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AnUnfinishedGroupIsRolledBackOrFinishedWhole) {
-  const std::string a = Created("a"), b = CreatedBefore("b");
-  for (const std::string when : {"before", "after"}) {
-    Kill(when, "copy", [&](Process& doomed) {
-      (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {b, a}}, Patient());
-    });
-    RestartAndReconcile();
-    EXPECT_THAT(Snapshots(), SizeIs(when == "before" ? 0 : 2));
-    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(b), Image(a)));
-    process_.reset();
-  }
-  EXPECT_TRUE(here().snapshots.CreateGroup({.name = "g", .source_volume_ids = {b, a}}, Patient()).ok());
-  ExpectConsistent();
-}
-
 TEST_F(SnapshotRestartTest, AGroupThatMissesAnImageIsRolledBack) {
   const std::string a = Created("a"), b = CreatedBefore("b");
   Kill("after", "copy", [&](Process& doomed) {
@@ -97,7 +53,7 @@ TEST_F(SnapshotRestartTest, AGroupWithAnUnreadableImageStaysAsItIs) {
   const std::vector<std::string> ids = *here().snapshot_store->AllIds();
   std::filesystem::rename(Image(ids.front()), directory_ + "/away");
   std::filesystem::create_directory(Image(ids.front()));  // neither an image nor missing
-  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_OK(here().snapshots.Reconcile());
   EXPECT_EQ(*here().snapshot_store->AllIds(), ids);
   EXPECT_TRUE(std::filesystem::exists(Image(ids.back())));
   std::filesystem::remove(Image(ids.front()));
@@ -107,26 +63,10 @@ TEST_F(SnapshotRestartTest, AGroupWithAnUnreadableImageStaysAsItIs) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AnUnfinishedDeletionIsUndoneIfTheImageExists) {
-  const std::string volume = CreatedBefore("db");
-  for (const std::string when : {"before", "after"}) {
-    const std::string id = Snapped("s", volume);
-    process_.reset();
-    Kill(when, "delete", [&](Process& doomed) { (void)doomed.snapshots.Delete(id, Patient()); });
-    EXPECT_TRUE(absl::IsNotFound(here().snapshots.Get(id).status()));
-    RestartAndReconcile();
-    EXPECT_EQ(here().snapshots.Get(id).ok(), when == "before");
-    EXPECT_TRUE(here().snapshots.Delete(id, Patient()).ok());
-    EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
-    EXPECT_THAT(here().contents.thawed(), IsEmpty()) << "nothing was copied";
-    process_.reset();
-  }
-}
-
 TEST_F(SnapshotRestartTest, AnUnfinishedDeletionOfAGroupThatMissesAnImageIsFinished) {
   const std::string a = Created("a"), b = Created("b");
   const auto group = here().snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
-  ASSERT_TRUE(group.ok());
+  ASSERT_OK(group);
   process_.reset();
   Kill("after", "delete",
        [&](Process& doomed) { (void)doomed.snapshots.DeleteGroup({.id = group->id, .snapshot_ids = {}}, Patient()); });
@@ -140,21 +80,21 @@ TEST_F(SnapshotRestartTest, SkipsSnapshotsThatAnotherProcessWorksOn) {
   for (const std::string& key : {std::string("snapshot name:s"), volume, id}) {
     const auto other = *KeyedLocks::Shared(directory_ + "/lock");
     const auto working = other->Acquire(key, "snapshot", Soon().wait_until);
-    ASSERT_TRUE(working.ok());
-    EXPECT_TRUE(here().snapshots.Reconcile().ok());
+    ASSERT_OK(working);
+    EXPECT_OK(here().snapshots.Reconcile());
     EXPECT_EQ((*here().snapshot_store->FindById(id))->state, SnapshotState::kCreating) << key;
     EXPECT_THAT(here().contents.thawed(), IsEmpty());
   }
-  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_OK(here().snapshots.Reconcile());
   ExpectConsistent();
 }
 
 TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseBecomesReadyAgain) {
   const std::string id = Snapped("s", Created("db"));
   ASSERT_TRUE(*here().snapshot_store->Move(id, SnapshotState::kReady, SnapshotState::kDeleting));
-  ASSERT_TRUE(loops_.AttachLoop({.backing_file = Image(id), .label = "", .read_only = true}).ok());
-  EXPECT_TRUE(here().snapshots.Reconcile().ok());
-  EXPECT_TRUE(here().snapshots.Get(id).ok());
+  loops_.Attach(Image(id));
+  EXPECT_OK(here().snapshots.Reconcile());
+  EXPECT_OK(here().snapshots.Get(id));
 }
 
 // The mount helper of a killed plugin continues its copy, and holds the lock of the file.
@@ -165,8 +105,8 @@ TEST_F(SnapshotRestartTest, WaitsForACopyThatAMountHelperStillMakes) {
   const std::string half = (*here().snapshot_store->FindByName("s"))->id;
   const std::string working = Image(half) + ".copying-0123abcd";
   auto helper = std::make_unique<UniqueFd>(::open(working.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_TRUE(LockFile(*helper, working, std::chrono::milliseconds(0)).ok());
-  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  ASSERT_OK(LockFile(*helper, working, std::chrono::milliseconds(0)));
+  EXPECT_OK(here().snapshots.Reconcile());
   EXPECT_TRUE(*here().snapshot_store->FindByName("s")) << "left for later";
   EXPECT_TRUE(absl::IsAborted(here().snapshots.Create({.name = "s", .source_volume_id = volume}, Soon()).status()));
   EXPECT_THAT(here().contents.thawed(), IsEmpty()) << "not under the copy";
@@ -181,32 +121,20 @@ TEST_F(SnapshotRestartTest, WaitsForACopyThatAMountHelperStillMakes) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AnUnfinishedCopyOfAVolumeIsRolledBackOrFinishedAndItsSourceThawed) {
-  const std::string volume = CreatedBefore("db");
-  for (const std::string when : {"before", "after"}) {
-    Kill(when, "copy",
-         [&](Process& doomed) { (void)doomed.catalog.Create(CopySpec("clone", OfVolume(volume)), Patient()); });
-    RestartAndReconcile();
-    EXPECT_THAT(Listed(), SizeIs(when == "before" ? 1 : 2));
-    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
-    process_.reset();
-  }
-}
-
 TEST_F(SnapshotRestartTest, ARetryMakesAnUnfinishedCopyOfAVolumeAnewUnlessItIsWhole) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {
     Kill(when, "copy",
          [&](Process& doomed) { (void)doomed.catalog.Create(CopySpec("clone", OfVolume(volume)), Patient()); });
     const auto clone = catalog().Create(CopySpec("clone", OfVolume(volume)), Patient());
-    ASSERT_TRUE(clone.ok()) << clone.status();
+    ASSERT_OK(clone);
     EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
     EXPECT_THAT(here().contents.copied(), SizeIs(when == "before" ? 1 : 0));
     ExpectConsistent();
-    ASSERT_TRUE(catalog().Delete(clone->id, Patient()).ok());
+    ASSERT_OK(catalog().Delete(clone->id, Patient()));
     process_.reset();
   }
 }
 
 }  // namespace
-}  // namespace mooring::catalog_test
+}  // namespace mooring::testing

@@ -2,24 +2,14 @@
 #include "plugin/catalog/store/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "plugin/catalog/store/catalog_database.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::UnorderedElementsAre;
 
 SnapshotRecord Snapshot(const std::string& id, const std::string& name, const std::string& source = "vol-a",
                         SnapshotState state = SnapshotState::kReady) {
@@ -50,7 +40,7 @@ class SnapshotStoreTest : public ::testing::Test {
   SnapshotStore& store() {
     if (!store_) {
       catalog_ = *CatalogStore::Open(path());
-      store_ = *SnapshotStore::Open(catalog_->database());
+      store_ = std::make_unique<SnapshotStore>(catalog_->database());
     }
     return *store_;
   }
@@ -67,7 +57,7 @@ class SnapshotStoreTest : public ::testing::Test {
     return ids;
   }
 
-  const testing::TempDir scratch_;
+  const TempDir scratch_;
   const std::string directory_ = scratch_.path();
   std::unique_ptr<CatalogStore> catalog_;
   std::unique_ptr<SnapshotStore> store_;
@@ -149,7 +139,7 @@ TEST_F(SnapshotStoreTest, MembersChangeStateAndAreDeletedOnlyWithTheirGroup) {
   EXPECT_EQ((*store().FindById("snap-a"))->state, SnapshotState::kReady);
   EXPECT_EQ((*store().FindGroupById("group-1"))->state, SnapshotState::kReady);
   EXPECT_THAT(*store().ListUnfinishedGroups(), IsEmpty());
-  EXPECT_TRUE(store().Delete("group-1").ok());
+  EXPECT_OK(store().Delete("group-1"));
   EXPECT_THAT(*store().AllIds(), IsEmpty());
   EXPECT_FALSE(*store().FindGroupByName("one"));
 }
@@ -180,16 +170,16 @@ TEST_F(SnapshotStoreTest, SnapshotsTakeRoomInAnyState) {
   ASSERT_TRUE(*store().InsertGroup(Group("group-1", "one"), {Member("snap-d", "group-1", "vol-a")}));
   EXPECT_EQ(*store().BytesIn("fast"), 4 * each);
   EXPECT_EQ(*store().BytesIn("slow"), 0U);
-  ASSERT_TRUE(store().Delete("snap-c").ok());
+  ASSERT_OK(store().Delete("snap-c"));
   EXPECT_EQ(*store().BytesIn("fast"), 3 * each);
 }
 
 TEST_F(SnapshotStoreTest, NeverAssignsASequenceNumberTwice) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
-  ASSERT_TRUE(store().Delete("snap-a").ok());
+  ASSERT_OK(store().Delete("snap-a"));
   ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b")));
   EXPECT_EQ((*store().FindById("snap-b"))->seq, 2);
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,61 +1,27 @@
 // The fixture of the tests of VolumeCatalog: a real store, real images in a temporary directory, and fake loop devices.
-#ifndef MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
-#define MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
+#pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <iterator>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "base/file/directory.h"
-#include "base/status.h"
 #include "plugin/backends/image/image_backend.h"
 #include "plugin/catalog/snapshot_catalog.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/model/volume_id.h"
 #include "tests/fakes/fake_contents.h"
-#include "tests/support/temp_dir.h"
+#include "tests/fakes/fake_loops.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring::catalog_test {
+namespace mooring::testing {
 
 inline constexpr char kZoneKey[] = "topology.mooring.csi/zone";
-
-class FakeLoops : public LoopDevices {
- public:
-  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    used_.insert(request.backing_file);
-    return LoopInfo();
-  }
-  absl::Status DetachLoop(const LoopInfo&) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    used_.clear();
-    return absl::OkStatus();
-  }
-  absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented(loop.device); }
-  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override { return Unimplemented(loop.device); }
-  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (used_.count(backing_file) == 0) return std::vector<LoopInfo>();
-    LoopInfo info;
-    info.device = "/dev/loop7";
-    return std::vector<LoopInfo>{info};
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::string> used_;
-};
 
 // The image backend with hooks: `before` and `after` may fail the call, wait, or end the process.
 class HookedBackend : public ImageBackend {
@@ -108,7 +74,7 @@ struct Process {
       : pools(ImagePool(directory, loops, contents, overcommit)),
         backend(static_cast<HookedBackend&>(*pools.all().front().backend)),
         store(*CatalogStore::Open(directory + "/catalog.db")),
-        snapshot_store(*SnapshotStore::Open(store->database())),
+        snapshot_store(std::make_unique<SnapshotStore>(store->database())),
         locks(*KeyedLocks::Shared(directory + "/lock")),
         catalog(*store, *snapshot_store, pools, *locks, contents,
                 {.node_id = node_id,
@@ -116,7 +82,7 @@ struct Process {
                  .max_volumes = max_volumes}),
         snapshots(*snapshot_store, catalog, pools, *locks, contents) {}
 
-  testing::FakeContents contents;
+  FakeContents contents;
   Pools pools;
   HookedBackend& backend;
   std::unique_ptr<CatalogStore> store;
@@ -164,13 +130,13 @@ class VolumeCatalogTest : public ::testing::Test {
 
   std::string Created(const std::string& name) {
     const absl::StatusOr<VolumeInfo> volume = catalog().Create(Spec(name), Patient());
-    EXPECT_TRUE(volume.ok()) << volume.status();
+    EXPECT_OK(volume);
     return volume.ok() ? volume->id : "";
   }
 
   std::string Snapped(const std::string& name, const std::string& volume) {
     const auto snapshot = here().snapshots.Create({.name = name, .source_volume_id = volume}, Patient());
-    EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+    EXPECT_OK(snapshot);
     return snapshot.ok() ? snapshot->id : "";
   }
 
@@ -179,7 +145,7 @@ class VolumeCatalogTest : public ::testing::Test {
 
   std::vector<std::string> Listed() {
     const absl::StatusOr<VolumePage> page = catalog().List({});
-    EXPECT_TRUE(page.ok()) << page.status();
+    EXPECT_OK(page);
     std::vector<std::string> ids;
     for (const VolumeInfo& volume : page->volumes) ids.push_back(volume.id);
     return ids;
@@ -198,17 +164,47 @@ class VolumeCatalogTest : public ::testing::Test {
     EXPECT_EQ(std::set<std::string>(there.begin(), there.end()), files);
   }
 
-  const testing::TempDir scratch_;
+  const TempDir scratch_;
   const std::string directory_ = scratch_.path();
   FakeLoops loops_;
   std::unique_ptr<Process> process_;
 };
 
-inline void ExpectStatus(const absl::Status& status, absl::StatusCode code, const std::string& text) {
-  EXPECT_EQ(status.code(), code) << status;
-  EXPECT_THAT(Message(status), ::testing::HasSubstr(text));
-}
+// A real SIGKILL of a real process, at each place where the image is touched.
+class KilledProcessTest : public VolumeCatalogTest {
+ protected:
+  // Runs `action` in a child that kills itself before or after the backend's `operation`.
+  void Kill(const std::string& when, const std::string& operation, const std::function<void(Process&)>& action) {
+    ASSERT_EQ(process_, nullptr) << "a database must not be open across a fork";
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Process doomed(directory_, loops_);
+      const HookedBackend::Hook kill = [&](const std::string& what) {
+        if (what == operation) ::kill(::getpid(), SIGKILL);
+        return absl::OkStatus();
+      };
+      (when == "before" ? doomed.backend.before : doomed.backend.after) = kill;
+      action(doomed);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the child ended otherwise";
+  }
 
-}  // namespace mooring::catalog_test
+  void RestartAndReconcile() {
+    process_.reset();
+    EXPECT_OK(here().snapshots.Reconcile());
+    EXPECT_OK(catalog().Reconcile());
+    ExpectConsistent();
+  }
 
-#endif  // MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
+  std::string CreatedBefore(const std::string& name) {
+    std::string id = Created(name);
+    process_.reset();
+    return id;
+  }
+};
+
+}  // namespace mooring::testing

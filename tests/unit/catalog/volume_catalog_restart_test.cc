@@ -1,26 +1,13 @@
 // The catalog after killed processes, and with several processes at a time.
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <random>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "plugin/catalog/volume_catalog.h"
 #include "tests/unit/catalog/volume_catalog_fixture.h"
-#include "tests/unit/process/killed_process.h"
 
-namespace mooring::catalog_test {
+namespace mooring::testing {
 namespace {
-
-using ::testing::IsEmpty;
 
 class CatalogRestartTest : public VolumeCatalogTest {};
 
@@ -30,17 +17,17 @@ TEST_F(CatalogRestartTest, ReconcilingNeverDeletesAnImageWithoutARecord) {
   const std::string id = Created("db");
   const std::string stranger = NewVolumeId();
   std::ofstream(Image(stranger)) << "somebody's data";
-  EXPECT_TRUE(catalog().Reconcile().ok());
+  EXPECT_OK(catalog().Reconcile());
   EXPECT_TRUE(std::filesystem::exists(Image(stranger)));
-  EXPECT_TRUE(catalog().Find(id).ok());
+  EXPECT_OK(catalog().Find(id));
 }
 
 TEST_F(CatalogRestartTest, ReconcilingBringsAHalfDeletedVolumeInUseBack) {
   const std::string id = Created("db");
   ASSERT_TRUE(*here().store->Move(id, VolumeState::kReady, VolumeState::kDeleting));
-  ASSERT_TRUE(loops_.AttachLoop({.backing_file = Image(id), .label = "", .read_only = false}).ok());
-  EXPECT_TRUE(catalog().Reconcile().ok());
-  EXPECT_TRUE(catalog().Find(id).ok());
+  loops_.Attach(Image(id));
+  EXPECT_OK(catalog().Reconcile());
+  EXPECT_OK(catalog().Find(id));
 }
 
 TEST_F(CatalogRestartTest, ReconcilingSkipsVolumesThatAnotherProcessWorksOn) {
@@ -51,8 +38,8 @@ TEST_F(CatalogRestartTest, ReconcilingSkipsVolumesThatAnotherProcessWorksOn) {
     {
       const auto other = *KeyedLocks::Shared(directory_ + "/lock");
       const auto working = other->Acquire(key, "volume", Soon().wait_until);
-      ASSERT_TRUE(working.ok());
-      EXPECT_TRUE(catalog().Reconcile().ok());
+      ASSERT_OK(working);
+      EXPECT_OK(catalog().Reconcile());
       EXPECT_EQ((*here().store->FindById(id))->state, state);
     }
     ASSERT_TRUE(*here().store->Move(id, state, VolumeState::kReady));
@@ -61,83 +48,26 @@ TEST_F(CatalogRestartTest, ReconcilingSkipsVolumesThatAnotherProcessWorksOn) {
 
 class KilledCatalogTest : public KilledProcessTest {};
 
-TEST_F(KilledCatalogTest, AnInterruptedCreationIsTakenBackAndCanBeRepeated) {
-  for (const std::string when : {"before", "after"}) {
-    Kill(when, "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
-    RestartAndReconcile();
-    EXPECT_THAT(Listed(), IsEmpty());
-    EXPECT_THAT(Files(), IsEmpty());
-    process_.reset();
-  }
-  EXPECT_FALSE(Created("db").empty());
-}
-
-TEST_F(KilledCatalogTest, ARetryInAnotherProcessFinishesAnInterruptedCreation) {
-  for (const std::string when : {"before", "after"}) {
-    Kill(when, "create", [&](Process& doomed) { (void)doomed.catalog.Create(Spec(when), Patient()); });
-    const std::string half = (*here().store->FindByName(when))->id;
-    EXPECT_EQ(Created(when), half);
-    ExpectConsistent();
-    process_.reset();
-  }
-}
-
 TEST_F(KilledCatalogTest, ARetryKeepsAnInterruptedCreationThatHoldsData) {
   Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
   const std::string half = (*here().store->FindByName("db"))->id;
   std::filesystem::resize_file(Image(half), 32 * kMiB);
   std::fstream(Image(half), std::ios::in | std::ios::out) << "data";
   const absl::StatusOr<VolumeInfo> volume = catalog().Create(Spec("db"), Patient());
-  ASSERT_TRUE(volume.ok()) << volume.status();
+  ASSERT_OK(volume);
   EXPECT_EQ(volume->id, half);
   EXPECT_EQ(volume->bytes, 32 * kMiB);
   EXPECT_EQ(ReadAll(Image(half)).substr(0, 4), "data");
   ExpectConsistent();
 }
 
-TEST_F(KilledCatalogTest, AVolumeWithAHalfRolledBackCreationDoesNotExist) {
-  Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
-  Kill("before", "delete", [](Process& doomed) { (void)doomed.catalog.Reconcile(); });
-  RestartAndReconcile();
-  EXPECT_THAT(Listed(), IsEmpty());
-  EXPECT_THAT(Files(), IsEmpty());
-}
-
 TEST_F(KilledCatalogTest, ARetryForAnotherSizeReplacesAnInterruptedCreation) {
   Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
   const absl::StatusOr<VolumeInfo> volume =
       catalog().Create(Spec("db", {.required = 64 * kMiB, .limit = 0}), Patient());
-  ASSERT_TRUE(volume.ok()) << volume.status();
+  ASSERT_OK(volume);
   EXPECT_EQ(catalog().Find(volume->id)->bytes, 64 * kMiB);
   ExpectConsistent();
-}
-
-// The orchestrator repeats DeleteVolume until the answer is OK.
-TEST_F(KilledCatalogTest, AnInterruptedDeletionIsUndoneIfTheImageExistsAndElseFinished) {
-  for (const std::string when : {"before", "after"}) {
-    const std::string id = CreatedBefore("db");
-    Kill(when, "delete", [&](Process& doomed) { (void)doomed.catalog.Delete(id, Patient()); });
-    EXPECT_TRUE(absl::IsNotFound(catalog().Find(id).status()));  // until it is clear what became of it
-    RestartAndReconcile();
-    EXPECT_EQ(catalog().Find(id).ok(), when == "before");
-    EXPECT_TRUE(catalog().Delete(id, Patient()).ok());
-    EXPECT_THAT(Listed(), IsEmpty());
-    EXPECT_THAT(Files(), IsEmpty());
-    process_.reset();
-  }
-}
-
-TEST_F(KilledCatalogTest, AnInterruptedExpansionIsRecordedAfterwards) {
-  const std::string id = CreatedBefore("db");
-  const ControllerExpandSpec expand = {.volume_id = id, .range = {.required = 64 * kMiB, .limit = 64 * kMiB}};
-  Kill("before", "grow", [&](Process& doomed) { (void)doomed.catalog.Expand(expand, Patient()); });
-  RestartAndReconcile();
-  EXPECT_EQ(catalog().Get(id)->bytes, 16 * kMiB);
-  process_.reset();
-  Kill("after", "grow", [&](Process& doomed) { (void)doomed.catalog.Expand(expand, Patient()); });
-  RestartAndReconcile();
-  EXPECT_EQ(catalog().Get(id)->bytes, 64 * kMiB);
-  EXPECT_EQ(*catalog().Expand(expand, Patient()), 64 * kMiB);
 }
 
 // Several at a time
@@ -151,7 +81,7 @@ TEST_F(CatalogRestartTest, ManyCallsForOneNameInTwoProcessesMakeOneVolume) {
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&, i] {
       const auto volume = (i % 2 == 0 ? here() : other).catalog.Create(Spec("db"), Patient());
-      ASSERT_TRUE(volume.ok()) << volume.status();
+      ASSERT_OK(volume);
       const std::lock_guard<std::mutex> lock(mutex);
       ids.insert(volume->id);
     });
@@ -168,7 +98,7 @@ TEST_F(CatalogRestartTest, ACreationThatAnotherProcessFinishedFirstIsFinished) {
     EXPECT_TRUE(*other.store->Move(half.id, VolumeState::kCreating, VolumeState::kReady));
     return absl::OkStatus();
   };
-  EXPECT_TRUE(catalog().Create(Spec("db"), Patient()).ok());
+  EXPECT_OK(catalog().Create(Spec("db"), Patient()));
   ExpectConsistent();
 }
 
@@ -181,23 +111,22 @@ TEST_F(CatalogRestartTest, ACreationThatAnotherProcessGaveUpLeavesNoImage) {
   EXPECT_TRUE(absl::IsAborted(catalog().Create(Spec("db"), Patient()).status()));
   ExpectConsistent();
   here().backend.after = nullptr;
-  EXPECT_TRUE(catalog().Create(Spec("db"), Patient()).ok());
+  EXPECT_OK(catalog().Create(Spec("db"), Patient()));
 }
 
 TEST_F(CatalogRestartTest, ADeletionInAnotherProcessIsNotUndone) {
   const std::string id = Created("db");
   Process other(directory_, loops_);
-  std::atomic<bool> deleting = false, go_on = false;
+  Gate gate;
   other.backend.before = [&](const std::string&) {
-    deleting = true;
-    while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    gate.Pass();
     return absl::OkStatus();
   };
-  std::thread thread([&] { EXPECT_TRUE(other.catalog.Delete(id, Patient()).ok()); });
-  while (!deleting) std::this_thread::yield();
+  std::thread thread([&] { EXPECT_OK(other.catalog.Delete(id, Patient())); });
+  EXPECT_TRUE(gate.WaitUntilReached());
   EXPECT_TRUE(absl::IsAborted(catalog().Delete(id, Soon())));
   EXPECT_TRUE(absl::IsNotFound(catalog().Find(id).status()));
-  go_on = true;
+  gate.Open();
   thread.join();
   ExpectConsistent();
 }
@@ -229,26 +158,24 @@ TEST_F(CatalogRestartTest, AnyOrderOfCallsInTwoProcessesEndsConsistent) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(catalog().Reconcile().ok());
+  EXPECT_OK(catalog().Reconcile());
   ExpectConsistent();
 }
 
 TEST_F(CatalogRestartTest, ASlowVolumeDoesNotDelayAnother) {
-  std::atomic<bool> creating = false, go_on = false;
+  Gate gate;
   const std::string id = Created("quick");
   here().backend.before = [&](const std::string& what) {
-    if (what != "create") return absl::OkStatus();
-    creating = true;
-    while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (what == "create") gate.Pass();
     return absl::OkStatus();
   };
-  std::thread slow([&] { EXPECT_TRUE(catalog().Create(Spec("slow"), Patient()).ok()); });
-  while (!creating) std::this_thread::yield();
-  EXPECT_TRUE(catalog().Publish(PublishTo(id), Soon()).ok());
-  EXPECT_TRUE(catalog().Find(id).ok());
-  EXPECT_TRUE(catalog().Unpublish({.volume_id = id, .node_id = "n1"}, Soon()).ok());
-  EXPECT_TRUE(catalog().Delete(id, Soon()).ok());
-  go_on = true;
+  std::thread slow([&] { EXPECT_OK(catalog().Create(Spec("slow"), Patient())); });
+  EXPECT_TRUE(gate.WaitUntilReached());
+  EXPECT_OK(catalog().Publish(PublishTo(id), Soon()));
+  EXPECT_OK(catalog().Find(id));
+  EXPECT_OK(catalog().Unpublish({.volume_id = id, .node_id = "n1"}, Soon()));
+  EXPECT_OK(catalog().Delete(id, Soon()));
+  gate.Open();
   slow.join();
 }
 
@@ -257,11 +184,11 @@ TEST_F(CatalogRestartTest, AStartSucceedsIfTheNewSizeCannotBeRecorded) {
   std::filesystem::resize_file(Image(id), 32 * kMiB);
   SQLite::Database other(directory_ + "/catalog.db", SQLite::OPEN_READWRITE);
   other.exec("CREATE TRIGGER full BEFORE UPDATE ON volumes BEGIN SELECT RAISE(ABORT, 'no room'); END");
-  EXPECT_TRUE(catalog().Reconcile().ok());
+  EXPECT_OK(catalog().Reconcile());
   other.exec("DROP TRIGGER full");
-  EXPECT_TRUE(catalog().Reconcile().ok());
+  EXPECT_OK(catalog().Reconcile());
   EXPECT_EQ(catalog().Get(id)->bytes, 32 * kMiB);
 }
 
 }  // namespace
-}  // namespace mooring::catalog_test
+}  // namespace mooring::testing

@@ -1,25 +1,15 @@
 // Volumes from snapshots and from volumes.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <string>
-#include <vector>
-
 #include "tests/unit/catalog/volume_catalog_fixture.h"
 
-namespace mooring::catalog_test {
+namespace mooring::testing {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 class VolumeCloneTest : public VolumeCatalogTest {
  protected:
   absl::StatusOr<VolumeInfo> Clone(const CreateVolumeSpec& spec) { return catalog().Create(spec, Patient()); }
   VolumeInfo Cloned(const CreateVolumeSpec& spec) {
     const auto volume = Clone(spec);
-    EXPECT_TRUE(volume.ok()) << volume.status();
+    EXPECT_OK(volume);
     return volume.ok() ? *volume : VolumeInfo();
   }
 };
@@ -57,7 +47,7 @@ TEST_F(VolumeCloneTest, TheSizeIsAtLeastTheSources) {
   EXPECT_EQ(Cloned(CopySpec("smaller", source, {.required = kMiB, .limit = 64 * kMiB})).bytes, 16 * kMiB);
   EXPECT_EQ(Cloned(CopySpec("limited", source, {.required = 0, .limit = 16 * kMiB})).bytes, 16 * kMiB);
   for (const SizeRange& range : {SizeRange{0, 16 * kMiB - 1}, SizeRange{kMiB, 8 * kMiB}}) {
-    ExpectStatus(Clone(CopySpec("no", source, range)).status(), absl::StatusCode::kOutOfRange, "16 MiB");
+    EXPECT_THAT(Clone(CopySpec("no", source, range)), FailsWith(StatusCode::kOutOfRange, "16 MiB"));
   }
 }
 
@@ -65,7 +55,7 @@ TEST_F(VolumeCloneTest, AnUnknownSourceIsNotFound) {
   const std::string volume = Created("db"), snapshot = Snapped("s", volume);
   for (const ContentSource& source : {OfVolume("x"), OfSnapshot("x"), OfVolume(NewVolumeId()),
                                       OfSnapshot(NewSnapshotId()), OfVolume(snapshot), OfSnapshot(volume)}) {
-    ExpectStatus(Clone(CopySpec("c", source)).status(), absl::StatusCode::kNotFound, "does not exist");
+    EXPECT_THAT(Clone(CopySpec("c", source)), FailsWith(StatusCode::kNotFound, "does not exist"));
   }
   EXPECT_THAT(Listed(), SizeIs(1));
 }
@@ -73,38 +63,37 @@ TEST_F(VolumeCloneTest, AnUnknownSourceIsNotFound) {
 TEST_F(VolumeCloneTest, AnotherFilesystemThanTheSourcesIsRefused) {
   CreateVolumeSpec spec = CopySpec("c", OfVolume(Created("db")));
   spec.fs_type = "xfs";
-  ExpectStatus(Clone(spec).status(), absl::StatusCode::kInvalidArgument, "was made for ext4");
+  EXPECT_THAT(Clone(spec), FailsWith(StatusCode::kInvalidArgument, "was made for ext4"));
   spec.fs_type = "ext4";
-  EXPECT_TRUE(Clone(spec).ok());
+  EXPECT_OK(Clone(spec));
 }
 
 TEST_F(VolumeCloneTest, TheSameNameAndSourceIsTheSameVolumeAlsoWhenTheSourceIsGone) {
   const std::string volume = Created("db"), snapshot = Snapped("s", volume);
   const std::string clone = Cloned(CopySpec("c", OfSnapshot(snapshot))).id;
-  ASSERT_TRUE(here().snapshots.Delete(snapshot, Patient()).ok());
+  ASSERT_OK(here().snapshots.Delete(snapshot, Patient()));
   EXPECT_EQ(Cloned(CopySpec("c", OfSnapshot(snapshot))).id, clone);
   for (const ContentSource& source : {OfVolume(volume), OfSnapshot(NewSnapshotId()), ContentSource()}) {
     CreateVolumeSpec spec = CopySpec("c", source);
-    ExpectStatus(Clone(spec).status(), absl::StatusCode::kAlreadyExists, snapshot);
+    EXPECT_THAT(Clone(spec), FailsWith(StatusCode::kAlreadyExists, snapshot));
   }
-  ExpectStatus(Clone(CopySpec("db", OfSnapshot(snapshot))).status(), absl::StatusCode::kAlreadyExists,
-               "no content source");
+  EXPECT_THAT(Clone(CopySpec("db", OfSnapshot(snapshot))), FailsWith(StatusCode::kAlreadyExists, "no content source"));
 }
 
 TEST_F(VolumeCloneTest, CopiesAndTheirSourcesGoInAnyOrder) {
   const std::string volume = Created("db"), snapshot = Snapped("s", volume);
   const std::string clone = Cloned(CopySpec("c", OfSnapshot(snapshot))).id;
-  ASSERT_TRUE(here().snapshots.Delete(snapshot, Patient()).ok());
-  ASSERT_TRUE(catalog().Delete(volume, Patient()).ok());
-  EXPECT_TRUE(catalog().Find(clone).ok());
-  ASSERT_TRUE(catalog().Delete(clone, Patient()).ok());
+  ASSERT_OK(here().snapshots.Delete(snapshot, Patient()));
+  ASSERT_OK(catalog().Delete(volume, Patient()));
+  EXPECT_OK(catalog().Find(clone));
+  ASSERT_OK(catalog().Delete(clone, Patient()));
   EXPECT_THAT(Files(), IsEmpty());
 }
 
 TEST_F(VolumeCloneTest, ACopyThatFailsLeavesNothingAndThawsItsSource) {
   const std::string volume = Created("db");
   here().contents.failure = Unavailable("the helper has ended");
-  ExpectStatus(Clone(CopySpec("c", OfVolume(volume))).status(), absl::StatusCode::kUnavailable, "the helper");
+  EXPECT_THAT(Clone(CopySpec("c", OfVolume(volume))), FailsWith(StatusCode::kUnavailable, "the helper"));
   EXPECT_THAT(here().contents.thawed(), ::testing::ElementsAre(Image(volume)));
   EXPECT_FALSE(*here().store->FindByName("c"));
   ExpectConsistent();
@@ -121,8 +110,8 @@ TEST_F(VolumeCloneTest, ASourceIsNotDeletedWhileItIsCopied) {
   Cloned(CopySpec("a", OfVolume(volume)));
   ASSERT_THAT(refused, SizeIs(2));
   EXPECT_TRUE(absl::IsAborted(refused[0])) << refused[0];
-  EXPECT_TRUE(refused[1].ok()) << "another source may go: " << refused[1];
+  EXPECT_OK(refused[1]) << "another source may go";
 }
 
 }  // namespace
-}  // namespace mooring::catalog_test
+}  // namespace mooring::testing

@@ -1,17 +1,11 @@
 #include "plugin/model/volume_size.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 
-#include "base/status.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 struct SizeRow {
   SizeRange range;
@@ -41,7 +35,7 @@ TEST(VolumeSizeTest, ANewVolumeGetsASizeInItsRange) {
     if (row.chosen == 0) {
       EXPECT_TRUE(absl::IsOutOfRange(size.status())) << RangeText(row.range);
     } else {
-      ASSERT_TRUE(size.ok()) << size.status();
+      ASSERT_OK(size);
       EXPECT_EQ(*size, row.chosen) << RangeText(row.range);
     }
   }
@@ -66,7 +60,7 @@ TEST(VolumeSizeTest, AVolumeGrowsToTheRequestedSizeAndNeverShrinks) {
     if (row.chosen == 0) {
       EXPECT_TRUE(absl::IsOutOfRange(size.status())) << RangeText(row.range);
     } else {
-      ASSERT_TRUE(size.ok()) << size.status();
+      ASSERT_OK(size);
       EXPECT_EQ(*size, row.chosen) << RangeText(row.range);
     }
   }
@@ -81,4 +75,4 @@ TEST(VolumeSizeTest, ErrorsNamePossibleSizes) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

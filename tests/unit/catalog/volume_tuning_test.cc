@@ -1,15 +1,10 @@
 #include "plugin/model/volume_tuning.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "base/status.h"
 #include "plugin/backends/registry.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
-
-using ::testing::HasSubstr;
 
 void ExpectInvalid(const std::string& key, const std::string& value, const std::string& text) {
   const absl::StatusOr<TuningChange> parsed = ParseTuning({{key, value}});
@@ -27,7 +22,7 @@ TEST(VolumeTuningTest, SettingsThatAreNotNamedStay) {
 
 TEST(VolumeTuningTest, ValuesAreBounded) {
   for (const char* good : {"0", "4096", "4KiB", "128Ki", "64MiB"}) {
-    EXPECT_TRUE(ParseTuning({{"readAhead", good}}).ok()) << good;
+    EXPECT_OK(ParseTuning({{"readAhead", good}})) << good;
   }
   for (const char* bad : {"", "-4096", "1", "4097", "65MiB", "1e6", "128 KiB", "9223372036854775808", "much"}) {
     ExpectInvalid("readAhead", bad, "readAhead");
@@ -38,10 +33,10 @@ TEST(VolumeTuningTest, ValuesAreBounded) {
 
 TEST(VolumeTuningTest, OnlyVolumesWithADeviceOfTheirOwnHaveReadAhead) {
   const TuningChange ahead = {.read_ahead_bytes = 4096}, quiet = {.noatime = true};
-  EXPECT_TRUE(CheckPossible(ahead, TraitsOf(BackendKind::kImage)).ok());
+  EXPECT_OK(CheckPossible(ahead, TraitsOf(BackendKind::kImage)));
   for (const BackendKind kind : {BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {
     EXPECT_TRUE(absl::IsInvalidArgument(CheckPossible(ahead, TraitsOf(kind))));
-    EXPECT_TRUE(CheckPossible(quiet, TraitsOf(kind)).ok());
+    EXPECT_OK(CheckPossible(quiet, TraitsOf(kind)));
   }
 }
 
@@ -54,4 +49,4 @@ TEST(VolumeTuningTest, TextsAreReadAgain) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

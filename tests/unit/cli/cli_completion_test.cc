@@ -1,4 +1,4 @@
-// The completion scripts are valid, and complete the commands of the program.
+// The candidates of `mooring __complete`, and how the script of each shell offers them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,20 +8,54 @@
 #include <fstream>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "tests/support/temp_dir.h"
+#include "manager.pb.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::StartsWith;
 
-std::string Output(const std::string& command) {
+std::string Candidates(const std::string& words) { return RunLine("mooring __complete " + words).out; }
+
+TEST(CandidatesTest, AreCommandsFlagsAndValues) {
+  EXPECT_THAT(Candidates("''"), AllOf(HasSubstr("plugin\tRun and register"), HasSubstr("--version\t")));
+  EXPECT_THAT(Candidates("plugin ''"), AllOf(HasSubstr("run\t"), HasSubstr("status\t"), Not(HasSubstr("create"))));
+  EXPECT_THAT(Candidates("volume snapshot cr"), HasSubstr("create\tTake a snapshot of a volume\n"));
+  EXPECT_THAT(Candidates("watch --v"), AllOf(HasSubstr("--volumes\t"), HasSubstr("--verbose\t"), HasSubstr("-v\t")));
+  EXPECT_THAT(Candidates("plugin run --"), AllOf(HasSubstr("--engine\t"), Not(HasSubstr("--size"))));
+  EXPECT_THAT(Candidates("volume create db --access ''"), EndsWith("multi-node-multi-writer\n"));
+  EXPECT_EQ(Candidates("claim db --mode ''"), "read\nwrite\n");
+  EXPECT_EQ(Candidates("attach db --propagation rs"), "private\nrslave\nrshared\n");
+  EXPECT_EQ(Candidates("claim db --mode=r"), "--mode=read\n--mode=write\n");
+  EXPECT_EQ(Candidates("volume create --name ''"), "");
+  EXPECT_EQ(Candidates("volume create --file ''"), ":files\n");
+  EXPECT_THAT(Candidates("umount /u"), EndsWith("\n:files\n"));
+  EXPECT_THAT(Candidates("umount --"), Not(HasSubstr(":files")));
+}
+
+TEST(CandidatesTest, AreNamesThatTheManagerKnows) {
+  FakeServer manager;
+  manager.script().Reply<manager::v1::ListVolumesResponse>(
+      "volumes { key { id: 'db' } } volumes { key { id: 'web' } }");
+  manager.script().Reply<manager::v1::ListPluginsResponse>("plugins { name: 'p.csi' }");
+  ::setenv("MOORING_MANAGER_SOCKET", manager.socket().c_str(), 1);
+  EXPECT_THAT(Candidates("volume delete d"), EndsWith("\ndb\nweb\n"));
+  EXPECT_EQ(Candidates("volume list --plugin ''"), "p.csi\n");
+  EXPECT_THAT(Candidates("plugin stop ''"), EndsWith("\np.csi\n"));
+  manager.Stop();
+  const Result result = RunLine("mooring __complete volume list --plugin ''");
+  EXPECT_EQ(result.status, kExitOk);
+  EXPECT_EQ(result.out + result.err, "");
+  ::unsetenv("MOORING_MANAGER_SOCKET");
+}
+
+std::string OutputOf(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
   std::string output;
   std::array<char, 4096> buffer;
@@ -31,97 +65,66 @@ std::string Output(const std::string& command) {
   return output;
 }
 
-class CompletionTest : public ::testing::Test {
+// Runs the completion script of a shell, and `rest` after it. In place of `mooring`, a function prints the words that
+// it gets as a candidate, and more candidates.
+class CompletionScriptTest : public ::testing::Test {
  protected:
-  std::string Script(const std::string& shell) const {
-    const std::string path = directory_.path() + "/" + shell;
-    std::ofstream(path) << Mooring({"completion", shell}).out;
-    return path;
-  }
-
-  // The completions of bash for the last of `words`. A shell function replaces `mooring`, and prints names of volumes.
-  std::string Offered(const std::string& words) const {
-    std::ofstream(directory_.path() + "/complete") << "mooring() { echo db-$1; }\n. " + Script("bash") +
-                                                          "\nCOMP_WORDS=(" + words +
-                                                          ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_mooring\n"
-                                                          "printf '%s ' \"${COMPREPLY[@]}\"\n";
-    return Output("bash " + directory_.path() + "/complete");
-  }
-
-  // The completions of fish for the end of `line`: one on each line, with its description.
-  std::string OfferedByFish(const std::string& line) const {
-    std::ofstream(directory_.path() + "/complete")
-        << "function mooring; echo db-$argv[1]; end\nsource " + Script("fish") + "\ncomplete -C '" + line + "'\n";
-    return Output("fish --no-config " + directory_.path() + "/complete");
-  }
-
-  // The completions that the script gives to zsh for the last word of `line`. Stubs replace the functions of zsh.
-  std::string OfferedByZsh(const std::string& line) const {
-    std::ofstream(directory_.path() + "/complete") << R"(compdef() { : }
-_describe() { print -l -- "${(@P)@[-1]}" }
-compadd() { shift; print -l -- "$@" }
-_files() { print files }
-mooring() { echo db-$1 }
-source )" + Script("zsh") + "\nwords=(" + line + ")\nCURRENT=$#words\n_mooring\n";
-    return Output("zsh -f " + directory_.path() + "/complete");
+  std::string Offered(const std::string& shell, const std::string& start, const std::string& rest) const {
+    std::ofstream(Path("script")) << RunLine("mooring completion " + shell.substr(0, shell.find(' '))).out;
+    std::ofstream(Path("test")) << start << "\nsource " << Path("script") << '\n' << rest;
+    return OutputOf(shell + " " + Path("test") + " 2>&1");
   }
 
   static bool Has(const std::string& shell) {
     return std::system(("command -v " + shell + " >/dev/null").c_str()) == 0;
   }
 
+  std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
+
   mooring::testing::TempDir directory_;
 };
 
-TEST_F(CompletionTest, BashOffersCommandsFlagsValuesAndNames) {
-  EXPECT_EQ(Offered("mooring plug"), "plugin ");
-  EXPECT_THAT(Offered("mooring plugin ''"), AllOf(HasSubstr("run "), HasSubstr("status "), Not(HasSubstr("create"))));
-  EXPECT_EQ(Offered("mooring volume snapshot cr"), "create ");
-  EXPECT_EQ(Offered("mooring watch --v"), "--volumes --verbose ");
-  EXPECT_EQ(Offered("mooring csi probe --l"), "--liveness ");
-  EXPECT_THAT(Offered("mooring plugin run --"),
-              AllOf(HasSubstr("--exec "), HasSubstr("--image "), HasSubstr("--engine "), Not(HasSubstr("--size "))));
-  EXPECT_EQ(Offered("mooring volume create db --acc"), "--access ");
-  EXPECT_EQ(Offered("mooring volume create db --access multi-node-m"), "multi-node-multi-writer ");
-  EXPECT_EQ(Offered("mooring attach db --propagation rs"), "rslave rshared ");
-  EXPECT_EQ(Offered("mooring volume delete db"), "db-volume ");
-  EXPECT_EQ(Offered("mooring volume list --plugin db"), "db-plugin ");
-  EXPECT_EQ(Offered("mooring umount /usr/lib/os-releas"), "/usr/lib/os-release ");
+constexpr char kStub[] = "mooring() { printf '%s\\n' 'frobnicate\tFrob it' '--all\tAll' 'db-1' \"db-$*\" :files; }\n";
+
+TEST_F(CompletionScriptTest, BashOffersWhatBeginsWithTheWord) {
+  const auto offered = [this](const std::string& words) {
+    return Offered("bash", kStub, "COMP_WORDS=(" + words + R"sh()
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_mooring
+printf '%s ' "${COMPREPLY[@]}")sh");
+  };
+  EXPECT_EQ(offered("mooring plugin frob"), "frobnicate ");
+  EXPECT_EQ(offered("mooring --a"), "--all ");
+  EXPECT_EQ(offered("mooring 'a b' db-"), "db-1 db-__complete a b db- ");
+  EXPECT_EQ(offered("mooring /usr/lib/os-releas"), "/usr/lib/os-release ");
 }
 
-TEST_F(CompletionTest, FishOffersCommandsFlagsValuesAndNames) {
+TEST_F(CompletionScriptTest, FishOffersDescriptionsAndFiles) {
   if (!Has("fish")) GTEST_SKIP() << "fish is not installed";
-  EXPECT_THAT(OfferedByFish("mooring plug"), StartsWith("plugin\t"));
-  EXPECT_THAT(OfferedByFish("mooring plugin run --"),
-              AllOf(HasSubstr("--exec\t"), HasSubstr("--image\t"), HasSubstr("--engine\t"), Not(HasSubstr("--size"))));
-  EXPECT_THAT(OfferedByFish("mooring volume create db --access multi-node-m"), StartsWith("multi-node-multi-writer\t"));
-  EXPECT_THAT(OfferedByFish("mooring attach db --propagation rs"),
-              AllOf(HasSubstr("rslave\t"), HasSubstr("rshared\t"), Not(HasSubstr("private\t"))));
-  EXPECT_EQ(OfferedByFish("mooring volume delete d"), "db-volume\n");
-  EXPECT_THAT(OfferedByFish("mooring volume list --plugin d"), StartsWith("db-plugin"));
+  const auto offered = [this](const std::string& line) {
+    return Offered("fish --no-config",
+                   R"(function mooring; printf '%s\n' frobnicate\tFrob --all\tAll db-1 "db-$argv" :files; end)",
+                   "complete -C '" + line + "'\n");
+  };
+  EXPECT_EQ(offered("mooring plugin frob"), "frobnicate\tFrob\n");
+  EXPECT_EQ(offered("mooring --a"), "--all\tAll\n");
+  EXPECT_EQ(offered("mooring volume db-"), "db-1\ndb-__complete volume db-\n");
+  EXPECT_EQ(offered("mooring /usr/lib/os-releas"), "/usr/lib/os-release\n");
 }
 
-TEST_F(CompletionTest, ZshOffersCommandsFlagsValuesAndNames) {
+// Stubs replace the functions of zsh.
+TEST_F(CompletionScriptTest, ZshOffersDescriptionsAndFiles) {
   if (!Has("zsh")) GTEST_SKIP() << "zsh is not installed";
-  EXPECT_THAT(OfferedByZsh("mooring plug"), AllOf(HasSubstr("plugin:"), HasSubstr("watch:")));
-  EXPECT_THAT(OfferedByZsh("mooring plugin run --"),
-              AllOf(HasSubstr("--exec:"), HasSubstr("--image:"), HasSubstr("--engine:"), Not(HasSubstr("--size"))));
-  EXPECT_THAT(OfferedByZsh("mooring volume create db --access m"), HasSubstr("multi-node-multi-writer\n"));
-  EXPECT_EQ(OfferedByZsh("mooring attach db --propagation r"), "private\nrslave\nrshared\n");
-  EXPECT_EQ(OfferedByZsh("mooring volume delete d"), "db-volume\n");
-  EXPECT_EQ(OfferedByZsh("mooring volume list --plugin d"), "db-plugin\n");
-  EXPECT_EQ(OfferedByZsh("mooring umount /u"), "files\n");
-}
-
-TEST_F(CompletionTest, ScriptsHaveValidSyntax) {
-  for (const char* shell : {"bash", "zsh", "fish"}) {
-    const std::string path = Script(shell);
-    if (!Has(shell)) continue;
-    EXPECT_EQ(std::system((std::string(shell) + " -n " + path).c_str()), 0) << shell;
-  }
-  EXPECT_THAT(Mooring({"completion", "zsh"}).out, HasSubstr("('mooring volume create')"));
-  EXPECT_THAT(Mooring({"completion", "fish"}).out,
-              HasSubstr("complete -c mooring -n '__mooring_at \\'mooring volume\\'' -a create -d 'Create a volume'"));
+  const auto offered = [this](const std::string& words) {
+    return Offered("zsh -f", kStub + std::string(R"(compdef() { : }
+_describe() { print -l -- "${(@P)@[-1]}" }
+compadd() { shift; print -l -- "$@" }
+_files() { print files }
+)"),
+                   "words=(" + words + ")\nCURRENT=$#words\n_mooring\n");
+  };
+  EXPECT_EQ(offered("mooring volume ''"), "db-1\ndb-__complete volume \nfiles\nfrobnicate:Frob it\n");
+  EXPECT_THAT(offered("mooring --a"), HasSubstr("frobnicate:Frob it\n--all:All\n"));
 }
 
 }  // namespace

@@ -4,14 +4,11 @@
 
 #include <chrono>
 #include <future>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "cli/output/progress.h"
-#include "cli/run.h"
 #include "csi.pb.h"
 #include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
@@ -23,76 +20,54 @@ using ::testing::HasSubstr;
 
 class CsiAnswersTest : public ::testing::Test {
  protected:
-  Result Csi(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"csi", "--endpoint", driver_.endpoint()});
-    return Mooring(arguments);
+  Result Csi(const std::string& line) { return RunLine("mooring csi --endpoint " + driver_.endpoint() + " " + line); }
+
+  google::protobuf::Map<std::string, google::protobuf::Value> Json(const std::string& line) {
+    return ParseJsonLine(Csi(line + " --json").out).fields();
   }
 
-  static csi::v1::Volume AVolume(const std::string& id) {
-    csi::v1::Volume volume;
-    volume.set_volume_id(id);
-    volume.set_capacity_bytes(1 << 30);
-    return volume;
-  }
-
-  static csi::v1::ListVolumesResponse APage(const std::vector<std::string>& ids, const std::string& next_token) {
-    csi::v1::ListVolumesResponse page;
-    for (const std::string& id : ids) *page.add_entries()->mutable_volume() = AVolume(id);
-    page.set_next_token(next_token);
-    return page;
+  // The command prints `out` if the driver answers with `response`, in text format.
+  template <typename Response>
+  void ExpectOut(const std::string& line, const std::string& response, const std::string& out) {
+    driver_.script().Reply<Response>(response);
+    EXPECT_EQ(Csi(line).out, out);
   }
 
   void ReplyReady(bool ready) {
-    csi::v1::ProbeResponse response;
-    response.mutable_ready()->set_value(ready);
-    driver_.script().Reply(response);
+    driver_.script().Reply<csi::v1::ProbeResponse>(ready ? "ready { value: true }" : "ready {}");
   }
+  std::size_t ProbeCount() { return driver_.script().Requests<csi::v1::ProbeRequest>().size(); }
 
   FakeServer driver_;
 };
 
 TEST_F(CsiAnswersTest, InfoMergesThreeCalls) {
-  csi::v1::GetPluginInfoResponse info;
-  info.set_name("mooring.csi");
-  info.set_vendor_version("0.1.0");
-  (*info.mutable_manifest())["commit"] = "abc";
-  driver_.script().Reply(info);
-  csi::v1::GetPluginCapabilitiesResponse capabilities;
-  capabilities.add_capabilities()->mutable_service()->set_type(csi::v1::PluginCapability::Service::CONTROLLER_SERVICE);
-  capabilities.add_capabilities()->mutable_volume_expansion()->set_type(
-      csi::v1::PluginCapability::VolumeExpansion::ONLINE);
-  driver_.script().Reply(capabilities);
+  driver_.script().Reply<csi::v1::GetPluginInfoResponse>(
+      "name: 'mooring.csi' vendor_version: '0.1.0' manifest { key: 'commit' value: 'abc' }");
+  driver_.script().Reply<csi::v1::GetPluginCapabilitiesResponse>(
+      "capabilities { service { type: CONTROLLER_SERVICE } } capabilities { volume_expansion { type: ONLINE } }");
   ReplyReady(false);
-
-  EXPECT_EQ(Csi({"info"}).out,
+  EXPECT_EQ(Csi("info").out,
             "name          mooring.csi\n"
             "version       0.1.0\n"
             "ready         no\n"
             "capabilities  CONTROLLER_SERVICE, VOLUME_EXPANSION_ONLINE\n"
             "manifest      commit=abc\n");
-  const auto json = ParseJsonLine(Csi({"info", "--json"}).out);
-  EXPECT_EQ(json.fields().at("plugin_info").struct_value().fields().at("vendor_version").string_value(), "0.1.0");
-  EXPECT_FALSE(json.fields().at("probe").struct_value().fields().at("ready").bool_value());
-  EXPECT_EQ(json.fields().at("capabilities").struct_value().fields().count("capabilities"), 1u);
+  const auto json = Json("info");
+  EXPECT_EQ(json.at("plugin_info").struct_value().fields().at("vendor_version").string_value(), "0.1.0");
+  EXPECT_FALSE(json.at("probe").struct_value().fields().at("ready").bool_value());
+  EXPECT_EQ(json.at("capabilities").struct_value().fields().count("capabilities"), 1u);
 }
 
 TEST_F(CsiAnswersTest, MetadataPrintsALineForEachRange) {
-  csi::v1::GetMetadataAllocatedResponse allocated;
-  for (const std::int64_t offset : {0, 8192}) {
-    allocated.add_block_metadata()->set_byte_offset(offset);
-    allocated.mutable_block_metadata()->rbegin()->set_size_bytes(4096);
-  }
-  driver_.script().Reply(allocated);
-  EXPECT_EQ(Csi({"metadata-allocated", "snap-1", "--offset", "4KiB", "--max-results", "7"}).out, "0 4096\n8192 4096\n");
-  const auto asked = driver_.script().Requests<csi::v1::GetMetadataAllocatedRequest>();
-  EXPECT_EQ(asked[0].snapshot_id(), "snap-1");
-  EXPECT_EQ(asked[0].starting_offset(), 4096);
-  EXPECT_EQ(asked[0].max_results(), 7);
+  ExpectOut<csi::v1::GetMetadataAllocatedResponse>(
+      "metadata-allocated snap-1",
+      "block_metadata { size_bytes: 4096 } block_metadata { byte_offset: 8192 size_bytes: 4096 }",
+      "0 4096\n8192 4096\n");
   driver_.script().Fail<csi::v1::GetMetadataDeltaResponse>(grpc::StatusCode::NOT_FOUND, "no such snapshot");
-  const Result failed = Csi({"metadata-delta", "snap-1", "snap-2"});
+  const Result failed = Csi("metadata-delta snap-1 snap-2");
   EXPECT_EQ(failed.status, kExitFailed);
   EXPECT_THAT(failed.err, HasSubstr("no such snapshot"));
-  EXPECT_EQ(driver_.script().Requests<csi::v1::GetMetadataDeltaRequest>()[0].target_snapshot_id(), "snap-2");
 }
 
 TEST(ProgressTest, LongCallShowsItsTime) {
@@ -111,27 +86,23 @@ TEST(ProgressTest, ShortCallShowsNothing) {
 }
 
 TEST_F(CsiAnswersTest, ProbeSetsTheExitStatus) {
-  Result result = Csi({"probe"});  // no `ready` in the answer means ready
+  Result result = Csi("probe");  // no `ready` in the answer means ready
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_EQ(result.out, "ready\n");
   ReplyReady(false);
-  result = Csi({"probe"});
+  result = Csi("probe");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_EQ(result.out, "not ready\n");
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(Csi({"probe", "--json"}).out, "{\"ready\":false}\n");
+  EXPECT_EQ(Csi("probe --json").out, "{\"ready\":false}\n");
 }
 
 TEST_F(CsiAnswersTest, ProbeWaitsForTheSocketAndThenForTheDriver) {
   FakeServer late(FakeServer::Start::kLater);
-  csi::v1::ProbeResponse response;
-  response.mutable_ready()->set_value(false);
-  late.script().Reply(response);
-  response.mutable_ready()->set_value(true);
-  late.script().Reply(response);
-  auto result = std::async(std::launch::async, [&late] {
-    return Mooring({"csi", "probe", "--wait", "20", "--endpoint", late.endpoint()});
-  });
+  late.script().Reply<csi::v1::ProbeResponse>("ready {}");
+  late.script().Reply<csi::v1::ProbeResponse>("ready { value: true }");
+  auto result = std::async(std::launch::async,
+                           [&late] { return RunLine("mooring csi probe --wait 20 --endpoint " + late.endpoint()); });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   late.Serve();
   const Result waited = result.get();
@@ -142,21 +113,20 @@ TEST_F(CsiAnswersTest, ProbeWaitsForTheSocketAndThenForTheDriver) {
 
 TEST_F(CsiAnswersTest, ProbeStopsWaitingInTime) {
   ReplyReady(false);
-  EXPECT_EQ(Csi({"probe", "--wait", "0.3"}).status, kExitFailed);
-  EXPECT_GT(driver_.script().Requests<csi::v1::ProbeRequest>().size(), 2u);
+  EXPECT_EQ(Csi("probe --wait 0.3").status, kExitFailed);
+  EXPECT_GT(ProbeCount(), 2u);
   driver_.Stop();
-  const Result result = Csi({"probe", "--wait", "0.3"});
+  const Result result = Csi("probe --wait 0.3");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err, HasSubstr("there is no socket at"));
 }
 
 TEST_F(CsiAnswersTest, ProbeWaitsOnAfterTheDriversOwnTimeout) {
   ReplyReady(false);
-  auto result = std::async(std::launch::async, [this] { return Csi({"probe", "--wait", "20"}); });
+  auto result = std::async(std::launch::async, [this] { return Csi("probe --wait 20"); });
   const auto await_two_more = [this, &result] {
-    const std::size_t before = driver_.script().Requests<csi::v1::ProbeRequest>().size();
-    while (driver_.script().Requests<csi::v1::ProbeRequest>().size() < before + 2 &&
-           result.wait_for(std::chrono::milliseconds(10)) == std::future_status::timeout) {
+    const std::size_t before = ProbeCount();
+    while (ProbeCount() < before + 2 && result.wait_for(std::chrono::milliseconds(10)) == std::future_status::timeout) {
     }
   };
   await_two_more();
@@ -167,17 +137,17 @@ TEST_F(CsiAnswersTest, ProbeWaitsOnAfterTheDriversOwnTimeout) {
 }
 
 TEST_F(CsiAnswersTest, LivenessAcceptsAnyAnswer) {
-  EXPECT_EQ(Csi({"probe", "--liveness"}).out, "alive, ready\n");
+  EXPECT_EQ(Csi("probe --liveness").out, "alive, ready\n");
   ReplyReady(false);
-  Result result = Csi({"probe", "--liveness", "--wait", "20"});
+  Result result = Csi("probe --liveness --wait 20");
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_EQ(result.out, "alive, not ready\n");
   driver_.script().Fail<csi::v1::ProbeResponse>(grpc::StatusCode::FAILED_PRECONDITION, "no loop devices");
-  result = Csi({"probe", "--liveness", "--wait", "20"});
+  result = Csi("probe --liveness --wait 20");
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_EQ(result.out, "alive, not ready: Probe: FAILED_PRECONDITION (9): no loop devices\n");
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(Csi({"probe", "--liveness", "--json"}).out,
+  EXPECT_EQ(Csi("probe --liveness --json").out,
             "{\"rpc\":\"Probe\",\"code\":9,\"code_name\":\"FAILED_PRECONDITION\",\"message\":\"no loop devices\"}\n");
 }
 
@@ -185,75 +155,80 @@ TEST_F(CsiAnswersTest, LivenessAcceptsAnyAnswer) {
 TEST_F(CsiAnswersTest, LivenessRefusesErrorsOfTheTransport) {
   for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::DEADLINE_EXCEEDED}) {
     driver_.script().Fail<csi::v1::ProbeResponse>(code, "its backend is slow");
-    const Result result = Csi({"probe", "--liveness"});
+    const Result result = Csi("probe --liveness");
     EXPECT_EQ(result.status, kExitOk) << result.err;
     EXPECT_THAT(result.out, HasSubstr("its backend is slow"));
   }
   driver_.script().SetDelay(std::chrono::milliseconds(1000));
-  Result result = Csi({"probe", "--liveness", "--timeout", "0.2"});
+  Result result = Csi("probe --liveness --timeout 0.2");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err, HasSubstr("no answer within 0.2 s"));
   driver_.Stop();
-  result = Csi({"probe", "--liveness"});
+  result = Csi("probe --liveness");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err, HasSubstr("there is no socket at"));
-  EXPECT_EQ(Csi({"probe", "--liveness", "--wait", "0.2"}).status, kExitFailed);
+  EXPECT_EQ(Csi("probe --liveness --wait 0.2").status, kExitFailed);
 }
 
 TEST_F(CsiAnswersTest, CapabilitiesCallOnlyExistingServices) {
-  csi::v1::NodeGetCapabilitiesResponse node;
-  node.add_capabilities()->mutable_rpc()->set_type(csi::v1::NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME);
-  driver_.script().Reply(node);
-  EXPECT_EQ(Csi({"capabilities"}).out, "SERVICE  CAPABILITY\nnode     STAGE_UNSTAGE_VOLUME\n");
+  ExpectOut<csi::v1::NodeGetCapabilitiesResponse>("capabilities", "capabilities { rpc { type: STAGE_UNSTAGE_VOLUME } }",
+                                                  "SERVICE  CAPABILITY\nnode     STAGE_UNSTAGE_VOLUME\n");
   EXPECT_TRUE(driver_.script().Requests<csi::v1::ControllerGetCapabilitiesRequest>().empty());
   EXPECT_TRUE(driver_.script().Requests<csi::v1::GroupControllerGetCapabilitiesRequest>().empty());
 }
 
 TEST_F(CsiAnswersTest, CapabilitiesOfAController) {
-  csi::v1::GetPluginCapabilitiesResponse plugin;
-  plugin.add_capabilities()->mutable_service()->set_type(csi::v1::PluginCapability::Service::CONTROLLER_SERVICE);
-  plugin.add_capabilities()->mutable_service()->set_type(csi::v1::PluginCapability::Service::GROUP_CONTROLLER_SERVICE);
-  driver_.script().Reply(plugin);
-  csi::v1::ControllerGetCapabilitiesResponse controller;
-  controller.add_capabilities()->mutable_rpc()->set_type(csi::v1::ControllerServiceCapability::RPC::LIST_VOLUMES);
-  driver_.script().Reply(controller);
+  driver_.script().Reply<csi::v1::GetPluginCapabilitiesResponse>(
+      "capabilities { service { type: CONTROLLER_SERVICE } }"
+      "capabilities { service { type: GROUP_CONTROLLER_SERVICE } }");
   driver_.script().Fail<csi::v1::NodeGetCapabilitiesResponse>(grpc::StatusCode::UNIMPLEMENTED, "");
-  EXPECT_EQ(Csi({"capabilities"}).out,
-            "SERVICE     CAPABILITY\n"
-            "plugin      CONTROLLER_SERVICE\n"
-            "plugin      GROUP_CONTROLLER_SERVICE\n"
-            "controller  LIST_VOLUMES\n");
-  const auto json = ParseJsonLine(Csi({"capabilities", "--json"}).out);
-  EXPECT_EQ(json.fields().count("controller"), 1u);
-  EXPECT_EQ(json.fields().count("group_controller"), 1u);
-  EXPECT_EQ(json.fields().count("node"), 0u);
+  ExpectOut<csi::v1::ControllerGetCapabilitiesResponse>("capabilities", "capabilities { rpc { type: LIST_VOLUMES } }",
+                                                        "SERVICE     CAPABILITY\n"
+                                                        "plugin      CONTROLLER_SERVICE\n"
+                                                        "plugin      GROUP_CONTROLLER_SERVICE\n"
+                                                        "controller  LIST_VOLUMES\n");
+  const auto json = Json("capabilities");
+  EXPECT_EQ(json.count("controller"), 1u);
+  EXPECT_EQ(json.count("group_controller"), 1u);
+  EXPECT_EQ(json.count("node"), 0u);
 }
 
-TEST_F(CsiAnswersTest, CreateShowsTheVolume) {
-  csi::v1::CreateVolumeResponse response;
-  *response.mutable_volume() = AVolume("vol-1");
-  (*response.mutable_volume()->mutable_volume_context())["backend"] = "image";
-  (*response.mutable_volume()->add_accessible_topology()->mutable_segments())["node"] = "a";
-  driver_.script().Reply(response);
-  EXPECT_EQ(Csi({"create", "v"}).out,
-            "id        vol-1\n"
-            "capacity  1.0 GiB (1073741824)\n"
-            "context   backend=image\n"
-            "topology  node=a\n");
-  const auto json = ParseJsonLine(Csi({"create", "v", "--json"}).out).fields().at("volume").struct_value().fields();
+TEST_F(CsiAnswersTest, VolumesAreDetails) {
+  ExpectOut<csi::v1::CreateVolumeResponse>(
+      "create v",
+      R"(volume { volume_id: "vol-1" capacity_bytes: 1073741824 volume_context { key: "backend" value: "image" }
+                  accessible_topology { segments { key: "node" value: "a" } } })",
+      "id        vol-1\n"
+      "capacity  1.0 GiB (1073741824)\n"
+      "context   backend=image\n"
+      "topology  node=a\n");
+  const auto json = Json("create v").at("volume").struct_value().fields();
   EXPECT_EQ(json.at("capacity_bytes").string_value(), "1073741824");
   EXPECT_EQ(json.at("volume_context").struct_value().fields().at("backend").string_value(), "image");
+  ExpectOut<csi::v1::ControllerGetVolumeResponse>(
+      "get vol-1",
+      R"(volume { volume_id: "vol-1" } status { published_node_ids: "a" published_node_ids: "b"
+         volume_condition { abnormal: true message: "gone" } })",
+      "id            vol-1\n"
+      "capacity      unknown\n"
+      "published on  a, b\n"
+      "condition     abnormal: gone\n");
+  ExpectOut<csi::v1::ControllerExpandVolumeResponse>("expand v --size 2GiB",
+                                                     "capacity_bytes: 2147483648 node_expansion_required: true",
+                                                     "capacity        2.0 GiB (2147483648)\n"
+                                                     "node expansion  required: run node-expand\n");
 }
 
 TEST_F(CsiAnswersTest, ListFetchesEveryPage) {
-  driver_.script().Reply(APage({"a", "b"}, "2"));
-  driver_.script().Reply(APage({}, "3"));
-  driver_.script().Reply(APage({"c"}, ""));
-  EXPECT_EQ(Csi({"list"}).out,
-            "ID  CAPACITY              PUBLISHED ON  CONDITION\n"
-            "a   1.0 GiB (1073741824)  -             -\n"
-            "b   1.0 GiB (1073741824)  -             -\n"
-            "c   1.0 GiB (1073741824)  -             -\n");
+  driver_.script().Reply<csi::v1::ListVolumesResponse>(
+      "entries { volume { volume_id: 'a' capacity_bytes: 1024 } } entries { volume { volume_id: 'b' } }"
+      "next_token: '2'");
+  driver_.script().Reply<csi::v1::ListVolumesResponse>("next_token: '3'");
+  ExpectOut<csi::v1::ListVolumesResponse>("list", "entries { volume { volume_id: 'c' } }",
+                                          "ID  CAPACITY        PUBLISHED ON  CONDITION\n"
+                                          "a   1.0 KiB (1024)  -             -\n"
+                                          "b   0 B             -             -\n"
+                                          "c   0 B             -             -\n");
   const auto requests = driver_.script().Requests<csi::v1::ListVolumesRequest>();
   ASSERT_EQ(requests.size(), 3u);
   EXPECT_EQ(requests[1].starting_token(), "2");
@@ -261,91 +236,64 @@ TEST_F(CsiAnswersTest, ListFetchesEveryPage) {
 }
 
 TEST_F(CsiAnswersTest, OnePageEndsWithAHint) {
-  driver_.script().Reply(APage({"a"}, "next\n"));
-  EXPECT_THAT(Csi({"list", "--max-entries", "1"}).out, HasSubstr("\nmore with --token next\\n\n"));
-  EXPECT_EQ(ParseJsonLine(Csi({"list", "--max-entries", "1", "--json"}).out).fields().at("next_token").string_value(),
-            "next\n");
+  driver_.script().Reply<csi::v1::ListVolumesResponse>("entries { volume { volume_id: 'a' } } next_token: 'next\\n'");
+  EXPECT_THAT(Csi("list --max-entries 1").out, HasSubstr("\nmore with --token next\\n\n"));
+  EXPECT_EQ(Json("list --max-entries 1").at("next_token").string_value(), "next\n");
 }
 
 TEST_F(CsiAnswersTest, RepeatedTokenEndsTheList) {
-  driver_.script().Reply(APage({"a"}, "2"));
-  const Result result = Csi({"list"});
+  driver_.script().Reply<csi::v1::ListVolumesResponse>("next_token: '2'");
+  const Result result = Csi("list");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_EQ(result.err, "mooring: the driver gave the same next_token twice\n");
-  EXPECT_EQ(ParseJsonLine(Csi({"list", "--json"}).out).fields().at("code_name").string_value(), "INTERNAL");
-}
-
-TEST_F(CsiAnswersTest, GetShowsConditionAndNodes) {
-  csi::v1::ControllerGetVolumeResponse response;
-  *response.mutable_volume() = AVolume("vol-1");
-  response.mutable_status()->add_published_node_ids("a");
-  response.mutable_status()->add_published_node_ids("b");
-  response.mutable_status()->mutable_volume_condition()->set_abnormal(true);
-  response.mutable_status()->mutable_volume_condition()->set_message("gone");
-  driver_.script().Reply(response);
-  EXPECT_THAT(Csi({"get", "vol-1"}).out, HasSubstr("published on  a, b\ncondition     abnormal: gone\n"));
+  EXPECT_EQ(Json("list").at("code_name").string_value(), "INTERNAL");
 }
 
 TEST_F(CsiAnswersTest, StatsAreATable) {
-  csi::v1::NodeGetVolumeStatsResponse response;
-  csi::v1::VolumeUsage& bytes = *response.add_usage();
-  bytes.set_unit(csi::v1::VolumeUsage::BYTES);
-  bytes.set_total(1000 << 20);
-  bytes.set_used(1 << 20);
-  bytes.set_available(899 << 20);
-  csi::v1::VolumeUsage& inodes = *response.add_usage();
-  inodes.set_unit(csi::v1::VolumeUsage::INODES);
-  inodes.set_total(65536);
-  inodes.set_used(11);
-  inodes.set_available(65525);
-  response.mutable_volume_condition();
-  driver_.script().Reply(response);
-  EXPECT_EQ(Csi({"stats", "v", "--path", "/t"}).out,
-            "UNIT    TOTAL                    USED               AVAILABLE              USE\n"
-            "BYTES   1000.0 MiB (1048576000)  1.0 MiB (1048576)  899.0 MiB (942669824)  1%\n"
-            "INODES  65536                    11                 65525                  1%\n"
-            "condition  ok\n");
-}
-
-TEST_F(CsiAnswersTest, ExpandShowsNodeExpansion) {
-  csi::v1::ControllerExpandVolumeResponse response;
-  response.set_capacity_bytes(2LL << 30);
-  response.set_node_expansion_required(true);
-  driver_.script().Reply(response);
-  EXPECT_EQ(Csi({"expand", "v", "--size", "2GiB"}).out,
-            "capacity        2.0 GiB (2147483648)\n"
-            "node expansion  required: run node-expand\n");
+  ExpectOut<csi::v1::NodeGetVolumeStatsResponse>(
+      "stats v --path /t",
+      "usage { unit: BYTES total: 1048576000 used: 1048576 available: 942669824 }"
+      "usage { unit: INODES total: 65536 used: 11 available: 65525 } volume_condition {}",
+      "UNIT    TOTAL                    USED               AVAILABLE              USE\n"
+      "BYTES   1000.0 MiB (1048576000)  1.0 MiB (1048576)  899.0 MiB (942669824)  1%\n"
+      "INODES  65536                    11                 65525                  1%\n"
+      "condition  ok\n");
 }
 
 TEST_F(CsiAnswersTest, ValidateSetsTheExitStatus) {
-  csi::v1::ValidateVolumeCapabilitiesResponse response;
-  response.set_message("no block here");
-  driver_.script().Reply(response);
-  const Result result = Csi({"validate", "v", "--block"});
+  driver_.script().Reply<csi::v1::ValidateVolumeCapabilitiesResponse>("message: 'no block here'");
+  const Result result = Csi("validate v --block");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_EQ(result.out, "confirmed  no\nmessage    no block here\n");
 }
 
+TEST_F(CsiAnswersTest, ValidateShowsTheCapabilities) {
+  ExpectOut<csi::v1::ValidateVolumeCapabilitiesResponse>(
+      "validate v",
+      R"(confirmed { volume_capabilities { mount { fs_type: "ext4" } access_mode { mode: SINGLE_NODE_MULTI_WRITER } }
+         volume_capabilities { block {} access_mode { mode: SINGLE_NODE_WRITER } }
+         volume_capabilities { mount {} access_mode { mode: MULTI_NODE_READER_ONLY } } })",
+      "confirmed   yes\n"
+      "capability  mount ext4 single-node-multi-writer\n"
+      "capability  block single-node-writer\n"
+      "capability  mount multi-node-reader-only\n");
+}
+
 TEST_F(CsiAnswersTest, JsonShowsFieldsThatAreZero) {
-  EXPECT_EQ(Csi({"node-info", "--json"}).out, "{\"node_id\":\"\",\"max_volumes_per_node\":\"0\"}\n");
-  EXPECT_EQ(Csi({"delete", "v", "--json"}).out, "{}\n");
+  EXPECT_EQ(Csi("node-info --json").out, "{\"node_id\":\"\",\"max_volumes_per_node\":\"0\"}\n");
+  EXPECT_EQ(Csi("delete v --json").out, "{}\n");
 }
 
 TEST_F(CsiAnswersTest, SnapshotsShowTheirTimes) {
-  csi::v1::ListSnapshotsResponse response;
-  csi::v1::Snapshot& good = *response.add_entries()->mutable_snapshot();
-  good.set_snapshot_id("s");
-  good.set_source_volume_id("v");
-  good.set_ready_to_use(true);
-  good.mutable_creation_time()->set_seconds(1700000000);
-  csi::v1::Snapshot& absurd = *response.add_entries()->mutable_snapshot();
-  absurd.mutable_creation_time()->set_seconds(std::numeric_limits<std::int64_t>::max());
-  driver_.script().Reply(response);
-  EXPECT_EQ(Csi({"snapshot", "list"}).out,
-            "ID  VOLUME  SIZE     CREATED                      READY  GROUP\n"
-            "s   v       unknown  2023-11-14T22:13:20Z         yes    -\n"
-            "-   -       unknown  9223372036854775807 s, 0 ns  no     -\n");
-  const Result json = Csi({"snapshot", "list", "--json"});
+  ExpectOut<csi::v1::ListSnapshotsResponse>(
+      "snapshot list",
+      R"(entries { snapshot { snapshot_id: "s" source_volume_id: "v" ready_to_use: true
+                              creation_time { seconds: 1700000000 } } }
+         entries { snapshot { creation_time { seconds: 9223372036854775807 } } })",
+      "ID  VOLUME  SIZE     CREATED                      READY  GROUP\n"
+      "s   v       unknown  2023-11-14T22:13:20Z         yes    -\n"
+      "-   -       unknown  9223372036854775807 s, 0 ns  no     -\n");
+  const Result json = Csi("snapshot list --json");
   EXPECT_EQ(json.status, kExitFailed);
   EXPECT_THAT(json.err, HasSubstr("convert the answer to JSON"));
 }

@@ -1,7 +1,6 @@
 // The findings of `mooring doctor`, from mountinfo texts and facts of the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
 #include <sys/sysmacros.h>
 
 #include <cerrno>
@@ -131,13 +130,6 @@ TEST(LeakedLoopTest, IgnoresSourcesOfMounts) {
   EXPECT_THAT(FindLeakedLoops({Loop(2, "/s/v.img")}, graph, "/s"), IsEmpty());
 }
 
-TEST(DeadSocketTest, CommandStartsTheDriver) {
-  EXPECT_THAT(FindDeadSocket("/run/csi.sock", "", "/s"), IsEmpty());
-  const Findings findings = FindDeadSocket("/run/csi.sock", "nobody serves it", "/s");
-  ASSERT_THAT(Kinds(findings), ElementsAre("dead-socket"));
-  EXPECT_THAT(findings[0].commands, ElementsAre("mooring-plugin --endpoint unix:///run/csi.sock --state-dir /s"));
-}
-
 HostFacts Complete() {
   HostFacts facts;
   facts.capabilities = ~std::uint64_t{0};
@@ -146,27 +138,6 @@ HostFacts Complete() {
 }
 
 TEST(HostFactsTest, CompleteHostHasNoFindings) { EXPECT_THAT(FindMissing(Complete()), IsEmpty()); }
-
-TEST(HostFactsTest, MissingCapSysAdminIsAProblem) {
-  HostFacts facts = Complete();
-  facts.capabilities &= ~(std::uint64_t{1} << CAP_SYS_ADMIN);
-  const Findings findings = FindMissing(facts);
-  ASSERT_THAT(Kinds(findings), ElementsAre("missing-capability"));
-  EXPECT_EQ(findings[0].severity, Severity::kProblem);
-  EXPECT_THAT(findings[0].what, HasSubstr("CAP_SYS_ADMIN"));
-  EXPECT_THAT(findings[0].commands, ElementsAre("sudo mooring doctor"));
-}
-
-TEST(HostFactsTest, SlowerFeaturesAreNotes) {
-  HostFacts facts = Complete();
-  facts.missing_calls = {"listmount", "statmount"};
-  const Findings findings = FindMissing(facts);
-  ASSERT_THAT(Kinds(findings), ElementsAre("missing-feature", "missing-feature"));
-  for (const Finding& finding : findings) {
-    EXPECT_EQ(finding.severity, Severity::kNote);
-    EXPECT_THAT(finding.what, HasSubstr("slow"));
-  }
-}
 
 TEST(HostFactsTest, MissingMountCallsLoopDevicesAndExt4AreProblems) {
   HostFacts facts = Complete();
@@ -248,13 +219,6 @@ TEST(DrawTest, LimitsTheMountsOfAGroup) {
   const NamespaceView view = View(1, 10, "init", "2 0 8:2 / /srv rw shared:1 - ext4 /dev/sda2 rw\n");
   group.peers.assign(100, {&view, &view.mounts[0]});
   EXPECT_THAT(DrawTree(group, view, Lines::kAscii), HasSubstr("`- 76 more\n"));
-}
-
-TEST(DoctorInUse, NomadPathsHaveCommands) {
-  const std::string usage = "/v[0]/ro-file-system-multi-node-reader-only";
-  EXPECT_THAT(InUse("vol-1", {"/local/csi/staging/default" + usage, "/local/csi/per-alloc/a" + usage}).commands,
-              ElementsAre("mooring csi unpublish vol-1 --target-path '/local/csi/per-alloc/a" + usage + "'",
-                          "mooring csi unstage vol-1 --staging-path '/local/csi/staging/default" + usage + "'"));
 }
 
 TEST(DoctorInUse, KubeletPathsHaveCommands) {

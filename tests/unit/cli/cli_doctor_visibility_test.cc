@@ -4,6 +4,7 @@
 #include <sys/sysmacros.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/doctor/visibility.h"
@@ -36,16 +37,6 @@ MountGraph Graph(const std::string& carrier, const std::string& task) {
 
 Visibility Explain(const MountGraph& graph, const std::string& path, bool to_task = true) {
   return ExplainVisibility(graph, {path, to_task ? &graph.views[1] : nullptr});
-}
-
-TEST(VisibilityTest, VisibleMountHasNoFindings) {
-  const MountGraph graph = Graph("shared:1 ",
-                                 "12 11 8:2 /d /data rw,relatime master:1 - ext4 /dev/sda2 rw\n"
-                                 "13 12 8:9 / /data/v rw,relatime - ext4 /dev/sdb rw\n");
-  const Visibility visibility = Explain(graph, "/srv/v");
-  EXPECT_THAT(visibility.findings, IsEmpty());
-  EXPECT_EQ(visibility.seen_at, "/data/v");
-  EXPECT_EQ(visibility.carrier->target, "/srv");
 }
 
 // Checks all kinds, and text and commands of the first finding.
@@ -92,16 +83,6 @@ TEST(VisibilityTest, PrivateCopyNeedsRslave) {
                 {kUnmountData, kBindData + " --recursive"});
 }
 
-TEST(VisibilityTest, SlaveCopyWithoutTheMountIsNotRecursive) {
-  ExpectFinding(Graph("shared:1 ", CopyAt("/data", "rw,relatime", "master:1 ")), "/srv/v", {"not-recursive"}, "",
-                {kBind});
-}
-
-TEST(VisibilityTest, TaskWithoutTheDirectory) {
-  ExpectFinding(Graph("shared:1 ", ""), "/srv/v", {"not-there"}, "",
-                {"mooring mount bind /srv/v /srv/v --pid 20 --propagation rslave"});
-}
-
 TEST(VisibilityTest, MountOnlyInAnotherNamespaceKeepsItsFlags) {
   const std::string copy = CopyAt("/srv", "rw,relatime", "master:1 ");
   const std::string command = "mooring mount bind /srv/w /srv/w --source-pid 20 --propagation rslave";
@@ -132,9 +113,12 @@ TEST(VisibilityTest, PlaceInTheTaskIsReported) {
 
 TEST(VisibilityTest, PathsInCommandsAreQuotedForTheShell) {
   MountGraph graph = Graph("", "");
-  graph.views[0].mounts[1].target = "/it's a";
-  EXPECT_THAT(Explain(graph, "/it's a/x", false).findings.at(0).commands,
-              ElementsAre("mooring propagation '/it'\\''s a' shared"));
+  for (const auto& [path, quoted] :
+       {std::pair("/it's a", R"('/it'\''s a')"), std::pair("/a\n\xff", R"($'/a\n\xff')")}) {
+    graph.views[0].mounts[1].target = path;
+    EXPECT_THAT(Explain(graph, std::string(path) + "/x", false).findings.at(0).commands,
+                ElementsAre(std::string("mooring propagation ") + quoted + " shared"));
+  }
 }
 
 // In a container, about the host: a new mount on the host would remove the source of the container's mounts.
@@ -175,13 +159,6 @@ TEST(VisibilityTest, MountsBelowAreUnmountedFirst) {
                           "mooring mount bind /srv /data --pid 20 --propagation rslave --recursive"));
   graph.views[1].mounts[2].device = makedev(8, 77);  // the task's own: it would not come back
   EXPECT_THAT(Explain(graph, "/srv").findings.at(0).commands, IsEmpty());
-}
-
-TEST(VisibilityTest, OddNamesAreWrittenInAscii) {
-  MountGraph graph = Graph("", "");
-  graph.views[0].mounts[1].target = "/a\n\xff";
-  EXPECT_THAT(Explain(graph, "/a\n\xff/x", false).findings.at(0).commands,
-              ElementsAre("mooring propagation $'/a\\n\\xff' shared"));
 }
 
 }  // namespace

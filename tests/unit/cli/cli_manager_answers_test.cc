@@ -1,18 +1,12 @@
 // The answers of the manager, for people and for scripts, and its errors. No answer shows a secret.
 #include <gmock/gmock.h>
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/text_format.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
-#include <vector>
 
 #include "cli/manager/parse/split_words.h"
 #include "cli/manager/parse/volume_file.h"
-#include "cli/run.h"
 #include "manager.pb.h"
 #include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
@@ -28,16 +22,11 @@ using ::testing::Not;
 
 class ManagerAnswersTest : public ::testing::Test {
  protected:
-  Result Run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.end(), {"--manager", manager_.socket()});
-    return Mooring(arguments);
-  }
+  Result Run(const std::string& line) { return RunLine("mooring " + line + " --manager " + manager_.socket()); }
 
   template <typename Reply>
   void Answer(const std::string& text) {
-    Reply reply;
-    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &reply)) << text;
-    manager_.script().Reply(reply);
+    manager_.script().Reply<Reply>(text);
   }
 
   FakeServer manager_;
@@ -52,27 +41,27 @@ constexpr char kSickPlugin[] = R"(plugins {
 
 TEST_F(ManagerAnswersTest, UnhealthyPluginShowsItsMessage) {
   Answer<v1::ListPluginsResponse>(kSickPlugin);
-  const Result table = Run({"plugin", "status"});
+  const Result table = Run("plugin status");
   EXPECT_EQ(table.status, kExitOk);
   EXPECT_EQ(table.out,
             "NAME  NODES  CONTROLLERS  STATE      WHAT IT SAYS\n"
             "p     0/1    1/1          unhealthy  Probe: \\x1b[31mUNAVAILABLE\n");
-  const Result one = Run({"plugin", "status", "p"});
+  const Result one = Run("plugin status p");
   EXPECT_EQ(one.status, kExitFailed);
   EXPECT_THAT(one.out, AllOf(HasSubstr("runs         runs as process 4711\n"), HasSubstr("node id       n1\n"),
                              HasSubstr("capabilities  STAGE_UNSTAGE_VOLUME\n"), HasSubstr("/run/p/csi.sock")));
-  EXPECT_EQ(Run({"plugin", "status", "--quiet"}).out, "p\n");
+  EXPECT_EQ(Run("plugin status --quiet").out, "p\n");
 }
 
 TEST_F(ManagerAnswersTest, PluginShowsItsBinds) {
   Answer<v1::ListPluginsResponse>(R"(plugins { name: "p" binds { source: "/a" target: "/b" }
     binds { source: "/c" target: "/d" read_only: true propagation: PROPAGATION_SLAVE } })");
-  EXPECT_THAT(Run({"plugin", "status", "p"}).out, AllOf(HasSubstr(" /a:/b\n"), HasSubstr(" /c:/d:ro,rslave\n")));
-  EXPECT_THAT(Run({"plugin", "status", "--json"}).out, HasSubstr(R"("source":"/a")"));
+  EXPECT_THAT(Run("plugin status p").out, AllOf(HasSubstr(" /a:/b\n"), HasSubstr(" /c:/d:ro,rslave\n")));
+  EXPECT_THAT(Run("plugin status --json").out, HasSubstr(R"("source":"/a")"));
 }
 
 TEST_F(ManagerAnswersTest, UnknownPluginIsAnError) {
-  const Result result = Run({"plugin", "status", "p"});
+  const Result result = Run("plugin status p");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err, HasSubstr("there is no plugin 'p'"));
 }
@@ -91,7 +80,7 @@ constexpr char kVolume[] = R"(
 
 TEST_F(ManagerAnswersTest, StatusShowsClaimsAndSchedulability) {
   Answer<v1::GetVolumeResponse>(kVolume);
-  const Result result = Run({"volume", "status", "db"});
+  const Result result = Run("volume status db");
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_THAT(
       result.out,
@@ -103,23 +92,23 @@ TEST_F(ManagerAnswersTest, StatusShowsClaimsAndSchedulability) {
 TEST_F(ManagerAnswersTest, MountFlagsAreRedacted) {
   Answer<v1::GetVolumeResponse>(kVolume);
   for (const char* format : {"--json", "--verbose"}) {
-    const Result result = Run({"volume", "status", "db", format});
+    const Result result = Run(std::string("volume status db ") + format);
     EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter22")));
   }
-  EXPECT_THAT(Run({"volume", "status", "db", "--json"}).out, HasSubstr("password=***"));
+  EXPECT_THAT(Run("volume status db --json").out, HasSubstr("password=***"));
 }
 
 TEST_F(ManagerAnswersTest, ClaimsShowSchedulability) {
   Answer<v1::GetVolumeResponse>(kVolume);
   Answer<v1::ListClaimsResponse>(R"(claims { volume { namespace: "x" id: "db" } allocation: "a" mode: READ })");
-  EXPECT_THAT(Run({"claims", "db"}).out, AllOf(HasSubstr("x/db"), HasSubstr("schedulable  no: no healthy node")));
-  EXPECT_THAT(Run({"claims"}).out, Not(HasSubstr("schedulable")));
+  EXPECT_THAT(Run("claims db").out, AllOf(HasSubstr("x/db"), HasSubstr("schedulable  no: no healthy node")));
+  EXPECT_THAT(Run("claims").out, Not(HasSubstr("schedulable")));
 }
 
 TEST_F(ManagerAnswersTest, ErrorOfTheManagerIsPrinted) {
   manager_.script().Fail<v1::ClaimVolumeResponse>(grpc::StatusCode::FAILED_PRECONDITION,
                                                   "the volume 'db' is held by 'web-1' as single-node-writer");
-  const Result result = Run({"claim", "db", "--for", "web-2", "--mode", "write", "--json"});
+  const Result result = Run("claim db --for web-2 --mode write --json");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_EQ(result.err,
             "mooring: ClaimVolume: FAILED_PRECONDITION (9): the volume 'db' is held by 'web-1' as "
@@ -130,7 +119,7 @@ TEST_F(ManagerAnswersTest, ErrorOfTheManagerIsPrinted) {
 TEST_F(ManagerAnswersTest, PendingReleaseShowsTheProblem) {
   Answer<v1::ReleaseVolumeResponse>(
       R"(owed { volume { id: "db" } allocation: "a" mode: READ state: NODE_DETACHED problem: "the plugin is away" })");
-  EXPECT_THAT(Run({"release", "db", "--for", "a"}).out,
+  EXPECT_THAT(Run("release db --for a").out,
               AllOf(HasSubstr("db is released as soon as the plugin has undone these claims:\n"),
                     HasSubstr("the plugin is away")));
 }
@@ -139,15 +128,15 @@ TEST_F(ManagerAnswersTest, VerbosePrintsSteps) {
   Answer<v1::AttachReply>("step { text: 'stage' }");
   Answer<v1::AttachReply>("step { text: 'publish' }");
   Answer<v1::AttachReply>("done { volume { id: 'db' } allocation: 'a' source: '/m/db' }");
-  EXPECT_EQ(Run({"attach", "db", "--for", "a"}).err, "");
-  const Result verbose = Run({"attach", "db", "--for", "a", "--verbose"});
+  EXPECT_EQ(Run("attach db --for a").err, "");
+  const Result verbose = Run("attach db --for a --verbose");
   EXPECT_THAT(verbose.err, HasSubstr("mooring: stage\nmooring: publish\n"));
   EXPECT_THAT(verbose.out, HasSubstr("attached db at /m/db for a"));
 }
 
 TEST_F(ManagerAnswersTest, StreamWithoutAnAnswerIsAnError) {
   Answer<v1::AttachReply>("step { text: 'stage' }");
-  const Result result = Run({"attach", "db", "--for", "a"});
+  const Result result = Run("attach db --for a");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err, HasSubstr("without an answer"));
 }
@@ -155,7 +144,7 @@ TEST_F(ManagerAnswersTest, StreamWithoutAnAnswerIsAnError) {
 TEST_F(ManagerAnswersTest, EventsPrintALineEach) {
   Answer<v1::Event>(R"(number: 1 time_ms: 1700000000000 kind: "Mount volume" volume { id: "db" } allocation: "a")");
   Answer<v1::Event>(R"(number: 2 time_ms: 1700000001000 kind: "Plugin" plugin: "p" bad: true text: "is\ngone")");
-  EXPECT_EQ(Run({"events"}).out,
+  EXPECT_EQ(Run("events").out,
             "2023-11-14T22:13:20Z  1  Mount volume  volume db, allocation a\n"
             "2023-11-14T22:13:21Z  2  FAILED: Plugin  plugin p: is\\ngone\n");
 }
@@ -174,24 +163,24 @@ TEST_F(ManagerAnswersTest, ChangesPrintALineEach) {
       "41  claim of volume db to write for web-1: taken on h: no\\nway\n"
       "43  claim of volume prod/db to read for web-1: freed\n";
   const std::string deleted = "44  volume db: deleted\n";
-  EXPECT_EQ(Run({"watch"}).out, volume + claims + deleted);
-  EXPECT_EQ(Run({"watch", "--volumes", "--claims"}).out, volume + claims + deleted);
-  EXPECT_EQ(Run({"watch", "--volumes"}).out, volume + deleted);
-  EXPECT_EQ(Run({"watch", "--claims"}).out, claims);
-  const std::string json = Run({"watch", "--claims", "--json"}).out;
+  EXPECT_EQ(Run("watch").out, volume + claims + deleted);
+  EXPECT_EQ(Run("watch --volumes --claims").out, volume + claims + deleted);
+  EXPECT_EQ(Run("watch --volumes").out, volume + deleted);
+  EXPECT_EQ(Run("watch --claims").out, claims);
+  const std::string json = Run("watch --claims --json").out;
   EXPECT_THAT(json, AllOf(HasSubstr("\"revision\":\"40\""), Not(HasSubstr("capacity_bytes")), HasSubstr("web-1")));
   EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 3) << "one that is of nobody who asked is not shown";
 }
 
 TEST_F(ManagerAnswersTest, NoOutputShowsASecret) {
   manager_.script().Fail<v1::CreateVolumeResponse>(grpc::StatusCode::INTERNAL, "the plugin said 'open sesame'");
-  const Result result = Run({"volume", "create", "db", "--secret", "k=open sesame", "--verbose", "--json"});
+  const Result result = Run("volume create db --secret 'k=open sesame' --verbose --json");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.out + result.err, AllOf(Not(HasSubstr("sesame")), HasSubstr("***")));
 }
 
 TEST_F(ManagerAnswersTest, MissingManagerErrorSaysWhatToDo) {
-  const Result result = Mooring({"volume", "list", "--manager", manager_.directory() + "/none"});
+  const Result result = RunLine("mooring volume list --manager " + manager_.directory() + "/none");
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("systemctl start mooring-manager"), HasSubstr("--manager")));

@@ -1,16 +1,12 @@
 // mount.csi and umount.csi as mount(8) and umount(8) call them.
 #include <gmock/gmock.h>
-#include <google/protobuf/text_format.h>
-#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "cli/mount_csi/mount_csi.h"
-#include "cli/run.h"
 #include "manager.pb.h"
 #include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
@@ -24,103 +20,78 @@ using ::testing::HasSubstr;
 class MountCsiTest : public ::testing::Test {
  protected:
   explicit MountCsiTest(FakeServer::Start start = FakeServer::Start::kNow) : manager_(start) {
-    manager_.script().Reply(Text<v1::AttachReply>("done { allocation: 'a' }"));
-    manager_.script().Reply(Text<v1::DetachReply>("done: true"));
-  }
-
-  template <typename Message>
-  static Message Text(const std::string& text) {
-    Message message;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-    return message;
+    manager_.script().Reply<v1::AttachReply>("done { allocation: 'a' }");
+    manager_.script().Reply<v1::DetachReply>("done: true");
   }
 
   std::string Directory() const { return manager_.directory() + "/db"; }
 
-  Result Mount(const std::string& options, std::vector<std::string> letters = {}) {
-    std::vector<std::string> arguments{"db", Directory()};
-    arguments.insert(arguments.end(), letters.begin(), letters.end());
-    arguments.insert(arguments.end(), {"-o", "manager=" + manager_.socket() + "," + options});
-    return RunAs("/sbin/mount.csi", arguments);
-  }
-
-  template <typename Request>
-  void ExpectSent(const std::string& text) {
-    const auto sent = manager_.script().Requests<Request>();
-    ASSERT_EQ(sent.size(), 1U);
-    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(sent[0], Text<Request>(text)))
-        << sent[0].DebugString();
+  Result Mount(const std::string& options, const std::string& letters = "") {
+    return RunLine("/sbin/mount.csi db " + Directory() + " " + letters + " -o manager=" + manager_.socket() + "," +
+                   options);
   }
 
   FakeServer manager_;
 };
 
 TEST_F(MountCsiTest, ParsesFstabOptions) {
-  manager_.script().Reply(Text<v1::GetVolumeResponse>("volume { plugin: 'p' }"));
+  manager_.script().Reply<v1::GetVolumeResponse>("volume { plugin: 'p' }");
   const Result result = Mount(
       "rw,plugin=p,access=single-node-writer,propagation=rslave,ro,for=web,wait=5,_netdev,nofail,noauto,"
       "x-systemd.requires=mooring-manager.service,noatime,namespace=prod,per-alloc=2");
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out + result.err, "");
-  ExpectSent<v1::AttachRequest>(
+  manager_.script().ExpectLast(
+      "AttachRequest",
       R"(volume { namespace: "prod" id: "db[2]" } allocation: "web" read_only: true propagation: PROPAGATION_SLAVE
          capability { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } options { flags: "noatime" }
          job { per_alloc: true } attach_path: ")" +
-      Directory() + "\"");
+          Directory() + "\"");
 }
 
 // mount(8) does not pass dev and suid on.
 TEST_F(MountCsiTest, ParsesMountFlagOption) {
   EXPECT_EQ(Mount("mount-flag=dev,mount-flag=suid,noatime").status, 0);
-  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() +
-                                "' options { flags: 'dev' flags: 'suid' flags: 'noatime' } attach_path: '" +
-                                Directory() + "'");
+  manager_.script().ExpectLast(
+      "AttachRequest", "volume { id: 'db' } allocation: 'mount:" + Directory() +
+                           "' options { flags: 'dev' flags: 'suid' flags: 'noatime' } attach_path: '" + Directory() +
+                           "'");
 }
 
 TEST_F(MountCsiTest, EachMountPointIsAnAllocation) {
   EXPECT_EQ(Mount("defaults").status, 0);
-  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
-                                Directory() + "'");
+  manager_.script().ExpectLast("AttachRequest", "volume { id: 'db' } allocation: 'mount:" + Directory() +
+                                                    "' attach_path: '" + Directory() + "'");
 }
 
 // mount(8) makes "/home" of "home" at /, but leaves "csi:home" alone.
 TEST_F(MountCsiTest, SourceIsANameNotAPath) {
-  const std::vector<std::string> options{"-o", "manager=" + manager_.socket()};
-  EXPECT_EQ(RunAs("mount.csi", {"csi:db", Directory(), options[0], options[1]}).status, 0);
-  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
-                                Directory() + "'");
-  const Result path = RunAs("mount.csi", {"/home", Directory(), options[0], options[1]});
+  const std::string rest = " " + Directory() + " -o manager=" + manager_.socket();
+  EXPECT_EQ(RunLine("mount.csi csi:db" + rest).status, 0);
+  manager_.script().ExpectLast("AttachRequest", "volume { id: 'db' } allocation: 'mount:" + Directory() +
+                                                    "' attach_path: '" + Directory() + "'");
+  const Result path = RunLine("mount.csi /home" + rest);
   EXPECT_EQ(path.status, mount_csi::kUsage);
   EXPECT_THAT(path.err, HasSubstr("write csi:NAME"));
 }
 
 TEST_F(MountCsiTest, FakeMountsNothing) {
-  EXPECT_EQ(Mount("ro", {"-f", "-n"}).status, 0);
+  EXPECT_EQ(Mount("ro", "-f -n").status, 0);
   EXPECT_EQ(manager_.script().RequestCount(), 0U);
 }
 
 TEST_F(MountCsiTest, OtherPluginIsRefused) {
-  manager_.script().Reply(Text<v1::GetVolumeResponse>("volume { plugin: 'p' }"));
+  manager_.script().Reply<v1::GetVolumeResponse>("volume { plugin: 'p' }");
   const Result result = Mount("plugin=q");
   EXPECT_EQ(result.status, mount_csi::kFailed);
   EXPECT_THAT(result.err, HasSubstr("mount.csi: the volume 'db' belongs to the plugin 'p', not to 'q'"));
 }
 
 TEST_F(MountCsiTest, UsageErrorHasTheStatusOfMount) {
-  const std::vector<std::vector<std::string>> lines{{"db"},
-                                                    {"db", "/srv", "x"},
-                                                    {"db", "/srv", "-x"},
-                                                    {"db", "/srv", "-o"},
-                                                    {"db", "/srv", "-o", "remount"},
-                                                    {"db", "/srv", "-N", "/proc/1/ns/mnt"},
-                                                    {"/root/db", "/srv"},
-                                                    {"csi:", "/srv"},
-                                                    {"db", "/srv", "-o", "wait=soon"},
-                                                    {"db", "/srv", "-o", "access=rwo"},
-                                                    {"db", "/srv", "-o", "for="},
-                                                    {"db", "/srv", "-o", "propagation=sideways"}};
-  for (const auto& line : lines) {
-    const Result result = RunAs("mount.csi", line);
+  for (const std::string line : {"db", "db /srv x", "db /srv -x", "db /srv -o", "db /srv -o remount",
+                                 "db /srv -N /proc/1/ns/mnt", "/root/db /srv", "csi: /srv", "db /srv -o wait=soon",
+                                 "db /srv -o access=rwo", "db /srv -o for=", "db /srv -o propagation=sideways"}) {
+    const Result result = RunLine("mount.csi " + line);
     EXPECT_EQ(result.status, mount_csi::kUsage) << result.err;
     EXPECT_THAT(result.err, HasSubstr("Usage: mount.csi csi:VOLUME DIRECTORY"));
   }
@@ -130,7 +101,7 @@ TEST_F(MountCsiTest, UnavailableIsRetried) {
   manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");
   std::thread plugin([this] {
     while (manager_.script().Requests<v1::AttachRequest>().empty()) std::this_thread::yield();
-    manager_.script().Reply(Text<v1::AttachReply>("done { allocation: 'a' }"));
+    manager_.script().Reply<v1::AttachReply>("done { allocation: 'a' }");
   });
   EXPECT_EQ(Mount("wait=20").status, 0);
   plugin.join();
@@ -165,14 +136,14 @@ TEST_F(MountCsiAtBootTest, WaitsForAStartingManager) {
 }
 
 TEST_F(MountCsiTest, UmountDetachesByThePath) {
-  const std::vector<std::string> line{Directory(), "-v", "-r", "-t", "csi", "-o", "manager=" + manager_.socket()};
-  const Result result = RunAs("/usr/sbin/umount.csi", line);
+  const Result result =
+      RunLine("/usr/sbin/umount.csi " + Directory() + " -v -r -t csi -o manager=" + manager_.socket());
   EXPECT_EQ(result.status, 0) << result.err;
-  ExpectSent<v1::DetachRequest>("attach_path: '" + Directory() + "'");
+  manager_.script().ExpectLast("DetachRequest", "attach_path: '" + Directory() + "'");
 }
 
 TEST_F(MountCsiTest, RemainingMountIsAnError) {
-  const Result result = RunAs("umount.csi", {"/proc", "-o", "manager=" + manager_.socket()});
+  const Result result = RunLine("umount.csi /proc -o manager=" + manager_.socket());
   EXPECT_EQ(result.status, mount_csi::kFailed);
   EXPECT_THAT(result.err, HasSubstr("'/proc' is still mounted"));
 }

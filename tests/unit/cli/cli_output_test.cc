@@ -4,10 +4,12 @@
 #include <string>
 
 #include "base/status.h"
+#include "base/text/terminal_text.h"
 #include "cli/output/failure.h"
+#include "cli/output/redact.h"
+#include "cli/output/report.h"
 #include "cli/output/table.h"
-#include "cli/output/text.h"
-#include "cli/run.h"
+#include "csi.pb.h"
 
 namespace mooring::cli {
 namespace {
@@ -98,6 +100,25 @@ TEST(FailureTest, OnlyWrongArgumentsAreUsageErrors) {
   EXPECT_EQ(ExitStatus(OfCall(InvalidArgument("volume_id is missing"), "DeleteVolume")), kExitFailed);
   EXPECT_EQ(ExitStatus(Internal("no JSON")), kExitFailed);
   EXPECT_EQ(ExitStatus(absl::OkStatus()), kExitOk);
+}
+
+TEST(RedactTest, RedactsSecretsAndMountFlags) {
+  csi::v1::CreateVolumeRequest request;
+  request.set_name("v");
+  (*request.mutable_secrets())["password"] = "hunter22";
+  (*request.mutable_parameters())["password"] = "shown";
+  auto& mount = *request.add_volume_capabilities()->mutable_mount();
+  mount.add_mount_flags("noatime");
+  mount.add_mount_flags("key=hunter22");
+
+  const auto redacted = Redacted(request, ClassifyCsi);
+  const auto& shown = dynamic_cast<const csi::v1::CreateVolumeRequest&>(*redacted);
+  EXPECT_EQ(shown.secrets().at("password"), "***");
+  EXPECT_EQ(shown.parameters().at("password"), "shown");
+  EXPECT_EQ(shown.volume_capabilities(0).mount().mount_flags(0), "noatime");
+  EXPECT_EQ(shown.volume_capabilities(0).mount().mount_flags(1), "key=***");
+  EXPECT_EQ(redacted->ShortDebugString().find("hunter22"), std::string::npos);
+  EXPECT_EQ(request.secrets().at("password"), "hunter22") << "the request itself must stay";
 }
 
 }  // namespace

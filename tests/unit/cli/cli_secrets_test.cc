@@ -1,16 +1,15 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "cli/flags/key_values.h"
 #include "cli/flags/secrets.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring::cli {
 namespace {
@@ -25,15 +24,13 @@ Pairs Content(const Secrets& secrets) {
 
 class SecretsFileTest : public ::testing::Test {
  protected:
-  SecretsFileTest() { close(::mkstemp(path_.data())); }
-  ~SecretsFileTest() override { std::filesystem::remove(path_); }
-
   absl::Status Read(const std::string& content) {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << content;
     return secrets_.AddFile(path_);
   }
 
-  std::string path_ = (std::filesystem::temp_directory_path() / "mooring-secrets-XXXXXX").string();
+  mooring::testing::TempDir directory_;
+  const std::string path_ = directory_.path() + "/secrets";
   Secrets secrets_;
 };
 
@@ -62,11 +59,10 @@ TEST_F(SecretsFileTest, MayBeEmpty) {
 }
 
 TEST_F(SecretsFileTest, ErrorsNameTheLineWithoutItsContent) {
-  for (const std::string& content :
-       {std::string("user=a\nhunter22"), std::string("user=a\n=hunter22"), std::string("user=a\nuser=hunter22"),
-        std::string("{\"password\": \"hunter22\""), std::string("{\"password\": [\"hunter22\"]}"),
-        std::string("user=a\npassword=hunter22\xff"), std::string("{\"password\": \"hunter22\xff\"}"),
-        std::string("{\"password\": hunter22}"), std::string("{\"hunter22\"}"), std::string(2 << 20, 'x')}) {
+  for (const std::string& content : std::vector<std::string>{
+           "user=a\nhunter22", "user=a\n=hunter22", "user=a\nuser=hunter22", "{\"password\": \"hunter22\"",
+           "{\"password\": [\"hunter22\"]}", "user=a\npassword=hunter22\xff", "{\"password\": \"hunter22\xff\"}",
+           "{\"password\": hunter22}", "{\"hunter22\"}", std::string(2 << 20, 'x')}) {
     secrets_ = Secrets();
     const absl::Status status = Read(content);
     ASSERT_TRUE(absl::IsInvalidArgument(status)) << content.substr(0, 80);

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
+#include <string>
 
 #include "base/status.h"
 #include "base/text/size.h"
@@ -11,25 +13,26 @@ namespace {
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 TEST(ParseSizeTest, ParsesAllUnits) {
-  EXPECT_EQ(*ParseSize("0"), 0);
-  EXPECT_EQ(*ParseSize("1073741824"), 1073741824);
-  EXPECT_EQ(*ParseSize("7B"), 7);
-  EXPECT_EQ(*ParseSize("3KiB"), 3 * 1024);
-  EXPECT_EQ(*ParseSize("512MiB"), 512LL << 20);
-  EXPECT_EQ(*ParseSize("1GiB"), 1LL << 30);
-  EXPECT_EQ(*ParseSize("1Gi"), 1LL << 30);
-  EXPECT_EQ(*ParseSize("2TiB"), 2LL << 40);
-  EXPECT_EQ(*ParseSize("1PiB"), 1LL << 50);
-  EXPECT_EQ(*ParseSize("1k"), 1000);
-  EXPECT_EQ(*ParseSize("1kB"), 1000);
-  EXPECT_EQ(*ParseSize("5M"), 5'000'000);
-  EXPECT_EQ(*ParseSize("1G"), 1'000'000'000);
-  EXPECT_EQ(*ParseSize("1TB"), 1'000'000'000'000);
+  const std::map<std::string, std::int64_t> sizes{{"0", 0},
+                                                  {"1073741824", 1073741824},
+                                                  {"7B", 7},
+                                                  {"3KiB", 3 * 1024},
+                                                  {"512MiB", 512LL << 20},
+                                                  {"1GiB", 1LL << 30},
+                                                  {"1Gi", 1LL << 30},
+                                                  {"2TiB", 2LL << 40},
+                                                  {"1PiB", 1LL << 50},
+                                                  {"7EiB", 7LL << 60},
+                                                  {"1k", 1000},
+                                                  {"1kB", 1000},
+                                                  {"5M", 5'000'000},
+                                                  {"1G", 1'000'000'000},
+                                                  {"1TB", 1'000'000'000'000},
+                                                  {"9223372036854775807", kMax}};
+  for (const auto& [text, size] : sizes) EXPECT_EQ(*ParseSize(text), size) << text;
 }
 
-TEST(ParseSizeTest, ParsesUpToTheMaximum) {
-  EXPECT_EQ(*ParseSize("9223372036854775807"), kMax);
-  EXPECT_EQ(*ParseSize("7EiB"), 7LL << 60);
+TEST(ParseSizeTest, RefusesMoreThanTheMaximum) {
   for (const char* text : {"9223372036854775808", "8EiB", "10E", "99999999999999999999999", "9007199254740992KiB"}) {
     const auto size = ParseSize(text);
     ASSERT_FALSE(size.ok()) << text;
@@ -47,23 +50,18 @@ TEST(ParseSizeTest, RefusesOtherText) {
   }
 }
 
-TEST(FormatSizeTest, ShowsRoundedAndExactSize) {
-  EXPECT_EQ(FormatSize(0), "0 B");
-  EXPECT_EQ(FormatSize(1023), "1023 B");
-  EXPECT_EQ(FormatSize(1024), "1.0 KiB (1024)");
-  EXPECT_EQ(FormatSize(1LL << 30), "1.0 GiB (1073741824)");
-  EXPECT_EQ(FormatSize(1'000'000'000), "953.6 MiB (1000000000)");
-  EXPECT_EQ(FormatSize(kMax), "7.9 EiB (9223372036854775807)");
-}
-
-TEST(FormatSizeTest, NeverRoundsUp) {
-  EXPECT_EQ(FormatSize((1LL << 30) - 1), "1023.9 MiB (1073741823)");
-  EXPECT_EQ(FormatSize(2047), "1.9 KiB (2047)");
-}
-
-TEST(FormatSizeTest, ShowsNegativeSizes) {
-  EXPECT_EQ(FormatSize(-5), "-5 B");
-  EXPECT_EQ(FormatSize(std::numeric_limits<std::int64_t>::min()), "-9223372036854775808 B");
+TEST(FormatSizeTest, ShowsRoundedDownAndExactSize) {
+  const std::map<std::int64_t, std::string> texts{{0, "0 B"},
+                                                  {1023, "1023 B"},
+                                                  {1024, "1.0 KiB (1024)"},
+                                                  {2047, "1.9 KiB (2047)"},
+                                                  {(1LL << 30) - 1, "1023.9 MiB (1073741823)"},
+                                                  {1LL << 30, "1.0 GiB (1073741824)"},
+                                                  {1'000'000'000, "953.6 MiB (1000000000)"},
+                                                  {kMax, "7.9 EiB (9223372036854775807)"},
+                                                  {-5, "-5 B"},
+                                                  {std::numeric_limits<std::int64_t>::min(), "-9223372036854775808 B"}};
+  for (const auto& [size, text] : texts) EXPECT_EQ(FormatSize(size), text);
 }
 
 }  // namespace

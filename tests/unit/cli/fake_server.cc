@@ -2,16 +2,26 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+
+#include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
+
+std::unique_ptr<google::protobuf::Message> CopyOf(const google::protobuf::Message& message) {
+  std::unique_ptr<google::protobuf::Message> copy(message.New());
+  copy->CopyFrom(message);
+  return copy;
+}
 
 using Bytes = grpc::SerializationTraits<google::protobuf::Message>;
 
@@ -69,6 +79,54 @@ class ScriptedService final : public grpc::CallbackGenericService {
 
 }  // namespace
 
+void Script::AddReply(const google::protobuf::Message& response) {
+  const std::lock_guard lock(mutex_);
+  failures_.erase(response.GetDescriptor());
+  replies_[response.GetDescriptor()].push_back(CopyOf(response));
+}
+
+void Script::SetDelay(std::chrono::milliseconds delay) {
+  const std::lock_guard lock(mutex_);
+  delay_ = delay;
+}
+
+std::size_t Script::RequestCount() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.size();
+}
+
+ScriptedAnswer Script::Answer(std::unique_ptr<google::protobuf::Message> request,
+                              const google::protobuf::MethodDescriptor& method) {
+  std::unique_lock lock(mutex_);
+  requests_.push_back(std::move(request));
+  const std::chrono::milliseconds delay = delay_;
+  lock.unlock();
+  std::this_thread::sleep_for(delay);
+  lock.lock();
+  const Type type = method.output_type();
+  const auto failure = failures_.find(type);
+  ScriptedAnswer answer{{}, failure == failures_.end() ? grpc::Status::OK : failure->second};
+  Messages& replies = replies_[type];
+  if (method.server_streaming()) {
+    for (const auto& reply : replies) answer.messages.push_back(CopyOf(*reply));
+  } else if (answer.status.ok()) {
+    const auto* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(type);
+    answer.messages.push_back(CopyOf(replies.empty() ? *prototype : *replies.front()));
+    if (replies.size() > 1) replies.pop_front();
+  }
+  return answer;
+}
+
+void Script::ExpectLast(const std::string& type, const std::string& text) const {
+  const std::lock_guard lock(mutex_);
+  const auto last = std::find_if(requests_.rbegin(), requests_.rend(),
+                                 [&type](const auto& request) { return request->GetDescriptor()->name() == type; });
+  ASSERT_NE(last, requests_.rend()) << "no " << type;
+  const std::unique_ptr<google::protobuf::Message> expected((*last)->New());
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, expected.get())) << text;
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(**last, *expected)) << (*last)->DebugString();
+}
+
 FakeServer::FakeServer(Start start) : service_(std::make_unique<ScriptedService>(script_)) {
   if (start == Start::kNow) Serve();
 }
@@ -84,6 +142,16 @@ void FakeServer::Serve() {
 void FakeServer::Stop() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
+}
+
+void FakeServer::ExpectRequests(const std::vector<RequestRow>& rows) {
+  for (const RequestRow& row : rows) {
+    SCOPED_TRACE(row.line);
+    const Result result = RunLine("mooring " + row.line);
+    EXPECT_EQ(result.status, kExitOk);
+    EXPECT_EQ(result.err, "");
+    script_.ExpectLast(row.request, row.text);
+  }
 }
 
 }  // namespace mooring::cli

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
+#include <map>
+#include <string>
+
 #include "tests/support/mount_graph.h"
 #include "tests/support/status_matchers.h"
 
@@ -53,40 +56,31 @@ TEST(MountInfoTest, RefusesInvalidLines) {
   EXPECT_FALSE(ReadMountInfo("/nowhere/mountinfo").ok());
 }
 
-TEST(MountHoldingTest, WalksAsTheKernelDoes) {
+TEST(MountWalkTest, WalksAsTheKernelDoes) {
   const NamespaceView view = View(1, 10, "init",
                                   "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
                                   "2 1 8:2 / /a/b rw - ext4 /dev/sda2 rw\n"
                                   "3 1 0:9 / /a rw - tmpfs none rw\n"  // over /a, and what is in it
                                   "4 1 0:7 / /c rw - tmpfs none rw\n"
-                                  "5 4 0:8 / /c rw - tmpfs none rw\n");  // stacked
-  EXPECT_EQ(MountHolding(view, "/x")->id, 1U);
-  EXPECT_EQ(MountHolding(view, "/a/b/f")->id, 3U);
-  EXPECT_EQ(MountAtPath(view, "/a/b"), nullptr);
-  EXPECT_EQ(MountAtPath(view, "/c")->id, 5U);
-  EXPECT_EQ(MountAtPath(view, "/")->id, 1U);
-  EXPECT_EQ(MountAtPath(view, "/ab"), nullptr);
-  EXPECT_EQ(MountHolding(NamespaceView(), "/"), nullptr);
-}
-
-TEST(MountWalkTest, AgreesWithMountHolding) {
-  const NamespaceView view = View(1, 10, "init",
-                                  "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
-                                  "2 1 8:2 / /a/b rw - ext4 /dev/sda2 rw\n"
-                                  "3 1 0:9 / /a rw - tmpfs none rw\n"
-                                  "4 1 0:7 / /c rw - tmpfs none rw\n"
-                                  "5 4 0:8 / /c rw - tmpfs none rw\n"
+                                  "5 4 0:8 / /c rw - tmpfs none rw\n"  // stacked
                                   "6 5 0:8 / /c/d/e rw - tmpfs none rw\n");
+  const std::map<std::string, std::uint64_t> holding{{"/", 1},      {"/x", 1},      {"/a", 3},      {"/a/b", 3},
+                                                     {"/a/b/f", 3}, {"/ab", 1},     {"/c", 5},      {"/c/d", 5},
+                                                     {"/c/d/e", 6}, {"/c/d/ef", 5}, {"/c/d/e/f", 6}};
   const MountWalk walk(view);
-  for (const char* path : {"/", "/x", "/a", "/a/b", "/a/b/f", "/ab", "/c", "/c/d", "/c/d/e", "/c/d/e/f", "/c/d/ef"}) {
-    EXPECT_EQ(walk.Holding(path), MountHolding(view, path)) << path;
+  for (const auto& [path, id] : holding) {
+    ASSERT_NE(walk.Holding(path), nullptr) << path;
+    EXPECT_EQ(walk.Holding(path)->id, id) << path;
   }
-  for (const TableMount& mount : view.mounts) {
-    EXPECT_EQ(walk.Reaches(mount), MountAtPath(view, mount.target) == &mount) << mount.id;
-    EXPECT_EQ(walk.ParentOf(mount), ParentIn(view, mount)) << mount.id;
-  }
-  const NamespaceView empty;
-  EXPECT_EQ(MountWalk(empty).Holding("/"), nullptr);
+  EXPECT_EQ(MountAtPath(view, "/a/b"), nullptr);
+  EXPECT_EQ(MountAtPath(view, "/ab"), nullptr);
+  EXPECT_EQ(MountAtPath(view, "/c")->id, 5U);
+  EXPECT_FALSE(walk.Reaches(view.mounts[1]));
+  EXPECT_FALSE(walk.Reaches(view.mounts[3]));
+  EXPECT_TRUE(walk.Reaches(view.mounts[5]));
+  EXPECT_EQ(ParentIn(view, view.mounts[4]), &view.mounts[3]);
+  EXPECT_EQ(ParentIn(view, view.mounts[0]), nullptr);
+  EXPECT_EQ(MountHolding(NamespaceView(), "/"), nullptr);
 }
 
 TEST(PathInFilesystemTest, RoundTrips) {

@@ -4,16 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <vector>
 
+#include "cli/manager/parse/split_words.h"
 #include "cli/run.h"
 
 namespace mooring::cli {
 
-Result Mooring(const std::vector<std::string>& arguments) { return RunAs("mooring", arguments); }
-
-Result RunAs(const char* name, const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv{name};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+Result RunLine(const std::string& line) {
+  const std::vector<std::string> words = manager_area::SplitWords(line).value();
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
   std::ostringstream out;
   std::ostringstream err;
   const int status = Run(static_cast<int>(argv.size()), argv.data(), out, err);

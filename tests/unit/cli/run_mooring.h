@@ -1,11 +1,11 @@
 // The program, called in process.
-#ifndef MOORING_TESTS_UNIT_CLI_RUN_MOORING_H_
-#define MOORING_TESTS_UNIT_CLI_RUN_MOORING_H_
+#pragma once
 
 #include <google/protobuf/struct.pb.h>
 
 #include <string>
-#include <vector>
+
+#include "cli/output/report.h"
 
 namespace mooring::cli {
 
@@ -15,15 +15,11 @@ struct Result {
   std::string err;
 };
 
-// `mooring <arguments>`
-Result Mooring(const std::vector<std::string>& arguments);
-
-// The same by another of its names: "/sbin/mount.csi".
-Result RunAs(const char* name, const std::vector<std::string>& arguments);
+// Runs a command line, which is split into words as a shell does: "mooring csi create v --param 'a=b c'". The first
+// word may be another name of the program: "/sbin/mount.csi".
+Result RunLine(const std::string& line);
 
 // The output of a command with --json: one line.
 google::protobuf::Struct ParseJsonLine(const std::string& json);
 
 }  // namespace mooring::cli
-
-#endif  // MOORING_TESTS_UNIT_CLI_RUN_MOORING_H_

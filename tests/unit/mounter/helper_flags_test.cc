@@ -10,6 +10,7 @@
 
 #include "mounter/helper/call_table.h"
 #include "mounter/helper/helper_server.h"
+#include "mounter/helper/wire.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/support/status_matchers.h"
 
@@ -119,9 +120,9 @@ TEST_F(AnswerTest, EachRowHasTheNumberOfItsArguments) {
 
 TEST_F(AnswerTest, EveryTextIsCheckedForLengthAndNul) {
   const std::string nul("/a\0b", 4);
-  const std::string long_one(4097, 'x');
+  const std::string long_one(wire::kMostText + 1, 'x');
   for (const std::string& text : {nul, long_one}) {
-    std::vector<pb::Request> requests(16);
+    std::vector<pb::Request> requests(23);
     requests[0].set_find(text);
     requests[1].set_list(text);
     requests[2].set_stats(text);
@@ -138,11 +139,21 @@ TEST_F(AnswerTest, EveryTextIsCheckedForLengthAndNul) {
     requests[13].mutable_attach_loop()->set_backing_file(text);
     requests[14].mutable_detach_loop()->set_device(text);
     requests[15].mutable_resize_loop()->set_label(text);
+    requests[16].mutable_mount()->set_source(text);
+    requests[17].mutable_mount()->set_label(text);
+    requests[18].mutable_mount()->set_fs_type(text);
+    requests[19].mutable_mount()->add_options()->set_key(text);
+    requests[20].mutable_mount()->add_options()->set_value(text);
+    requests[21].mutable_bind()->set_target(text);
+    requests[22].mutable_attach_loop()->set_label(text);
     for (const pb::Request& request : requests) {
       EXPECT_EQ(Code(request), StatusCode::kInvalidArgument) << request.call_case();
     }
   }
   EXPECT_THAT(fake_.Calls(), ::testing::IsEmpty());
+  pb::Request longest;
+  longest.set_find(std::string(wire::kMostText, 'x'));
+  EXPECT_NE(Code(longest), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

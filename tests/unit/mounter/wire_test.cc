@@ -287,45 +287,6 @@ TEST(WireTest, UnknownMountAttributesAreRefused) {
   EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "unknown mount attributes 0x30"));
 }
 
-// `set` stores a text in a message.
-template <typename Message, typename Set>
-void ExpectTextIsChecked(Set set) {
-  Message message;
-  set(message, std::string(wire::kMostText, 'x'));
-  EXPECT_OK(wire::From(message));
-  set(message, std::string(wire::kMostText + 1, 'x'));
-  EXPECT_THAT(wire::From(message), FailsWith(StatusCode::kInvalidArgument, "4097 bytes"));
-  set(message, std::string("/a\0b", 4));
-  EXPECT_THAT(wire::From(message), FailsWith(StatusCode::kInvalidArgument, "NUL"));
-}
-
-TEST(WireTest, TextsOfRequestsAreBoundedAndHaveNoNul) {
-  using Mount = pb::MountRequest;
-  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_source(text); });
-  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_label(text); });
-  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_fs_type(text); });
-  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_target(text); });
-  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) {
-    message.clear_options();
-    message.add_options()->set_key(text);
-  });
-  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) {
-    message.clear_options();
-    message.add_options()->set_value(text);
-  });
-  using Bind = pb::BindRequest;
-  ExpectTextIsChecked<Bind>([](Bind& message, const std::string& text) { message.set_source(text); });
-  ExpectTextIsChecked<Bind>([](Bind& message, const std::string& text) { message.set_target(text); });
-  ExpectTextIsChecked<pb::UnmountRequest>(
-      [](pb::UnmountRequest& message, const std::string& text) { message.set_target(text); });
-  using Attach = pb::AttachLoopRequest;
-  ExpectTextIsChecked<Attach>([](Attach& message, const std::string& text) { message.set_backing_file(text); });
-  ExpectTextIsChecked<Attach>([](Attach& message, const std::string& text) { message.set_label(text); });
-  using Loop = pb::LoopInfo;
-  ExpectTextIsChecked<Loop>([](Loop& message, const std::string& text) { message.set_device(text); });
-  ExpectTextIsChecked<Loop>([](Loop& message, const std::string& text) { message.set_label(text); });
-}
-
 TEST(WireTest, TooManyOptionsAreRefused) {
   pb::MountRequest message;
   for (int i = 0; i < wire::kMostOptions; ++i) message.add_options()->set_key("k");

@@ -1,16 +1,12 @@
 // Calls for one volume wait for each other, and other calls do not. It also runs under tsan.
-#include <atomic>
 #include <random>
-#include <thread>
 
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
 using std::chrono::milliseconds;
-using ::testing::SizeIs;
 
 using NodeConcurrencyTest = NodeVolumesTest;
 

@@ -54,7 +54,7 @@ class NodeFaultsTest : public NodeVolumesTest, public ::testing::WithParamInterf
       EXPECT_OK(act());
       return true;
     }
-    EXPECT_THAT(status, FailsWith(absl::StatusCode::kInternal, "injected")) << failed;
+    EXPECT_THAT(status, FailsWith(StatusCode::kInternal, "injected")) << failed;
     EXPECT_EQ(World(), before) << failed;
     EXPECT_OK(act()) << "again after " << failed;
     EXPECT_OK(act()) << "a third time after " << failed;

@@ -4,11 +4,6 @@
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
 class NodeReconcileTest : public NodeVolumesTest {
  protected:
   void StageAndPublish(const Capability& capability) {
@@ -16,27 +11,6 @@ class NodeReconcileTest : public NodeVolumesTest {
     ASSERT_OK(Publish(PublishAt("/pods/t", capability)));
   }
 };
-
-TEST_F(NodeReconcileTest, MatchingRecordsAndMountsStay) {
-  AddVolume("vol-b");
-  StageAndPublish(MountCapability());
-  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
-  ASSERT_OK(Publish(PublishAt("/pods/b", BlockCapability(), "/staging/b", "vol-b")));
-  const std::string before = World();
-  Restart();
-  for (int i = 0; i < 2; ++i) EXPECT_OK(volumes_->Reconcile());
-  EXPECT_EQ(World(), before);
-}
-
-TEST_F(NodeReconcileTest, RecordsOfAnotherBootAreDeleted) {
-  StageAndPublish(MountCapability());
-  mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
-  Restart("boot-2");
-  EXPECT_THAT(RecordedPaths(), IsEmpty());
-  ASSERT_OK(volumes_->Reconcile());
-  EXPECT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_OK(Publish(PublishAt("/pods/t"))) << "over the empty directory that the target left";
-}
 
 TEST_F(NodeReconcileTest, RecordsWithoutMountAreDeleted) {
   StageAndPublish(MountCapability());
@@ -79,10 +53,8 @@ TEST_F(NodeReconcileTest, RecordOfBlockVolumeWithoutDeviceIsDeleted) {
 }
 
 TEST_F(NodeReconcileTest, MountsWithoutRecordAreAdopted) {
-  PublishSpec read_only = PublishAt("/pods/t");
-  read_only.read_only = true;
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  ASSERT_OK(Publish(read_only));
+  ASSERT_OK(Publish(ReadOnly(PublishAt("/pods/t"))));
   LoseRecords();
   ASSERT_OK(volumes_->Reconcile());
   EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
@@ -92,22 +64,6 @@ TEST_F(NodeReconcileTest, MountsWithoutRecordAreAdopted) {
   EXPECT_TRUE(adopted.read_only);
   EXPECT_EQ(adopted.volume_id, kVolume);
   EXPECT_EQ(adopted.access_type, AccessType::kMount);
-}
-
-TEST_F(NodeReconcileTest, AdoptedMountsAnswerRepeatedCalls) {
-  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
-    StageAndPublish(capability);
-    LoseRecords();
-    Restart();
-    ASSERT_OK(volumes_->Reconcile());
-    EXPECT_THAT(Loops(), SizeIs(1));
-    EXPECT_OK(Stage(StageAt("/staging/a", capability)));
-    EXPECT_OK(Publish(PublishAt("/pods/t", capability)));
-    EXPECT_THAT(Publish(PublishAt("/pods/u", capability)), FailsWith(StatusCode::kFailedPrecondition, "/pods/t"));
-    EXPECT_OK(Unpublish("/pods/t"));
-    EXPECT_OK(Unstage("/staging/a"));
-    ExpectNothingLeft();
-  }
 }
 
 TEST_F(NodeReconcileTest, AdoptedBlockTargetKeepsDeviceUntilUnpublish) {
@@ -231,10 +187,7 @@ TEST_F(NodeReconcileTest, DevicesInUseAndForeignDevicesStay) {
 
 TEST_F(NodeReconcileTest, IntentWithoutMountIsDeletedAndWithMountStays) {
   StageAndPublish(MountCapability());
-  for (VolumeUse use : AllRecords()) {  // killed before the outcome was written
-    use.done = false;
-    ASSERT_OK(store_->Put(use));
-  }
+  LoseOutcomes();
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
   ASSERT_OK(volumes_->Reconcile());
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));

@@ -1,14 +1,11 @@
 #include "plugin/api/node_requests.h"
 
 #include <google/protobuf/text_format.h>
-#include <gtest/gtest.h>
 
-#include "tests/support/status_matchers.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
 
 template <typename Request>
 Request Parse(const std::string& text) {
@@ -142,9 +139,9 @@ TEST(NodeRequestsTest, WrongCapacityRangeIsInvalid) {
   const std::string request = "volume_id: 'v' volume_path: '/t' ";
   const auto whole = Expand(request + "capacity_range { required_bytes: 5 limit_bytes: 9 }");
   ASSERT_OK(whole);
-  EXPECT_EQ(whole->required_bytes, 5U);
-  EXPECT_EQ(whole->limit_bytes, 9U);
-  EXPECT_EQ(Expand(request)->required_bytes, 0U);
+  EXPECT_EQ(whole->range.required, 5U);
+  EXPECT_EQ(whole->range.limit, 9U);
+  EXPECT_EQ(Expand(request)->range.required, 0U);
   for (const char* range : {"required_bytes: -1", "limit_bytes: -1", "required_bytes: 2 limit_bytes: 1",
                             "required_bytes: -9223372036854775808"}) {
     EXPECT_THAT(Expand(request + "capacity_range { " + range + " }"),

@@ -1,35 +1,10 @@
 // NodeStageVolume and NodeUnstageVolume of filesystems.
-#include <chrono>
-#include <thread>
-
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-
 using NodeStageTest = NodeVolumesTest;
-
-TEST_F(NodeStageTest, EmptyVolumeIsNotFormattedWithOtherType) {
-  const std::string before = World();
-  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"))),
-              FailsWith(StatusCode::kFailedPrecondition, "was made for ext4, xfs was asked for"));
-  EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
-  EXPECT_EQ(World(), before);
-}
-
-TEST_F(NodeStageTest, EmptyVolumeIsFormattedWithRequestedType) {
-  AddVolume("vol-x", "xfs", 512 * kMebi);
-  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"), "vol-x")));
-  EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-x.img xfs"));
-  EXPECT_EQ(MountsAt("/staging/a").at(0).info.fs_type, "xfs");
-}
 
 TEST_F(NodeStageTest, EmptyVolumeIsFormattedWithItsOwnType) {
   AddVolume("vol-x", "xfs", 512 * kMebi);
@@ -55,49 +30,11 @@ TEST_F(NodeStageTest, FormattedVolumeIsNotFormattedAgain) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
-TEST_F(NodeStageTest, StagedMountIsPrivateAndDeviceIsLabelled) {
-  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging", "tmpfs", 7); });
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_FALSE(MountsAt("/staging/a").at(0).info.shared());
-  ASSERT_THAT(Loops(), SizeIs(1));
-  EXPECT_EQ(Loops()[0].label, "mooring:vol-a");
-  EXPECT_TRUE(Loops()[0].auto_clear);
-}
-
-TEST_F(NodeStageTest, ForeignContentIsNeitherFormattedNorMounted) {
-  SetFilesystem(kVolume, {FilesystemInfo::Content::kForeign, "LVM2_member", 0, false, ""});
-  const std::string before = World();
-  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "LVM2_member"));
-  EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
-  EXPECT_EQ(World(), before);
-}
-
-TEST_F(NodeStageTest, OtherFilesystemThanRequestedStays) {
-  SetFormatted(kVolume, "xfs");
-  const std::string before = World();
-  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "ext4"))),
-              FailsWith(StatusCode::kFailedPrecondition, "holds an xfs filesystem, ext4 was asked for"));
-  EXPECT_EQ(World(), before);
-  EXPECT_EQ(Filesystem(kVolume).type, "xfs");
-}
-
 TEST_F(NodeStageTest, ShortenedImageIsNotMounted) {
   SetFormatted(kVolume, "ext4", 128 * kMebi);
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "cut short"));
   EXPECT_EQ(World(), before);
-}
-
-TEST_F(NodeStageTest, ShortenedImageIsNeitherFormattedNorAttached) {
-  NodeVolume volume = source_.Find(kVolume).value();
-  volume.made_bytes = volume.bytes + 1;
-  source_.Put(volume);
-  const std::string before = World();
-  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
-    EXPECT_THAT(Stage(StageAt("/staging/a", capability)), FailsWith(StatusCode::kFailedPrecondition, "cut short"));
-  }
-  EXPECT_EQ(World(), before);
-  EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
 }
 
 TEST_F(NodeStageTest, UncleanFilesystemIsCheckedBeforeMount) {
@@ -113,31 +50,17 @@ TEST_F(NodeStageTest, SmallerExt4IsGrownBeforeMount) {
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 64 * kMebi);
 }
 
-TEST_F(NodeStageTest, SmallerXfsOrBtrfsIsGrownAfterMount) {
-  for (const std::string fs_type : {"xfs", "btrfs"}) {
-    const std::string id = "vol-" + fs_type, staging = "/staging/" + fs_type;
-    AddVolume(id, fs_type, 512 * kMebi);
-    mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(staging); });
-    SetFormatted(id, fs_type, 320 * kMebi);
-    ASSERT_OK(Stage(StageAt(staging, MountCapability(AccessMode::kSingleNodeWriter, fs_type), id)));
-    EXPECT_THAT(mounter_.Calls("Grow").back(), "Grow " + staging + " " + fs_type);
-    EXPECT_EQ(Filesystem(id).size_bytes, 512 * kMebi);
-  }
-}
-
 TEST_F(NodeStageTest, DamageFoundWhileGrowingFailsStage) {
   SetFormatted(kVolume, "xfs", 32 * kMebi);
   mounter_.Fail("Grow", absl::DataLossError("structure needs cleaning"));
-  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(absl::StatusCode::kInternal, "is damaged"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kInternal, "is damaged"));
   EXPECT_THAT(AllRecords(), IsEmpty());
 }
 
 TEST_F(NodeStageTest, NextStageGrowsXfsOfInterruptedStage) {
   SetFormatted(kVolume, "xfs");
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  VolumeUse intent = AllRecords().at(0);
-  intent.done = false;
-  ASSERT_OK(store_->Put(intent));
+  LoseOutcomes();
   SetFormatted(kVolume, "xfs", 32 * kMebi);
   mounter_.ClearLog();
   ASSERT_OK(Stage(StageAt("/staging/a")));
@@ -155,29 +78,6 @@ TEST_F(NodeStageTest, FilesystemInUseIsNeitherCheckedNorGrown) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
-struct StepCase {
-  std::string operation, fs_type;
-};
-
-class NodeStageFailureTest : public NodeVolumesTest, public ::testing::WithParamInterface<StepCase> {};
-
-TEST_P(NodeStageFailureTest, FailedStepLeavesNothing) {
-  if (GetParam().operation == "Check") {
-    SetFilesystem(kVolume, {FilesystemInfo::Content::kFilesystem, "ext4", 64 * kMebi, true, ""});
-  }
-  const std::string before = World();
-  mounter_.Fail(GetParam().operation, ResourceExhausted("injected"));
-  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kResourceExhausted, "injected"));
-  EXPECT_FALSE(mounter_.HasFaults());
-  EXPECT_EQ(World(), before);
-  EXPECT_OK(Stage(StageAt("/staging/a")));
-}
-
-INSTANTIATE_TEST_SUITE_P(Steps, NodeStageFailureTest,
-                         ::testing::Values(StepCase{"Format", "ext4"}, StepCase{"Check", "ext4"},
-                                           StepCase{"Mount", "ext4"}, StepCase{"Probe", "ext4"}),
-                         [](const auto& test) { return test.param.operation + "_" + test.param.fs_type; });
-
 TEST_F(NodeStageTest, UnrecordedOutcomeIsNoFailure) {
   RefuseOutcomes();
   ASSERT_OK(Stage(StageAt("/staging/a")));
@@ -190,35 +90,9 @@ TEST_F(NodeStageTest, UnrecordedOutcomeIsNoFailure) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStageTest, TenStagesMountOnce) {
-  for (int i = 0; i < 10; ++i) ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_THAT(MountsAt("/staging/a"), SizeIs(1));
-  EXPECT_THAT(Loops(), SizeIs(1));
-}
-
-TEST_F(NodeStageTest, OtherCapabilityAtSamePathAlreadyExists) {
-  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "ext4"))));
-  const std::string before = World();
-  const std::vector<Capability> others = {
-      MountCapability(AccessMode::kMultiNodeMultiWriter, "ext4"),
-      MountCapability(AccessMode::kSingleNodeWriter, "xfs"),
-      MountCapability(AccessMode::kSingleNodeReaderOnly, "ext4"),
-      WithFlags(MountCapability(AccessMode::kSingleNodeWriter, "ext4"), {"noatime"}),
-      WithFlags(MountCapability(AccessMode::kSingleNodeWriter, "ext4"), {"discard"}),
-      BlockCapability(),
-  };
-  for (const Capability& other : others) {
-    EXPECT_THAT(Stage(StageAt("/staging/a", other)), FailsWith(StatusCode::kAlreadyExists, "/staging/a"))
-        << ToString(other);
-  }
-  EXPECT_EQ(World(), before);
-}
-
 TEST_F(NodeStageTest, SecondStagingPathSharesDevice) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  StageSpec read_only = StageAt("/staging/b");
-  read_only.read_only = true;
-  ASSERT_OK(Stage(read_only));
+  ASSERT_OK(Stage(ReadOnly(StageAt("/staging/b"))));
   EXPECT_THAT(Loops(), SizeIs(1));
   EXPECT_FALSE(FlagsAt("/staging/a").read_only);
   EXPECT_TRUE(FlagsAt("/staging/b").read_only);
@@ -253,66 +127,11 @@ TEST_F(NodeStageTest, OptionsOfStagingWithoutMountDoNotCount) {
   EXPECT_OK(Stage(StageAt("/staging/b")));
 }
 
-TEST_F(NodeStageTest, StagingPathMustBeEmptyDirectory) {
-  mounter_.With([](FakeKernel& kernel) {
-    kernel.AddFile("/staging/file", 0);
-    kernel.AddSymlink("/staging/link");
-    kernel.AddFile("/staging/full/file", 1);
-  });
-  const std::string before = World();
-  for (const char* path :
-       {"/staging/missing", "/missing/parent", "/staging/file", "/staging/link", "/staging/link/x"}) {
-    EXPECT_THAT(Stage(StageAt(path)), FailsWith(StatusCode::kFailedPrecondition, path)) << path;
-    EXPECT_THAT(Stage(StageAt(path, BlockCapability())), FailsWith(StatusCode::kFailedPrecondition, path)) << path;
-  }
-  EXPECT_THAT(Stage(StageAt("/staging/full")), FailsWith(StatusCode::kFailedPrecondition, "not empty"));
-  EXPECT_EQ(World(), before);
-  EXPECT_EQ(Filesystem(kVolume).content, FilesystemInfo::Content::kEmpty);
-}
-
-TEST_F(NodeStageTest, StagingPathWithAnotherMountIsRefused) {
-  AddVolume("vol-b");
-  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging/a", "nfs4"); });
-  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
-  const std::string before = World();
-  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
-    EXPECT_THAT(Stage(StageAt("/staging/a", capability)), FailsWith(StatusCode::kFailedPrecondition, "nfs4"));
-    EXPECT_THAT(Stage(StageAt("/staging/b", capability)), FailsWith(StatusCode::kFailedPrecondition, "volume vol-b"));
-  }
-  EXPECT_EQ(World(), before);
-}
-
-TEST_F(NodeStageTest, UnknownVolumeIsNotFound) {
-  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-none")),
-              FailsWith(StatusCode::kNotFound, "vol-none"));
-  source_.FailFromNow(Internal("catalog broken"));
-  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kInternal, "catalog broken"));
-}
-
 TEST_F(NodeStageTest, ReaderModesAndReadOnlyPublicationsStageReadOnly) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kMultiNodeReaderOnly))));
   EXPECT_TRUE(FlagsAt("/staging/a").read_only);
   ASSERT_OK(Stage(StageAt("/staging/b", WithFlags(MountCapability(), {"ro", "noexec"}))));
   EXPECT_EQ(ToString(FlagsAt("/staging/b")), "ro,nodev,noexec,relatime");
-}
-
-TEST_F(NodeStageTest, MountGetsFlagsOptionsAndGroup) {
-  Capability capability = WithFlags(MountCapability(), {"nosuid,nodev", "noatime", "commit=30"});
-  capability.mount_group = 1234;
-  ASSERT_OK(Stage(StageAt("/staging/a", capability)));
-  EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,nosuid,nodev,noatime");
-  EXPECT_EQ(ToString(mounter_.last_mount().options), "commit=30");
-  EXPECT_EQ(mounter_.last_mount().group, gid_t{1234});
-}
-
-TEST_F(NodeStageTest, NewMountIsNodevUnlessDevIsNamed) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,nodev,relatime");
-  Capability with_nodes = MountCapability();
-  with_nodes.names_dev = true;
-  EXPECT_THAT(Stage(StageAt("/staging/a", with_nodes)), FailsWith(StatusCode::kAlreadyExists, ""));
-  ASSERT_OK(Stage(StageAt("/staging/b", with_nodes)));
-  EXPECT_EQ(ToString(FlagsAt("/staging/b")), "rw,relatime");
 }
 
 TEST_F(NodeStageTest, MountDecidesWithoutRecord) {
@@ -370,39 +189,6 @@ TEST_F(NodeStageTest, DeviceThatDoesNotDisappearIsDetached) {
   EXPECT_THAT(*loops, SizeIs(1)) << "the mount's own";
 }
 
-TEST_F(NodeStageTest, UnstageOfUnstagedVolumeIsOk) {
-  EXPECT_OK(Unstage("/staging/a"));
-  EXPECT_OK(Unstage("/staging/missing"));
-  EXPECT_OK(Unstage("/missing/parent"));
-  EXPECT_OK(Unstage("/staging/a", "vol-none"));
-  EXPECT_TRUE(Exists("/staging/a"));
-}
-
-TEST_F(NodeStageTest, UnstageKeepsDirectoryAndFreesDevice) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  ASSERT_OK(Unstage("/staging/a"));
-  EXPECT_TRUE(Exists("/staging/a"));
-  ExpectNothingLeft();
-  EXPECT_OK(Unstage("/staging/a"));
-}
-
-TEST_F(NodeStageTest, UnstageOfUnknownVolumeCleansPath) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  source_.Forget(kVolume);
-  EXPECT_OK(Unstage("/staging/a", kVolume));
-  ExpectNothingLeft();
-}
-
-TEST_F(NodeStageTest, UnstageKeepsForeignMountsAndOtherVolumes) {
-  AddVolume("vol-b");
-  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging/b", "tmpfs"); });
-  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), "vol-b")));
-  const std::string before = World();
-  EXPECT_THAT(Unstage("/staging/a"), FailsWith(StatusCode::kFailedPrecondition, "volume vol-b"));
-  EXPECT_THAT(Unstage("/staging/b"), FailsWith(StatusCode::kFailedPrecondition, "tmpfs"));
-  EXPECT_EQ(World(), before);
-}
-
 TEST_F(NodeStageTest, TargetsKeepDeviceAfterUnstageForNextStage) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
@@ -416,14 +202,33 @@ TEST_F(NodeStageTest, TargetsKeepDeviceAfterUnstageForNextStage) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStageTest, BusyStagingPathFails) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  mounter_.With([](FakeKernel& kernel) { kernel.SetBusy("/staging/a", true); });
-  EXPECT_THAT(Unstage("/staging/a"), FailsWith(StatusCode::kFailedPrecondition, "fuser"));
-  EXPECT_THAT(RecordedPaths(), Not(IsEmpty()));
-  mounter_.With([](FakeKernel& kernel) { kernel.SetBusy("/staging/a", false); });
-  EXPECT_OK(Unstage("/staging/a"));
-  ExpectNothingLeft();
+TEST_F(NodeStageTest, MemoryHasItsSizeAndOneInodePerPage) {
+  source_.Put({.id = "vol-m", .kind = BackendKind::kTmpfs, .bytes = 64 * kMebi, .fs_type = "tmpfs"});
+  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), "vol-m")));
+  EXPECT_THAT(MountsAt("/staging/a").at(0).options,
+              ElementsAre(FilesystemOption{"size", "67108864"}, FilesystemOption{"nr_inodes", "16384"},
+                          FilesystemOption{"mode", "0755"}, FilesystemOption{"huge", "never"}));
+}
+
+TEST_F(NodeStageTest, DirectoryWithSameNameAndOtherInodeIsNotTheVolume) {
+  const std::string id = "vol-00000000000000000000000000000002", path = "/dirs/" + id;
+  const auto create = [&] {
+    const PathInfo place = mounter_.With([&](FakeKernel& kernel) {
+      kernel.RemovePath(path);
+      kernel.AddDirectory(path);
+      return kernel.Find(path).value();
+    });
+    source_.Put(
+        {.id = id, .kind = BackendKind::kDirectory, .path = path, .inode = place.inode, .fs_type = "directory"});
+  };
+  create();
+  const StageSpec stage = StageAt("/staging/a", MountCapability(), id);
+  ASSERT_OK(Stage(stage));
+  create();
+  EXPECT_THAT(Stage(stage), FailsWith(StatusCode::kFailedPrecondition, "is a mount of"));
+  EXPECT_THAT(Publish(PublishAt("/pods/t", MountCapability(), "/staging/a", id)),
+              FailsWith(StatusCode::kFailedPrecondition, "not staged"));
+  EXPECT_OK(Unstage("/staging/a", id));
 }
 
 }  // namespace

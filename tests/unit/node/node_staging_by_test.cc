@@ -4,10 +4,6 @@
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-
 class NodeStagingByTest : public NodeVolumesTest {
  protected:
   NodeStagingByTest() {

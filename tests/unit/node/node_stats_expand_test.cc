@@ -1,54 +1,11 @@
 // NodeGetVolumeStats and NodeExpandVolume.
-#include <memory>
-#include <thread>
-
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 class NodeStatsTest : public NodeVolumesTest {};
 class NodeExpandTest : public NodeVolumesTest {};
-
-TEST_F(NodeStatsTest, FilesystemHasStatsAtStagingPathAndTarget) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  ASSERT_OK(Publish(PublishAt("/pods/t")));
-  for (const char* path : {"/staging/a", "/pods/t"}) {
-    const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, path);
-    ASSERT_OK(stats);
-    EXPECT_FALSE(stats->is_block);
-    EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
-    EXPECT_EQ(stats->usage.bytes.used + stats->usage.bytes.available, stats->usage.bytes.total);
-    EXPECT_EQ(stats->usage.inodes.total, 1000U);
-    EXPECT_EQ(stats->problem, "");
-  }
-}
-
-TEST_F(NodeStatsTest, PublishedDeviceReportsItsSize) {
-  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
-  ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability())));
-  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/pods/t");
-  ASSERT_OK(stats);
-  EXPECT_TRUE(stats->is_block);
-  EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
-}
-
-TEST_F(NodeStatsTest, StagedDeviceReportsItsSizeWithoutMount) {
-  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
-  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
-  ASSERT_OK(stats);
-  EXPECT_TRUE(stats->is_block);
-  EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
-  EXPECT_EQ(stats->problem, "");
-  GrowImage(kVolume, 128 * kMebi);
-  EXPECT_EQ(Expand("/staging/a", 128 * kMebi).value(), 128 * kMebi);
-  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->usage.bytes.total, 128 * kMebi);
-}
 
 TEST_F(NodeStatsTest, ShorterOrUnknownImageIsAProblem) {
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
@@ -79,44 +36,11 @@ TEST_F(NodeStatsTest, HangingFilesystemHasProblemAndNoStats) {
   EXPECT_OK(Unstage("/staging/a"));
 }
 
-TEST_F(NodeStatsTest, PathWithoutVolumeIsNotFound) {
-  AddVolume("vol-b");
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
-  mounter_.With([](FakeKernel& kernel) {
-    kernel.AddForeignMount("/pods/foreign", "tmpfs");
-    kernel.AddFile("/pods/file", 1);
-  });
-  for (const char* path :
-       {"/pods/never", "/missing/parent", "/pods", "/pods/foreign", "/pods/file", "/staging/b", "/dev/loop0"}) {
-    EXPECT_THAT(volumes_->Stats(kVolume, path), FailsWith(StatusCode::kNotFound, path)) << path;
-  }
-  EXPECT_THAT(volumes_->Stats("vol-b", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-b"));
-  EXPECT_THAT(volumes_->Stats("vol-none", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-none"));
-}
-
-TEST_F(NodeStatsTest, DirectoryInsideVolumeIsNotFound) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  mounter_.With([](FakeKernel& kernel) { kernel.AddDirectory("/staging/a/lost+found"); });
-  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a/lost+found"), FailsWith(StatusCode::kNotFound, "lost+found"));
-}
-
 TEST_F(NodeStatsTest, StatsDoNotWaitForOtherCalls) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   const auto held = locks_.Acquire(kVolume, "volume", Call::WithLongestWait().wait_until);
   ASSERT_OK(held);
   EXPECT_OK(volumes_->Stats(kVolume, "/staging/a"));
-}
-
-TEST_F(NodeExpandTest, DevicesAndFilesystemGetNewSize) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  ASSERT_OK(Publish(PublishAt("/pods/t")));
-  GrowImage(kVolume, 128 * kMebi);
-  mounter_.ClearLog();
-  EXPECT_EQ(Expand("/pods/t", 128 * kMebi).value(), 128 * kMebi);
-  EXPECT_THAT(mounter_.Calls("ResizeLoop"), ElementsAre("ResizeLoop /dev/loop0"));
-  EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /pods/t ext4"));
-  EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
 }
 
 TEST_F(NodeExpandTest, StackedDeviceGrowsAfterVolumesDevice) {
@@ -125,9 +49,7 @@ TEST_F(NodeExpandTest, StackedDeviceGrowsAfterVolumesDevice) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
   ASSERT_OK(Stage(StageAt("/staging/a", block)));
   ASSERT_OK(mounter_.DetachLoop(Loops().at(0)));
-  PublishSpec read_only = PublishAt("/pods/ro", block);
-  read_only.read_only = true;
-  ASSERT_OK(Publish(read_only));
+  ASSERT_OK(Publish(ReadOnly(PublishAt("/pods/ro", block))));
   ASSERT_EQ(MountsAt("/pods/ro").at(0).info.root, "/loop0");
   GrowImage(kVolume, 128 * kMebi);
   EXPECT_OK(Expand("/pods/ro", 128 * kMebi));
@@ -148,33 +70,6 @@ TEST_F(NodeExpandTest, HangingDeviceIsFoundByItsFile) {
     EXPECT_OK(CheckNoneHangs("vol-b", {hung, own})) << file;
   }
   EXPECT_OK(CheckNoneHangs(kVolume, {own}));
-}
-
-TEST_F(NodeExpandTest, VolumeOfRequiredSizeIsOk) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_EQ(Expand("/staging/a").value(), 64 * kMebi);
-  EXPECT_EQ(Expand("/staging/a", 1).value(), 64 * kMebi);
-  EXPECT_EQ(Expand("/staging/a", 64 * kMebi, 64 * kMebi).value(), 64 * kMebi);
-}
-
-TEST_F(NodeExpandTest, MoreThanVolumeSizeIsOutOfRange) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_THAT(Expand("/staging/a", 64 * kMebi + 1),
-              FailsWith(StatusCode::kOutOfRange, "ControllerExpandVolume comes first"));
-}
-
-TEST_F(NodeExpandTest, LimitBelowVolumeSizeIsOutOfRange) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_THAT(Expand("/staging/a", 0, 64 * kMebi - 1), FailsWith(StatusCode::kOutOfRange, "limit"));
-}
-
-TEST_F(NodeExpandTest, PathWithoutVolumeIsNotFound) {
-  AddVolume("vol-b");
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_THAT(Expand("/pods/never"), FailsWith(StatusCode::kNotFound, "/pods/never"));
-  EXPECT_THAT(Expand("/staging/a", 0, 0, "vol-b"), FailsWith(StatusCode::kNotFound, "vol-b"));
-  EXPECT_THAT(Expand("/staging/a", 0, 0, "vol-none"), FailsWith(StatusCode::kNotFound, "vol-none"));
-  EXPECT_THAT(mounter_.Calls("ResizeLoop"), IsEmpty());
 }
 
 TEST_F(NodeExpandTest, NextCallFinishesFailedExpand) {

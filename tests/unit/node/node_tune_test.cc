@@ -4,11 +4,6 @@
 namespace mooring::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-
 constexpr auto kMany = AccessMode::kSingleNodeMultiWriter;
 
 class NodeTuneTest : public NodeVolumesTest {
@@ -65,9 +60,7 @@ TEST_F(NodeTuneTest, NextStageFinishesInterruptedTune) {
 TEST_F(NodeTuneTest, NextStageTunesAfterInterruptedStage) {
   Tuned({.read_ahead_bytes = 8192});
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  VolumeUse begun = AllRecords().at(0);
-  begun.done = false;
-  ASSERT_OK(store_->Put(begun));
+  LoseOutcomes();
   mounter_.ClearLog();
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(mounter_.Calls("TuneLoop"), ElementsAre("TuneLoop /dev/loop0 8192"));

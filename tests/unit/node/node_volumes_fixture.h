@@ -1,26 +1,15 @@
 // NodeVolumes over a FakeMounter, with real records in a temporary file.
-#ifndef MOORING_TESTS_UNIT_NODE_NODE_VOLUMES_FIXTURE_H_
-#define MOORING_TESTS_UNIT_NODE_NODE_VOLUMES_FIXTURE_H_
+#pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/file/path.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/node/node_volumes.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/fakes/fake_volume_source.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 
@@ -71,6 +60,13 @@ class NodeVolumesTest : public ::testing::Test {
     volumes_ = std::make_unique<NodeVolumes>(mounter_, source_, *store_, locks_, default_propagation_, staging_by_);
   }
   std::vector<VolumeUse> AllRecords() { return store_->All().value(); }
+  // As if the process was killed before it recorded what it had done.
+  void LoseOutcomes() {
+    for (VolumeUse use : AllRecords()) {
+      use.done = false;
+      ASSERT_OK(store_->Put(use));
+    }
+  }
   void LoseRecords() {
     for (const VolumeUse& use : AllRecords()) ASSERT_OK(store_->Delete(use.path));
   }
@@ -115,6 +111,12 @@ class NodeVolumesTest : public ::testing::Test {
             .read_only = false};
   }
 
+  template <typename Spec>
+  static Spec ReadOnly(Spec spec) {
+    spec.read_only = true;
+    return spec;
+  }
+
   absl::Status Stage(const StageSpec& spec) { return volumes_->Stage(spec, Call::WithLongestWait()); }
   absl::Status Unstage(const std::string& path, const std::string& id = kVolume) {
     return volumes_->Unstage(id, path, Call::WithLongestWait()).status();
@@ -125,7 +127,7 @@ class NodeVolumesTest : public ::testing::Test {
   }
   absl::StatusOr<std::uint64_t> Expand(const std::string& path, std::uint64_t required = 0, std::uint64_t limit = 0,
                                        const std::string& id = kVolume) {
-    return volumes_->Expand({.volume_id = id, .volume_path = path, .required_bytes = required, .limit_bytes = limit},
+    return volumes_->Expand({.volume_id = id, .volume_path = path, .range = {.required = required, .limit = limit}},
                             Call::WithLongestWait());
   }
 
@@ -175,5 +177,3 @@ class NodeVolumesTest : public ::testing::Test {
 };
 
 }  // namespace mooring::testing
-
-#endif  // MOORING_TESTS_UNIT_NODE_NODE_VOLUMES_FIXTURE_H_

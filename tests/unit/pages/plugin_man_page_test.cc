@@ -1,14 +1,11 @@
 // mooring-plugin.8 is well formed, and names every flag and variable of the program.
-#include <gtest/gtest.h>
-
 #include <array>
-#include <string>
 
-#include "base/status.h"
 #include "plugin/config/config.h"
 #include "tests/support/man_page.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 std::string Help() {
@@ -25,4 +22,4 @@ TEST(PluginManPageTest, NamesEveryFlagAndVariable) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,18 +1,12 @@
 #include "plugin/model/capability.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <set>
 
-#include "base/status.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using CsiMode = csi::v1::VolumeCapability::AccessMode;
 
 csi::v1::VolumeCapability Mount(CsiMode::Mode mode = CsiMode::SINGLE_NODE_WRITER, const std::string& fs_type = "",
@@ -54,7 +48,7 @@ TEST(CapabilityTest, EveryAccessModeIsKnown) {
   for (const ModeRow& row : kModes) {
     for (const auto& csi : {Mount(row.csi), Block(row.csi)}) {
       const absl::StatusOr<Capability> parsed = ParseCapability(csi);
-      ASSERT_TRUE(parsed.ok()) << parsed.status();
+      ASSERT_OK(parsed);
       EXPECT_EQ(parsed->mode, row.ours);
       EXPECT_EQ(ToString(parsed->mode), CsiMode::Mode_Name(row.csi));
     }
@@ -95,7 +89,7 @@ TEST(CapabilityTest, ARefusedFlagDoesNotRepeatItsValue) {
 
 TEST(CapabilityTest, FlagsAreReadForTheFilesystemOfTheVolumeWhereTheCapabilityNamesNone) {
   const auto xfs_only = Mount(CsiMode::SINGLE_NODE_WRITER, "", {"inode64"});
-  EXPECT_TRUE(ParseCapability(xfs_only, "xfs").ok()) << ParseCapability(xfs_only, "xfs").status();
+  EXPECT_OK(ParseCapability(xfs_only, "xfs"));
   EXPECT_FALSE(ParseCapability(xfs_only, "ext4").ok());
   EXPECT_FALSE(ParseCapability(Mount(CsiMode::SINGLE_NODE_WRITER, "ext4", {"inode64"}), "xfs").ok());
 }
@@ -103,7 +97,7 @@ TEST(CapabilityTest, FlagsAreReadForTheFilesystemOfTheVolumeWhereTheCapabilityNa
 TEST(CapabilityTest, TheMountGroupIsAGroupId) {
   auto csi = Mount();
   csi.mutable_mount()->set_volume_mount_group("2000");
-  ASSERT_TRUE(ParseCapability(csi).ok());
+  ASSERT_OK(ParseCapability(csi));
   EXPECT_EQ(ParseCapability(csi)->mount_group, gid_t{2000});
   for (const char* group : {"-1", "4294967295", "4294967296", "wheel", "1 ", "0x10", "1.5"}) {
     csi.mutable_mount()->set_volume_mount_group(group);
@@ -179,4 +173,4 @@ TEST(CapabilityTest, ItsTextHasTheRequestedAccessTimes) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,23 +1,14 @@
 #include "plugin/api/controller_requests.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
 #include <limits>
 
-#include "base/status.h"
 #include "plugin/api/request_fields.h"
+#include "tests/unit/unit_test.h"
 
-namespace mooring {
+namespace mooring::testing {
 namespace {
 
 using csi::v1::VolumeCapability;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Pair;
-using ::testing::UnorderedElementsAre;
 using CsiMode = VolumeCapability::AccessMode;
 
 VolumeCapability Mount(const std::string& fs_type = "") {
@@ -63,7 +54,7 @@ void ExpectCreateInvalid(const Change& change, const std::string& text) {
 
 TEST(ParseCreateVolumeTest, AcceptsAMinimalRequest) {
   const absl::StatusOr<CreateVolumeSpec> spec = ParseCreateVolume(Create());
-  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_OK(spec);
   EXPECT_EQ(spec->name, "pvc-1");
   EXPECT_EQ(spec->fs_type, "ext4");
   EXPECT_EQ(spec->minimum_bytes, 16 * kMiB);
@@ -97,7 +88,7 @@ TEST(ParseCreateVolumeTest, NamesAreAnyPrintableText) {
                                   std::string("\xE6\xB5\x8B\xE8\xAF\x95 volume"), std::string("'; DROP TABLE")}) {
     csi::v1::CreateVolumeRequest request = Create();
     request.set_name(name);
-    EXPECT_TRUE(ParseCreateVolume(request).ok()) << name;
+    EXPECT_OK(ParseCreateVolume(request)) << name;
   }
 }
 
@@ -132,7 +123,7 @@ TEST(ParseCreateVolumeTest, TheFilesystemComesFromParameterOrCapability) {
     ExpectInvalid(ParseCreateVolume(request), "contradicts 'xfs'");
   }
   ExpectInvalid(ParseCreateVolume(Create({Mount("xfs"), Mount("ext4")})), "contradicts");
-  EXPECT_TRUE(ParseCreateVolume(Create({Mount("xfs"), Mount(), Block()})).ok());
+  EXPECT_OK(ParseCreateVolume(Create({Mount("xfs"), Mount(), Block()})));
   ExpectCreateInvalid(
       [](auto& r) {
         (*r.mutable_parameters())["fsType"] = "xfs";
@@ -151,7 +142,7 @@ TEST(ParseCreateVolumeTest, UnknownParametersAreNamedWithWhatIsKnown) {
   (*request.mutable_parameters())["csi.storage.k8s.io/pvc/name"] = "data";
   (*request.mutable_parameters())["csi.storage.k8s.io/pv/name"] = "pvc-1";
   (*request.mutable_parameters())["fsType"] = "";
-  EXPECT_TRUE(ParseCreateVolume(request).ok());
+  EXPECT_OK(ParseCreateVolume(request));
 }
 
 TEST(ParseCreateVolumeTest, MountFlagsAreParsedForTheChosenFilesystem) {
@@ -159,7 +150,7 @@ TEST(ParseCreateVolumeTest, MountFlagsAreParsedForTheChosenFilesystem) {
   request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("inode64");
   ExpectInvalid(ParseCreateVolume(request), "inode64");
   (*request.mutable_parameters())["fsType"] = "xfs";
-  EXPECT_TRUE(ParseCreateVolume(request).ok());
+  EXPECT_OK(ParseCreateVolume(request));
 }
 
 TEST(ParseCreateVolumeTest, BlockAccessOnlyIsPermanentUnlessAParameterSaysOtherwise) {
@@ -204,13 +195,13 @@ TEST(ParseControllerPublishTest, ChecksItsArguments) {
   *request.mutable_volume_capability() = Mount();
   request.set_readonly(true);
   const absl::StatusOr<ControllerPublishSpec> spec = ParseControllerPublish(request, "ext4");
-  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_OK(spec);
   EXPECT_EQ(spec->volume_id, "../any text is an unknown id");
   EXPECT_EQ(spec->node_id, "n1");
   EXPECT_TRUE(spec->read_only);
   request.mutable_volume_capability()->mutable_mount()->add_mount_flags("inode64");
   EXPECT_FALSE(ParseControllerPublish(request, "ext4").ok());
-  EXPECT_TRUE(ParseControllerPublish(request, "xfs").ok());
+  EXPECT_OK(ParseControllerPublish(request, "xfs"));
 }
 
 TEST(ParseControllerUnpublishTest, NeedsTheVolumeOnly) {
@@ -220,9 +211,9 @@ TEST(ParseControllerUnpublishTest, NeedsTheVolumeOnly) {
   EXPECT_EQ(ParseControllerUnpublish(request)->node_id, "");
 }
 
-TEST(ParseVolumeIdTest, OnlyAnEmptyIdIsInvalid) {
-  ExpectInvalid(ParseVolumeId(""), "volume_id is missing");
-  EXPECT_EQ(*ParseVolumeId("/../\n"), "/../\n");
+TEST(RequiredTest, OnlyAnEmptyIdIsInvalid) {
+  ExpectInvalid(Required("volume_id", ""), "volume_id is missing");
+  EXPECT_EQ(*Required("volume_id", "/../\n"), "/../\n");
 }
 
 TEST(ParseControllerExpandTest, ChecksItsArguments) {
@@ -291,7 +282,7 @@ TEST(CreateVolumeTest, AcceptsEveryWordForPropagation) {
 TEST(CreateVolumeTest, SharingNeedsWriteAccess) {
   csi::v1::CreateVolumeRequest request = Create();
   (*request.mutable_parameters())["propagation"] = "rshared";
-  EXPECT_TRUE(ParseCreateVolume(request).ok());
+  EXPECT_OK(ParseCreateVolume(request));
   request.add_volume_capabilities()->CopyFrom(Mount());
   request.mutable_volume_capabilities(1)->mutable_access_mode()->set_mode(CsiMode::MULTI_NODE_READER_ONLY);
   ExpectInvalid(ParseCreateVolume(request), "rshared needs write access, and access mode MULTI_NODE_READER_ONLY");
@@ -299,7 +290,7 @@ TEST(CreateVolumeTest, SharingNeedsWriteAccess) {
   request.mutable_volume_capabilities(1)->mutable_mount()->add_mount_flags("ro");
   ExpectInvalid(ParseCreateVolume(request), "rshared needs write access, and mount flag ro");
   (*request.mutable_parameters())["propagation"] = "rslave";
-  EXPECT_TRUE(ParseCreateVolume(request).ok());
+  EXPECT_OK(ParseCreateVolume(request));
 }
 
 class ValidateTest : public ::testing::Test {
@@ -309,7 +300,11 @@ class ValidateTest : public ::testing::Test {
     *request_.add_volume_capabilities() = Mount();
   }
   std::string WhyNot() const {
-    return WhyNotConfirmed({.id = "v", .bytes = bytes_, .fs_type = "xfs", .published_nodes = {}}, request_);
+    VolumeInfo volume;
+    volume.id = "v";
+    volume.bytes = bytes_;
+    volume.fs_type = "xfs";
+    return Message(CheckConfirmed(volume, request_));
   }
 
   std::uint64_t bytes_ = 300 * kMiB;
@@ -324,7 +319,7 @@ TEST_F(ValidateTest, AVolumeThatIsTooSmallForAFilesystemIsStillABlockDevice) {
 }
 
 TEST_F(ValidateTest, ArgumentsAreChecked) {
-  EXPECT_TRUE(ParseValidate(request_).ok());
+  EXPECT_OK(ParseValidate(request_));
   request_.mutable_volume_capabilities(0)->clear_access_mode();
   ExpectInvalid(ParseValidate(request_), "access_mode");
   *request_.mutable_volume_capabilities(0) = Mount();
@@ -352,7 +347,7 @@ TEST_F(ValidateTest, AMismatchIsAMessageNotAnError) {
   const auto expect = [this](const std::function<void()>& change, const std::string& text) {
     const auto before = request_;
     change();
-    EXPECT_TRUE(ParseValidate(request_).ok());
+    EXPECT_OK(ParseValidate(request_));
     EXPECT_THAT(WhyNot(), HasSubstr(text));
     request_ = before;
   };
@@ -374,4 +369,4 @@ TEST_F(ValidateTest, AMismatchIsAMessageNotAnError) {
 }
 
 }  // namespace
-}  // namespace mooring
+}  // namespace mooring::testing

@@ -1,25 +1,13 @@
 // The directories of the plugin are created and checked. tests/rpc/hostile/user_test.cc runs processes with --user.
 #include "plugin/process/directories.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
-#include "base/status.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
 
 class PoolDirectory : public ::testing::Test {
  protected:

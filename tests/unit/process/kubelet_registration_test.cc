@@ -1,7 +1,6 @@
 // The registration of the plugin, with a plugin manager that acts like kubelet's.
 #include "plugin/kubelet/kubelet_registration.h"
 
-#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <sys/inotify.h>
@@ -12,35 +11,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-
 #include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/socket_path.h"
 #include "csi.grpc.pb.h"
 #include "pluginregistration.grpc.pb.h"
 #include "tests/fakes/fake_plugin_manager.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-bool Eventually(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
-  while (!holds() && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(2ms);
-  return holds();
-}
+bool Eventually(const std::function<bool()>& holds) { return WaitUntil(holds, 10s); }
 
 // The CSI services at the endpoint. NodeGetInfo fails as often as the test says.
 class Node final : public csi::v1::Node::Service {
@@ -172,7 +159,7 @@ TEST_F(KubeletRegistrationTest, RunningOutOfDescriptorsIsNotReportedAsAPermissio
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   const absl::Status refused = registration->CheckSockets();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_THAT(refused, FailsWith(absl::StatusCode::kResourceExhausted, "Too many open files"));
+  EXPECT_THAT(refused, FailsWith(StatusCode::kResourceExhausted, "Too many open files"));
   EXPECT_THAT(std::string(refused.message()), ::testing::Not(HasSubstr("let that user")));
 }
 
@@ -269,16 +256,16 @@ TEST_F(KubeletRegistrationTest, RefusesTheSocketOfAnotherServerAndOtherFiles) {
   const auto registration = Registration();
   for (const std::string& path : {path_, hidden_}) {
     const UniqueFd other = Bound(path);
-    EXPECT_THAT(registration->CheckSockets(),
-                FailsWith(absl::StatusCode::kFailedPrecondition,
-                          "served by another process: another registrar serves this driver"));
+    EXPECT_THAT(
+        registration->CheckSockets(),
+        FailsWith(StatusCode::kFailedPrecondition, "served by another process: another registrar serves this driver"));
     fs::remove(path);
     std::ofstream(path) << "data";
-    EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kFailedPrecondition, "is not a socket"));
+    EXPECT_THAT(registration->CheckSockets(), FailsWith(StatusCode::kFailedPrecondition, "is not a socket"));
     fs::remove(path);
   }
   fs::remove(registry_);
-  EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kNotFound, registry_));
+  EXPECT_THAT(registration->CheckSockets(), FailsWith(StatusCode::kNotFound, registry_));
 }
 
 TEST_F(KubeletRegistrationTest, KeepsTheSocketOfASuccessor) {
@@ -359,13 +346,13 @@ TEST_F(KubeletRegistrationTest, NamesADirectoryWithoutWritePermission) {
   const auto registration = Registration();
   const absl::Status refused = AsNobody([&] { return registration->CheckSockets(); });
   for (const std::string& piece : {registry_, std::string("Permission denied"), std::string("user 65534:65534")}) {
-    EXPECT_THAT(refused, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
+    EXPECT_THAT(refused, FailsWith(StatusCode::kFailedPrecondition, piece));
   }
   Bound(path_).reset();
   ASSERT_EQ(::chmod(path_.c_str(), 0700), 0);
   const absl::Status not_asked = AsNobody([&] { return registration->CheckSockets(); });
   for (const std::string& piece : {path_, std::string("Permission denied"), std::string("it belongs to user 0")}) {
-    EXPECT_THAT(not_asked, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
+    EXPECT_THAT(not_asked, FailsWith(StatusCode::kFailedPrecondition, piece));
   }
 }
 

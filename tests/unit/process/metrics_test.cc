@@ -1,29 +1,19 @@
 // The metrics of calls, and the addresses that --metrics-listen accepts.
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/listen_address.h"
 #include "tests/support/scrape.h"
-#include "tests/support/status_matchers.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
 using metrics::CallFamilies;
 using metrics::CallMetrics;
 using metrics::Exposition;
 using metrics::ListenAddress;
 using metrics::ParseListenAddress;
 using std::chrono::microseconds;
-using ::testing::Contains;
-using ::testing::Key;
 
 class CallMetricsTest : public ::testing::Test {
  protected:

@@ -2,20 +2,10 @@
 // reads it from a real plugin over a socket.
 #include "plugin/process/plugin_metrics.h"
 
-#include <gmock/gmock.h>
-
-#include <chrono>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "base/version.h"
 #include "plugin/catalog/store/unfinished_ages.h"
 #include "tests/support/scrape.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
@@ -46,7 +36,7 @@ class PluginMetricsTest : public ::testing::Test {
     pools.push_back({"mem", BackendKind::kTmpfs, std::make_unique<FakePool>(memory_)});
     pools_ = std::make_unique<Pools>(std::move(pools));
     catalog_ = *CatalogStore::Open(dir_ / "catalog.db");
-    snapshots_ = *SnapshotStore::Open(catalog_->database());
+    snapshots_ = std::make_unique<SnapshotStore>(catalog_->database());
     node_ = *NodeStore::Open(dir_ / "node.db", "boot");
     metrics_ = std::make_unique<PluginMetrics>(PluginMetrics::Sources{
         *pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; }, [this] { return restarts_; },
@@ -164,19 +154,6 @@ TEST_F(PluginMetricsTest, HasTheAgeOfUnfinishedRecords) {
   EXPECT_EQ(Now()[memory], 0);
 }
 
-TEST_F(PluginMetricsTest, SnapshotsByPoolAndState) {
-  SnapshotRecord snapshot;
-  snapshot.id = snapshot.name = "s";
-  snapshot.pool = "default";
-  snapshot.bytes = 64;
-  snapshot.state = SnapshotState::kReady;
-  ASSERT_OK(snapshots_->Insert(snapshot));
-  const Scrape now = Now();
-  EXPECT_EQ(now["mooring_plugin_snapshots{backend=\"image\",pool=\"default\",state=\"ready\"}"], 1);
-  EXPECT_EQ(now["mooring_plugin_snapshots{backend=\"tmpfs\",pool=\"mem\",state=\"ready\"}"], 0);
-  EXPECT_EQ(now["mooring_plugin_snapshot_bytes{backend=\"image\",pool=\"default\"}"], 64);
-}
-
 TEST_F(PluginMetricsTest, HasTheFreeSpaceOfPoolsAndTheUnusedMemory) {
   AddVolume("d", "mem", VolumeState::kReady, 30);
   const Scrape now = Now();
@@ -225,7 +202,7 @@ TEST_F(PluginMetricsTest, ErrorCountersOfEveryCallExistFromTheStart) {
 TEST_F(PluginMetricsTest, NamesNoVolume) {
   AddVolume("vol-0123", "default", VolumeState::kReady, 100);
   metrics_->rpcs().Begin("Probe");
-  metrics_->rpcs().End("Probe", absl::StatusCode::kOk, std::chrono::microseconds(1));
+  metrics_->rpcs().End("Probe", StatusCode::kOk, std::chrono::microseconds(1));
   const std::string page = metrics_->Text();
   EXPECT_THAT(page, ::testing::HasSubstr("mooring_plugin_rpcs_total{code=\"OK\",method=\"Probe\"} 1"));
   EXPECT_THAT(page, ::testing::Not(::testing::HasSubstr("vol-0123")));

@@ -1,21 +1,13 @@
 // The values of --pool that are accepted, and the errors for others.
 #include "plugin/config/pool_config.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
-
-#include "base/status.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
-
-using absl::StatusCode;
 
 TEST(PoolConfigTest, TheDefaultPoolExistsWithoutAFlag) {
   const auto pools = ParsePools({});

@@ -3,33 +3,23 @@
 
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <functional>
 #include <future>
-#include <memory>
 #include <optional>
 #include <stdexcept>
-#include <thread>
-#include <vector>
 
 #include "base/log.h"
 #include "csi.pb.h"
 #include "rpc/redact.h"
-#include "tests/support/status_matchers.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
 
-using absl::StatusCode;
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr char kSecret[] = "hunter2";
 

@@ -1,25 +1,19 @@
 // The page over real sockets: TCP on the loopback and a unix one; and clients that are slow, many or rude.
 #include "metrics/scrape_server.h"
 
-#include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include <atomic>
 #include <future>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "base/file/unique_fd.h"
 #include "metrics/cached_page.h"
 #include "tests/support/scrape.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
@@ -30,10 +24,6 @@ using metrics::ScrapeServer;
 using Clock = ScrapeServer::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 class ScrapeServerTest : public ::testing::Test {
  protected:
@@ -255,10 +245,10 @@ TEST_F(ScrapeServerTest, AHangingPageDelaysTheStopUntilItsDeadlineOnly) {
 TEST_F(ScrapeServerTest, RefusesAnAddressInUseAndReplacesAStaleSocket) {
   const std::string at = Serve("127.0.0.1:0");
   EXPECT_THAT(Listener::Bind(*ParseListenAddress(at)),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "another process listens there"));
+              FailsWith(StatusCode::kFailedPrecondition, "another process listens there"));
   const std::string socket = "unix:" + Serve("unix:" + (dir_ / "m.sock")).substr(5);
   EXPECT_THAT(Listener::Bind(*ParseListenAddress(socket)),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "served by another process"));
+              FailsWith(StatusCode::kFailedPrecondition, "served by another process"));
   server_.reset();
   EXPECT_OK(Listener::Bind(*ParseListenAddress(socket)));
 }
