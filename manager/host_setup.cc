@@ -56,18 +56,14 @@ absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
   return text->substr(0, text->find('\n'));
 }
 
-// The mount that contains `path`; nullopt: "/" is not the root of a mount, as after chroot(2).
-absl::StatusOr<std::optional<MountInfo>> MountOf(std::string path, Mounts& kernel) {
-  for (; !path.empty() && path != "/"; path = ParentOf(path)) {
-    MOORING_ASSIGN_OR_RETURN(PathInfo info, kernel.Find(path));
-    if (info.mount) return std::move(info.mount);
+// The topmost mount that contains `path`; nullopt: "/" is not the root of a mount, as after chroot(2).
+absl::StatusOr<std::optional<ListedMount>> MountOf(const std::string& path, Mounts& kernel) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, kernel.List("/"));
+  std::optional<ListedMount> around;  // parents come before children
+  for (const ListedMount& mount : mounts) {
+    if (IsBelow(path, mount.target)) around = mount;
   }
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel.List("/"));  // Find takes no "/"
-  std::optional<MountInfo> top;
-  for (const MountInfo& mount : mounts) {
-    if (mount.target == "/") top = mount;
-  }
-  return top;
+  return around;
 }
 
 }  // namespace
@@ -124,10 +120,10 @@ absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir) {
 }
 
 absl::Status ShareRoot(const std::string& root, Mounts& kernel) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<MountInfo> mount, MountOf(root, kernel));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<ListedMount> mount, MountOf(root, kernel));
   if (mount && mount->shared()) return absl::OkStatus();
   if (mount && mount->target == root) return ChangePropagation(root, Propagation::kShared, false);
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> below, kernel.List(root));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> below, kernel.List(root));
   BindRequest bind;
   bind.source = root;
   bind.target = root;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 
 #include <array>
 
@@ -9,25 +10,25 @@ namespace mooring {
 namespace {
 
 constexpr MountFlagRow Flag(std::string_view word, std::string_view opposite, std::uint64_t attribute,
-                            bool MountFlags::*member, std::string_view command_line) {
-  return {word, opposite, attribute, attribute, member, Atime::kRelatime, command_line};
+                            std::uint64_t statfs, bool MountFlags::*member, std::string_view command_line) {
+  return {word, opposite, attribute, attribute, statfs, member, Atime::kRelatime, command_line};
 }
 
-constexpr MountFlagRow AccessTimes(std::string_view word, std::uint64_t attribute, Atime atime,
+constexpr MountFlagRow AccessTimes(std::string_view word, std::uint64_t attribute, std::uint64_t statfs, Atime atime,
                                    std::string_view command_line) {
-  return {word, "", attribute, MOUNT_ATTR__ATIME, nullptr, atime, command_line};
+  return {word, "", attribute, MOUNT_ATTR__ATIME, statfs, nullptr, atime, command_line};
 }
 
 // In the order in which mountinfo prints them, so that ToString equals the kernel's text.
 constexpr std::array kTable = {
-    Flag("ro", "rw", MOUNT_ATTR_RDONLY, &MountFlags::read_only, "--read-only"),
-    Flag("nosuid", "suid", MOUNT_ATTR_NOSUID, &MountFlags::nosuid, "--nosuid"),
-    Flag("nodev", "dev", MOUNT_ATTR_NODEV, &MountFlags::nodev, "--nodev"),
-    Flag("noexec", "exec", MOUNT_ATTR_NOEXEC, &MountFlags::noexec, "--noexec"),
-    Flag("nodiratime", "diratime", MOUNT_ATTR_NODIRATIME, &MountFlags::nodiratime, "--option nodiratime"),
-    AccessTimes("relatime", MOUNT_ATTR_RELATIME, Atime::kRelatime, ""),
-    AccessTimes("noatime", MOUNT_ATTR_NOATIME, Atime::kNoatime, "--noatime"),
-    AccessTimes("strictatime", MOUNT_ATTR_STRICTATIME, Atime::kStrictatime, "--option strictatime"),
+    Flag("ro", "rw", MOUNT_ATTR_RDONLY, ST_RDONLY, &MountFlags::read_only, "--read-only"),
+    Flag("nosuid", "suid", MOUNT_ATTR_NOSUID, ST_NOSUID, &MountFlags::nosuid, "--nosuid"),
+    Flag("nodev", "dev", MOUNT_ATTR_NODEV, ST_NODEV, &MountFlags::nodev, "--nodev"),
+    Flag("noexec", "exec", MOUNT_ATTR_NOEXEC, ST_NOEXEC, &MountFlags::noexec, "--noexec"),
+    Flag("nodiratime", "diratime", MOUNT_ATTR_NODIRATIME, ST_NODIRATIME, &MountFlags::nodiratime, "--option nodiratime"),
+    AccessTimes("relatime", MOUNT_ATTR_RELATIME, ST_RELATIME, Atime::kRelatime, ""),
+    AccessTimes("noatime", MOUNT_ATTR_NOATIME, ST_NOATIME, Atime::kNoatime, "--noatime"),
+    AccessTimes("strictatime", MOUNT_ATTR_STRICTATIME, 0, Atime::kStrictatime, "--option strictatime"),
 };
 
 }  // namespace
@@ -88,6 +89,14 @@ MountFlags FlagsOfAttributes(std::uint64_t attributes) {
     if ((attributes & row.mask) == row.attribute) Set(flags, row);
   }
   return flags;
+}
+
+MountFlags FlagsOfStatfs(std::uint64_t flags) {
+  MountFlags result = {.atime = Atime::kStrictatime};
+  for (const MountFlagRow& row : kTable) {
+    if ((flags & row.statfs) != 0) Set(result, row);
+  }
+  return result;
 }
 
 bool HasWord(std::string_view options, std::string_view word) {

@@ -28,6 +28,7 @@ struct MountFlagRow {
   std::string_view opposite;      // clears it; empty for access times, where another word replaces it
   std::uint64_t attribute;        // MOUNT_ATTR_*: mount_setattr(2), statmount(2), proto/mounter.proto
   std::uint64_t mask;             // the attributes that it stands for or excludes
+  std::uint64_t statfs;           // ST_*, statfs(2); 0: what no other access time stands for
   bool MountFlags::*member;       // null for access times: the row then stands for `atime`
   Atime atime;                    // meaningful without a member only
   std::string_view command_line;  // as `mooring doctor` prints it for `mooring mount bind`; empty: the default
@@ -47,6 +48,9 @@ std::string ToString(const MountFlags& flags);  // "ro,nosuid,relatime"
 std::uint64_t AttributesOf(const MountFlags& flags);
 std::uint64_t KnownAttributes();
 MountFlags FlagsOfAttributes(std::uint64_t attributes);  // ignores unknown ones
+
+// The flags in statfs::f_flags, statfs(2). `read_only` is also set if only the superblock is.
+MountFlags FlagsOfStatfs(std::uint64_t flags);
 
 // Whether the words, with commas between them, contain this one.
 bool HasWord(std::string_view options, std::string_view word);

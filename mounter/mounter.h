@@ -69,12 +69,18 @@ struct LoopInfo {
 struct MountInfo {
   std::uint64_t id = 0;     // statmount(2)'s unique id; on kernels without one, mountinfo's
   std::string target;       // as seen from this process's root
-  std::string root;         // the mounted part of the filesystem: "/" for all of it
+  // The mounted part of the filesystem: "/" for all of it. Before Linux 6.8 Find leaves it empty if the device says which
+  // volume this is (SourcePolicy::IsVolumeDevice).
+  std::string root;
   std::string fs_type;      // "ext4", "devtmpfs"
   std::string source = {};  // as given to mount(2). Always set for tmpfs, else only if it costs no extra call
   dev_t device = 0;         // the block device below; without one, the superblock's number, as in st_dev
   MountFlags flags;         // of this mount alone
   bool superblock_read_only = false;
+};
+
+// A mount as the mount table has it. Only the table tells the propagation of a mount before Linux 6.8.
+struct ListedMount : MountInfo {
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // the peer group from which it receives mounts; 0: it is no slave
   bool shared() const { return peer_group != 0; }
@@ -122,6 +128,7 @@ struct BindRequest {
 struct ChangeRequest {
   std::string target;
   std::optional<MountFlags> flags = std::nullopt;  // replaces the flags of this mount alone
+  Propagation propagation = Propagation::kInherit;  // of this mount alone; kInherit: it stays as it is
   std::vector<FilesystemOption> options = {};      // changes the filesystem, for all its mounts: the size of a tmpfs
 };
 
@@ -161,8 +168,8 @@ class Mounts {
 
   virtual absl::StatusOr<PathInfo> Find(const std::string& path) = 0;
 
-  // Lists the mounts at and below `path`, parents before children. The cost grows with their number.
-  virtual absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) = 0;
+  // Lists the mounts at and below `path`, parents before children. The cost grows with the number of all mounts.
+  virtual absl::StatusOr<std::vector<ListedMount>> List(const std::string& path) = 0;
 
   // Usage of the filesystem mounted at `path`, or of the block device at `path`.
   virtual absl::StatusOr<StatsInfo> Stats(const std::string& path) = 0;
@@ -306,6 +313,54 @@ class Preflight {
   virtual absl::Status CheckNeeds(const Needs& needs) = 0;
 };
 
-class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents, public Preflight {};
+// The mount of a volume, for conditional calls. An identity of each kind of volume; one of them has to fit.
+struct ExpectedMount {
+  std::string label;           // of the loop device, or the source of a tmpfs
+  std::string root_name = {};  // the last name of MountInfo::root, on a filesystem without a loop device
+  ino_t root_inode = 0;        // of the directory with that name; 0: any
+  dev_t device = 0;            // PathInfo::device; 0: none
+};
+
+// A bind whose source has to be a certain mount of a directory, and whose target may be no mount.
+struct ConditionalBind {
+  BindRequest bind;  // it also gets what the flags of the source forbid (Stricter, mounter/mount_flags.h)
+  ExpectedMount source;
+  std::string source_fs_type = {};  // empty: any
+};
+
+// Unmounts a certain mount. Done as well if nothing is mounted there.
+struct ConditionalUnmount {
+  UnmountRequest unmount;
+  ExpectedMount target;
+};
+
+struct ConditionalOutcome {
+  bool done = false;  // else the condition is not met, and nothing was changed
+  PathInfo target;    // before the call
+  MountFlags flags;   // of the new mount
+};
+
+struct ExamineRequest {
+  std::string path;
+  ExpectedMount expected;  // another mount is not measured: its server may hang
+};
+
+// What is at a path. If it is the expected mount and answers, also its usage and its health.
+struct Examination {
+  PathInfo info;
+  bool measured = false;
+  StatsInfo usage;
+  std::string problem;  // HealthProblem; empty for a block device
+};
+
+class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents, public Preflight {
+ public:
+  // Some of the calls above as one, because each call to the mount helper takes a round trip. Their errors are those of
+  // the single calls. DEADLINE_EXCEEDED: looking took longer than the deadline of the thread (base/deadline.h), and
+  // nothing was changed.
+  virtual absl::StatusOr<ConditionalOutcome> BindIf(const ConditionalBind& request);
+  virtual absl::StatusOr<ConditionalOutcome> UnmountIf(const ConditionalUnmount& request);
+  virtual absl::StatusOr<Examination> Examine(const ExamineRequest& request);
+};
 
 }  // namespace mooring

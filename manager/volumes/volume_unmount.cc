@@ -122,7 +122,7 @@ absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, co
   if (attached.mount->id == record.attach_mount_id) return true;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (IsSame(target, attached)) return true;
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel_.List(record.attach_path));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, kernel_.List(record.attach_path));
   for (const MountInfo& mount : mounts) {
     if (mount.target == record.attach_path && mount.id == record.attach_mount_id) {
       return FailedPrecondition("another mount ({}) covers the volume at {}: unmount it first", attached.mount->fs_type,
@@ -154,8 +154,8 @@ absl::Status VolumeManager::Unbind(const AttachmentRecord& record) {
 // A mount that came with the bind, or by propagation, is also below the target, and is unmounted. Any other mount below
 // the volume has another owner.
 absl::Status VolumeManager::UnmountBelow(const AttachmentRecord& record) {
-  MOORING_ASSIGN_OR_RETURN(std::vector<MountInfo> mounts, kernel_.List(record.attach_path));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> known, kernel_.List(record.target_path));
+  MOORING_ASSIGN_OR_RETURN(std::vector<ListedMount> mounts, kernel_.List(record.attach_path));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> known, kernel_.List(record.target_path));
   std::erase_if(mounts, [&](const MountInfo& mount) { return mount.target == record.attach_path; });
   const auto is_copy = [&](const MountInfo& mount) {
     return std::any_of(known.begin(), known.end(), [&](const MountInfo& other) {

@@ -58,7 +58,7 @@ class GuardedMounter final : public Mounter {
   absl::Status Change(const ChangeRequest& request) override;
   absl::Status Unmount(const UnmountRequest& request) override;
   absl::StatusOr<PathInfo> Find(const std::string& path) override { return mounter_.Find(path); }
-  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override { return mounter_.List(path); }
+  absl::StatusOr<std::vector<ListedMount>> List(const std::string& path) override { return mounter_.List(path); }
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override { return mounter_.Stats(path); }
 
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;

@@ -22,6 +22,7 @@
 #include "mounter/path/device_links.h"
 #include "mounter/path/target.h"
 #include "mounter/path/target_mark.h"
+#include "mounter/sys/btrfs_device.h"
 #include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
 
@@ -189,10 +190,9 @@ absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct
   if (S_ISBLK(status.stx_mode)) return IsOurDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor));
   if (!IsMountedDirectory(status)) return false;
   if (status.stx_dev_major != 0) return IsOurDevice(makedev(status.stx_dev_major, status.stx_dev_minor));
-  // A tmpfs has no device, and the number of a btrfs is not that of its device.
+  if (const std::optional<dev_t> below_btrfs = BtrfsDeviceOf(place.get())) return IsOurDevice(*below_btrfs);
   MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(place, path));
-  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(mount.device));
-  return ours || (mount.fs_type == kMemoryFsType && mount.source.starts_with(label_prefix_));
+  return mount.fs_type == kMemoryFsType && mount.source.starts_with(label_prefix_);
 }
 
 // The path only suggests a name, because it may change. The file counts as a volume if it is the same as the one of

@@ -48,6 +48,9 @@ class SourceGuard final : public SourcePolicy {
   // may be unknown by now, because its loop device was reused or its directory left the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 
+  // Whether it is a loop device with our label, or a device behind one of the links.
+  bool IsVolumeDevice(dev_t device) const override { return IsOurDevice(device).value_or(false); }
+
   // Like CheckBindSource without directory volumes, which lie on a filesystem of the host.
   absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const override;
 

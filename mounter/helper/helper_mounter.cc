@@ -28,6 +28,7 @@ constexpr std::chrono::seconds kLongestWait{60};
 constexpr std::chrono::seconds kRestartPatience{5};
 constexpr std::chrono::milliseconds kNoticePatience{250};
 constexpr std::chrono::milliseconds kFullPause{5};
+constexpr std::chrono::milliseconds kHangingPatience{100};  // when its server goes on, a hanging call ends soon
 constexpr int kMostHangingOnPath = 4;     // each holds a thread of the helper
 constexpr int kStateCheck = 1000;         // milliseconds between two checks of the helper's state
 constexpr std::chrono::seconds kSoon{1};  // after a helper that ends earlier, the next start waits
@@ -89,7 +90,7 @@ std::uint64_t HelperMounter::restarts() const {
 
 // ---- channels
 
-absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const CallPolicy& policy) {
+absl::StatusOr<pb::Answer> HelperMounter::Ask(pb::Request request, const CallPolicy& policy) {
   if (request.ByteSizeLong() > wire::kMostRequest) {
     return InvalidArgument("{} {}: the request is too long", policy.doing, Quote(policy.path, 256));
   }
@@ -97,8 +98,17 @@ absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const 
     return absl::DeadlineExceededError(
         fmt::format("{} {}: not tried: the deadline of the call has passed", policy.doing, Quote(policy.path)));
   }
-  MOORING_RETURN_IF_ERROR(CheckHanging(policy));
-  const Clock::time_point deadline = DeadlineOfThread();
+  const Clock::time_point start = Clock::now(), deadline = DeadlineOfThread();
+  absl::Status allowed = CheckHanging(policy);
+  while (!allowed.ok() && !policy.read_only && Clock::now() < start + kHangingPatience) {
+    std::this_thread::sleep_for(kFullPause);
+    allowed = CheckHanging(policy);
+  }
+  MOORING_RETURN_IF_ERROR(allowed);
+  if (policy.conditional) {
+    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - start);
+    request.set_patience_ms(static_cast<std::uint64_t>(std::max<std::int64_t>(patience.count(), 1)));
+  }
   absl::StatusOr<pb::Answer> answer = AskOnce(request, policy, deadline);
   // Another helper is starting by now, so the second attempt waits for it.
   if (absl::IsUnavailable(answer.status()) && policy.read_only) answer = AskOnce(request, policy, deadline);

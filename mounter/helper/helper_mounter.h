@@ -62,7 +62,7 @@ class HelperMounter final : public MounterClient {
   explicit HelperMounter(HelperSpawner spawner, std::function<void()> lost)
       : spawner_(std::move(spawner)), lost_(std::move(lost)) {}
 
-  absl::StatusOr<pb::Answer> Ask(const pb::Request& request, const CallPolicy& policy) override;
+  absl::StatusOr<pb::Answer> Ask(pb::Request request, const CallPolicy& policy) override;
   absl::StatusOr<pb::Answer> AskOnce(const pb::Request& request, const CallPolicy& policy, Clock::time_point deadline);
   absl::StatusOr<Lease> LeaseAndSend(const pb::Request& request, Clock::time_point deadline);
   absl::StatusOr<Lease> LeaseChannel(Clock::time_point deadline);

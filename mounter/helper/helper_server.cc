@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "mounter/helper/call_table.h"
@@ -125,6 +126,12 @@ void Spawn(UniqueFd fd, Mounter& mounter, const std::shared_ptr<Threads>& thread
 
 pb::Answer AnswerTo(pb::Request request, Mounter& mounter) {
   const pb::Request::CallCase number = request.call_case();
+  std::optional<DeadlineScope> patience;
+  if (request.patience_ms() != 0) {
+    const std::chrono::milliseconds most = std::chrono::hours(24);
+    patience.emplace(DeadlineScope::Clock::now() +
+                     std::min(most, std::chrono::milliseconds(std::min<std::uint64_t>(request.patience_ms(), most.count()))));
+  }
   std::optional<pb::Answer> answer;
   const auto answer_if_carried = [&](const auto& call) {
     if (!answer && call.number == number) answer = AnswerToCall(call, request, mounter);

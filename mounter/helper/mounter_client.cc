@@ -26,7 +26,7 @@ template <typename Call, typename... Arguments>
 auto MounterClient::Execute(const Call& call, const std::string& path, const Arguments&... arguments) {
   pb::Request request;
   wire::To(arguments..., *(request.*call.arguments)());
-  absl::StatusOr<pb::Answer> answer = Ask(request, {call.handling, path});
+  absl::StatusOr<pb::Answer> answer = Ask(std::move(request), {call.handling, path});
   if constexpr (std::is_same_v<decltype(call.result), void* (pb::Answer::*)()>) {
     return answer.status();
   } else {
@@ -50,7 +50,7 @@ absl::Status MounterClient::Unmount(const UnmountRequest& request) {
 
 absl::StatusOr<PathInfo> MounterClient::Find(const std::string& path) { return Execute(calls::kFind, path, path); }
 
-absl::StatusOr<std::vector<MountInfo>> MounterClient::List(const std::string& path) {
+absl::StatusOr<std::vector<ListedMount>> MounterClient::List(const std::string& path) {
   return Execute(calls::kList, path, path);
 }
 
@@ -104,6 +104,18 @@ absl::Status MounterClient::RemoveTree(const std::string& directory) {
 
 absl::Status MounterClient::CheckNeeds(const Needs& needs) {
   return Execute(calls::kNeeds, needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front(), needs);
+}
+
+absl::StatusOr<ConditionalOutcome> MounterClient::BindIf(const ConditionalBind& request) {
+  return Execute(calls::kBindIf, request.bind.target, request);
+}
+
+absl::StatusOr<ConditionalOutcome> MounterClient::UnmountIf(const ConditionalUnmount& request) {
+  return Execute(calls::kUnmountIf, request.unmount.target, request);
+}
+
+absl::StatusOr<Examination> MounterClient::Examine(const ExamineRequest& request) {
+  return Execute(calls::kExamine, request.path, request);
 }
 
 }  // namespace mooring

@@ -20,7 +20,7 @@ class MounterClient : public Mounter {
   absl::Status Change(const ChangeRequest& request) override;
   absl::Status Unmount(const UnmountRequest& request) override;
   absl::StatusOr<PathInfo> Find(const std::string& path) override;
-  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override;
+  absl::StatusOr<std::vector<ListedMount>> List(const std::string& path) override;
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
 
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
@@ -40,6 +40,10 @@ class MounterClient : public Mounter {
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
+  absl::StatusOr<ConditionalOutcome> BindIf(const ConditionalBind& request) override;
+  absl::StatusOr<ConditionalOutcome> UnmountIf(const ConditionalUnmount& request) override;
+  absl::StatusOr<Examination> Examine(const ExamineRequest& request) override;
+
  protected:
   // Handling of one call whose server ends or hangs.
   struct CallPolicy : calls::Handling {
@@ -48,7 +52,7 @@ class MounterClient : public Mounter {
 
  private:
   // Sends the request and returns its answer. An answer that is an error is returned as that error.
-  virtual absl::StatusOr<pb::Answer> Ask(const pb::Request& request, const CallPolicy& policy) = 0;
+  virtual absl::StatusOr<pb::Answer> Ask(pb::Request request, const CallPolicy& policy) = 0;
 
   // `path` is the object of the call, for messages and for the limit of hanging calls.
   template <typename Call, typename... Arguments>

@@ -45,18 +45,19 @@ absl::StatusOr<MountFlags> From(const pb::MountFlags& message) {
 
 void To(const MountFlags& flags, pb::MountFlags& message) { message.set_attributes(AttributesOf(flags)); }
 
-absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
-  MOORING_ASSIGN_OR_RETURN(const MountFlags flags, From(message.flags()));
-  return MountInfo{.id = message.id(),
-                   .target = message.target(),
-                   .root = message.root(),
-                   .fs_type = message.fs_type(),
-                   .source = message.source(),
-                   .device = message.device(),
-                   .flags = flags,
-                   .superblock_read_only = message.superblock_read_only(),
-                   .peer_group = message.peer_group(),
-                   .master = message.master()};
+absl::StatusOr<ListedMount> From(const pb::MountInfo& message) {
+  ListedMount mount;
+  mount.id = message.id();
+  mount.target = message.target();
+  mount.root = message.root();
+  mount.fs_type = message.fs_type();
+  mount.source = message.source();
+  mount.device = message.device();
+  MOORING_ASSIGN_OR_RETURN(mount.flags, From(message.flags()));
+  mount.superblock_read_only = message.superblock_read_only();
+  mount.peer_group = message.peer_group();
+  mount.master = message.master();
+  return mount;
 }
 
 using OptionMessages = google::protobuf::RepeatedPtrField<pb::FilesystemOption>;
@@ -90,9 +91,25 @@ void To(const MountInfo& info, pb::MountInfo& message) {
   message.set_device(info.device);
   To(info.flags, *message.mutable_flags());
   message.set_superblock_read_only(info.superblock_read_only);
-  message.set_peer_group(info.peer_group);
-  message.set_master(info.master);
   message.set_source(info.source);
+}
+
+void To(const ListedMount& listed, pb::MountInfo& message) {
+  To(static_cast<const MountInfo&>(listed), message);
+  message.set_peer_group(listed.peer_group);
+  message.set_master(listed.master);
+}
+
+absl::StatusOr<ExpectedMount> From(const pb::ExpectedMount& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.label(), &message.root_name()}));
+  return ExpectedMount{message.label(), message.root_name(), message.root_inode(), message.device()};
+}
+
+void To(const ExpectedMount& expected, pb::ExpectedMount& message) {
+  message.set_label(expected.label);
+  message.set_root_name(expected.root_name);
+  message.set_root_inode(expected.root_inode);
+  message.set_device(expected.device);
 }
 
 Usage From(const pb::Usage& message) { return {message.total(), message.used(), message.available()}; }
@@ -150,6 +167,7 @@ absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message) {
     MOORING_ASSIGN_OR_RETURN(request.flags, From(message.flags()));
   }
   MOORING_ASSIGN_OR_RETURN(request.options, From(message.options()));
+  MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
   return request;
 }
 
@@ -246,8 +264,8 @@ static absl::StatusOr<std::vector<Struct>> ListFrom(const google::protobuf::Repe
   return list;
 }
 
-absl::StatusOr<std::vector<MountInfo>> From(const pb::MountInfos& message) {
-  return ListFrom<MountInfo>(message.mounts());
+absl::StatusOr<std::vector<ListedMount>> From(const pb::MountInfos& message) {
+  return ListFrom<ListedMount>(message.mounts());
 }
 
 absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message) { return ListFrom<LoopInfo>(message.loops()); }
@@ -284,6 +302,7 @@ void To(const ChangeRequest& request, pb::ChangeRequest& message) {
   message.set_target(request.target);
   if (request.flags) To(*request.flags, *message.mutable_flags());
   To(request.options, *message.mutable_options());
+  message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
 }
 
 void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message) {
@@ -366,12 +385,82 @@ void To(const FilesystemInfo& info, pb::FilesystemInfo& message) {
   message.set_needs_check(info.needs_check);
 }
 
-void To(const std::vector<MountInfo>& infos, pb::MountInfos& message) {
-  for (const MountInfo& info : infos) To(info, *message.add_mounts());
+void To(const std::vector<ListedMount>& infos, pb::MountInfos& message) {
+  for (const ListedMount& info : infos) To(info, *message.add_mounts());
 }
 
 void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message) {
   for (const LoopInfo& info : infos) To(info, *message.add_loops());
+}
+
+absl::StatusOr<ConditionalBind> From(const pb::ConditionalBind& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source_fs_type()}));
+  ConditionalBind request;
+  MOORING_ASSIGN_OR_RETURN(request.bind, From(message.bind()));
+  MOORING_ASSIGN_OR_RETURN(request.source, From(message.source()));
+  request.source_fs_type = message.source_fs_type();
+  return request;
+}
+
+void To(const ConditionalBind& request, pb::ConditionalBind& message) {
+  To(request.bind, *message.mutable_bind());
+  To(request.source, *message.mutable_source());
+  message.set_source_fs_type(request.source_fs_type);
+}
+
+absl::StatusOr<ConditionalUnmount> From(const pb::ConditionalUnmount& message) {
+  ConditionalUnmount request;
+  MOORING_ASSIGN_OR_RETURN(request.unmount, From(message.unmount()));
+  MOORING_ASSIGN_OR_RETURN(request.target, From(message.target()));
+  return request;
+}
+
+void To(const ConditionalUnmount& request, pb::ConditionalUnmount& message) {
+  To(request.unmount, *message.mutable_unmount());
+  To(request.target, *message.mutable_target());
+}
+
+absl::StatusOr<ConditionalOutcome> From(const pb::ConditionalOutcome& message) {
+  ConditionalOutcome outcome;
+  outcome.done = message.done();
+  MOORING_ASSIGN_OR_RETURN(outcome.target, From(message.target()));
+  MOORING_ASSIGN_OR_RETURN(outcome.flags, From(message.flags()));
+  return outcome;
+}
+
+void To(const ConditionalOutcome& outcome, pb::ConditionalOutcome& message) {
+  message.set_done(outcome.done);
+  To(outcome.target, *message.mutable_target());
+  To(outcome.flags, *message.mutable_flags());
+}
+
+absl::StatusOr<ExamineRequest> From(const pb::ExamineRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.path()}));
+  ExamineRequest request;
+  request.path = message.path();
+  MOORING_ASSIGN_OR_RETURN(request.expected, From(message.expected()));
+  return request;
+}
+
+void To(const ExamineRequest& request, pb::ExamineRequest& message) {
+  message.set_path(request.path);
+  To(request.expected, *message.mutable_expected());
+}
+
+absl::StatusOr<Examination> From(const pb::Examination& message) {
+  Examination seen;
+  seen.measured = message.measured();
+  MOORING_ASSIGN_OR_RETURN(seen.info, From(message.info()));
+  MOORING_ASSIGN_OR_RETURN(seen.usage, From(message.usage()));
+  seen.problem = message.problem();
+  return seen;
+}
+
+void To(const Examination& seen, pb::Examination& message) {
+  To(seen.info, *message.mutable_info());
+  message.set_measured(seen.measured);
+  To(seen.usage, *message.mutable_usage());
+  message.set_problem(seen.problem);
 }
 
 absl::Status StatusOf(const pb::Answer& answer) {

@@ -37,8 +37,13 @@ absl::StatusOr<std::pair<std::string, std::string>> From(const pb::FilesystemReq
 absl::StatusOr<PathInfo> From(const pb::PathInfo& message);
 absl::StatusOr<StatsInfo> From(const pb::StatsInfo& message);
 absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message);
-absl::StatusOr<std::vector<MountInfo>> From(const pb::MountInfos& message);
+absl::StatusOr<std::vector<ListedMount>> From(const pb::MountInfos& message);
 absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message);
+absl::StatusOr<ConditionalBind> From(const pb::ConditionalBind& message);
+absl::StatusOr<ConditionalUnmount> From(const pb::ConditionalUnmount& message);
+absl::StatusOr<ConditionalOutcome> From(const pb::ConditionalOutcome& message);
+absl::StatusOr<ExamineRequest> From(const pb::ExamineRequest& message);
+absl::StatusOr<Examination> From(const pb::Examination& message);
 
 void To(const std::string& text, std::string& message);
 void To(const MountRequest& request, pb::MountRequest& message);
@@ -54,8 +59,13 @@ void To(const std::string& path, const std::string& fs_type, pb::FilesystemReque
 void To(const PathInfo& info, pb::PathInfo& message);
 void To(const StatsInfo& info, pb::StatsInfo& message);
 void To(const FilesystemInfo& info, pb::FilesystemInfo& message);
-void To(const std::vector<MountInfo>& infos, pb::MountInfos& message);
+void To(const std::vector<ListedMount>& infos, pb::MountInfos& message);
 void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message);
+void To(const ConditionalBind& request, pb::ConditionalBind& message);
+void To(const ConditionalUnmount& request, pb::ConditionalUnmount& message);
+void To(const ConditionalOutcome& outcome, pb::ConditionalOutcome& message);
+void To(const ExamineRequest& request, pb::ExamineRequest& message);
+void To(const Examination& seen, pb::Examination& message);
 
 absl::Status StatusOf(const pb::Answer& answer);
 void To(const absl::Status& status, pb::Answer& answer);  // `status` is not OK

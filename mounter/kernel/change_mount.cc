@@ -28,8 +28,10 @@ absl::Status KernelMounter::Change(const ChangeRequest& request) {
     const std::string what = fmt::format("change the filesystem at {}", Quote(request.target));
     MOORING_RETURN_IF_ERROR(Annotate(ReconfigureFilesystem(mount, request.options), what));
   }
-  if (!request.flags) return absl::OkStatus();
-  return Annotate(SetMountFlags(mount, *request.flags), fmt::format("change the mount at {}", Quote(request.target)));
+  const std::string what = fmt::format("change the mount at {}", Quote(request.target));
+  if (request.flags) MOORING_RETURN_IF_ERROR(Annotate(SetMountFlags(mount, *request.flags), what));
+  if (request.propagation == Propagation::kInherit) return absl::OkStatus();
+  return Annotate(SetMountPropagation(mount, request.propagation), what);
 }
 
 }  // namespace mooring

@@ -21,6 +21,7 @@
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/table/mount_table.h"
+#include "mounter/table/mount_without_table.h"
 
 namespace mooring {
 namespace {
@@ -46,16 +47,33 @@ absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status)
   return false;
 }
 
-absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status) {
-  absl::StatusOr<MountInfo> info = LookUpMount(status.mount_id, status.unique_id);
-  if (!absl::IsUnimplemented(info.status())) return info;
-  // statx(2) knows unique ids, but a seccomp profile refuses statmount(2).
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, target.TableMountId());
+// Without statmount(2), because of the kernel or a seccomp profile.
+absl::StatusOr<MountInfo> MountOnOlderKernel(const Target& target, const Target::Status& status,
+                                             const SourcePolicy& sources) {
+  if (status.error == 0) {
+    const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!place.ok()) return ErrnoStatus(errno, "open", target.path());
+    const auto is_volume = [&sources](dev_t device) { return sources.IsVolumeDevice(device); };
+    MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> known, MountWithoutTable(place, target.path(), is_volume));
+    if (known) return *std::move(known);
+  }
+  std::uint64_t id = status.mount_id;
+  if (status.unique_id) {
+    MOORING_ASSIGN_OR_RETURN(id, target.TableMountId());
+  }
   return LookUpMount(id, false);
 }
 
+absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status, const SourcePolicy& sources) {
+  if (status.unique_id) {
+    absl::StatusOr<MountInfo> info = LookUpMount(status.mount_id, true);
+    if (!absl::IsUnimplemented(info.status())) return info;
+  }
+  return MountOnOlderKernel(target, status, sources);
+}
+
 // NOT_FOUND: the target was unmounted or removed between two calls.
-absl::StatusOr<PathInfo> InspectOnce(const Target& target) {
+absl::StatusOr<PathInfo> InspectOnce(const Target& target, const SourcePolicy& sources) {
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   PathInfo info;
   info.kind = status.kind;
@@ -64,7 +82,7 @@ absl::StatusOr<PathInfo> InspectOnce(const Target& target) {
   info.inode = status.inode;
   MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(target, status));
   if (status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status));
+    MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status, sources));
     // The number of a filesystem without a device has the major number 0. A broken filesystem gives no number.
     if (status.error != 0 || major(info.device) == 0) info.device = info.mount->device;
   }
@@ -74,10 +92,12 @@ absl::StatusOr<PathInfo> InspectOnce(const Target& target) {
   return info;
 }
 
-absl::StatusOr<PathInfo> Inspect(const Target& target) {
+absl::StatusOr<PathInfo> Inspect(const Target& target, const SourcePolicy& sources) {
   constexpr int kAttempts = 64;  // each is a lost race with a mount or unmount here
-  absl::StatusOr<PathInfo> info = InspectOnce(target);
-  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) info = InspectOnce(target);
+  absl::StatusOr<PathInfo> info = InspectOnce(target, sources);
+  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) {
+    info = InspectOnce(target, sources);
+  }
   return info;
 }
 
@@ -90,7 +110,7 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(*target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target->Stat());
   if (status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(const PathInfo info, Inspect(*target));
+    MOORING_ASSIGN_OR_RETURN(const PathInfo info, Inspect(*target, sources_));
     if (info.mount) MOORING_RETURN_IF_ERROR(sources_.CheckUnmount(*target, info));
   }
   MOORING_RETURN_IF_ERROR(target->Unmount());
@@ -103,10 +123,10 @@ absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, kEverywhere);
   if (absl::IsNotFound(target.status())) return PathInfo();
   if (!target.ok()) return target.status();
-  return Inspect(*target);
+  return Inspect(*target, sources_);
 }
 
-absl::StatusOr<std::vector<MountInfo>> KernelMounter::List(const std::string& path) { return ListMounts(path); }
+absl::StatusOr<std::vector<ListedMount>> KernelMounter::List(const std::string& path) { return ListMounts(path); }
 
 absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(path, kEverywhere));

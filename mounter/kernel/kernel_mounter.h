@@ -5,8 +5,9 @@
 // without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot build mounts like
 // that, so it only reads the mount table.
 //
-// Without statmount(2), because of the kernel or a seccomp profile, the mount table is read, which is slower:
-// mounter/table/mount_table.h.
+// Without statmount(2), because of the kernel or a seccomp profile, Find asks the kernel in other ways for the mount of a
+// block device that is a volume's (mounter/table/mount_without_table.h), and for other mounts reads the mount table,
+// which takes longer with each mount of the host.
 #pragma once
 
 #include <string>
@@ -34,7 +35,7 @@ class KernelMounter final : public Mounter {
   absl::Status Change(const ChangeRequest& request) override;
   absl::Status Unmount(const UnmountRequest& request) override;
   absl::StatusOr<PathInfo> Find(const std::string& path) override;
-  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override;
+  absl::StatusOr<std::vector<ListedMount>> List(const std::string& path) override;
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
 
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;

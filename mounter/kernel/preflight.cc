@@ -15,7 +15,7 @@
 namespace mooring {
 namespace {
 
-std::string TypeOf(const MountInfo& mount) {
+std::string TypeOf(const ListedMount& mount) {
   return mount.master != 0 ? "is a slave, which only receives mounts" : "is private";
 }
 
@@ -23,7 +23,7 @@ absl::Status CheckSeenOutside(const std::string& directory) {
   const UniqueFd fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok() && errno == ENOENT) return absl::OkStatus();
   if (!fd.ok()) return ErrnoStatus(errno, "inspect the mount of", directory);
-  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(fd, directory));
+  MOORING_ASSIGN_OR_RETURN(const ListedMount mount, LookUpMountOf(fd, directory));
   if (mount.shared()) return absl::OkStatus();
   return FailedPrecondition(
       "other mount namespaces would not see the mounts below {}: its mount at {} {}. Bind it into the container with "

@@ -125,7 +125,7 @@ class Remover {
 };
 
 absl::Status CheckNothingMountedBelow(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ListMounts(directory));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ListMounts(directory));
   if (mounts.empty()) return absl::OkStatus();
   return FailedPrecondition("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
                             Quote(mounts.front().target), Quote(directory));

@@ -41,6 +41,12 @@ absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recur
   return ErrnoStatus(errno, what);
 }
 
+absl::Status SetPropagationOf(const UniqueFd& fd, Propagation propagation, bool recursive) {
+  mount_attr attributes = {};
+  attributes.propagation = MountBitsOf(propagation);
+  return SetAttributes(fd, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)));
+}
+
 }  // namespace
 
 // The mounts below are another's, with reasons for their flags: a strictatime may not undo a noatime.
@@ -69,9 +75,7 @@ absl::Status NewMount::MoveTo(const UniqueFd& place, const std::string& path) {
 }
 
 absl::Status NewMount::SetPropagation(Propagation propagation, bool recursive) {
-  mount_attr attributes = {};
-  attributes.propagation = MountBitsOf(propagation);
-  return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
+  return SetPropagationOf(fd_, propagation, recursive);
 }
 
 absl::StatusOr<UniqueFd> NewMount::OpenRoot() const {
@@ -111,6 +115,10 @@ absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& p
 
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags) {
   return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags));
+}
+
+absl::Status SetMountPropagation(const UniqueFd& mount, Propagation propagation) {
+  return SetPropagationOf(mount, propagation, false);
 }
 
 }  // namespace mooring

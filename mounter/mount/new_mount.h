@@ -53,6 +53,9 @@ absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& p
 // Sets exactly these flags of an attached mount, and changes nothing else of it.
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags);
 
+// Sets the propagation of an attached mount alone. Not kInherit.
+absl::Status SetMountPropagation(const UniqueFd& mount, Propagation propagation);
+
 // Attaches the mount at the target, which is made where it is missing and removed again on failure. Propagation is set
 // once more: attaching below a shared mount makes a mount shared, and only then can a slave receive from its copies
 // there. `last` runs when the mount is attached; if it fails, the mount is taken away again.

@@ -2,6 +2,8 @@
 // before or after the check has no effect.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +31,10 @@ class SourcePolicy {
   virtual absl::Status CheckUnmount(const Target& /*target*/, const PathInfo& /*info*/) const {
     return absl::OkStatus();
   }
+
+  // Whether all mounts of this block device belong to a volume. Then the device says which one, and not MountInfo::root,
+  // which only the mount table tells before Linux 6.8.
+  virtual bool IsVolumeDevice(dev_t /*device*/) const { return false; }
 
   // Like CheckBindSource, for a change that affects the whole filesystem of `mount`.
   virtual absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const = 0;

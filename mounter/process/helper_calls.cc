@@ -22,7 +22,7 @@ constexpr const char* kHelperCalls[] = {
     // files
     "chdir", "chmod", "chown", "copy_file_range", "creat", "fchdir", "fchmod", "fchmodat", "fchown", "fchownat",
     "fcntl", "fgetxattr", "fremovexattr", "fsetxattr", "getdents", "getxattr", "lchown", "lgetxattr", "link", "linkat",
-    "mincore", "msync", "open", "openat", "openat2", "preadv2", "pwritev2", "readahead", "sendfile", "sync",
+    "mincore", "msync", "name_to_handle_at", "open", "openat", "openat2", "preadv2", "pwritev2", "readahead", "sendfile", "sync",
     "sync_file_range", "syncfs", "truncate",
     // processes: the helpers, the programs, their threads
     "alarm", "capget", "capset", "execve", "fork", "getcpu", "getgroups", "getitimer", "getpgid", "getpgrp",

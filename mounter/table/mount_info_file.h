@@ -12,7 +12,7 @@ namespace mooring {
 
 // A line of the file. `id` and `parent` are mountinfo's own numbers, which the kernel uses again after an unmount.
 // `target` is seen from the root of the process.
-struct TableMount : MountInfo {
+struct TableMount : ListedMount {
   std::uint64_t parent = 0;          // the process may not see this mount
   std::uint64_t propagate_from = 0;  // the nearest visible group that it receives from; 0: that is `master`
   bool unbindable = false;

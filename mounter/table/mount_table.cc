@@ -36,7 +36,7 @@ struct StatMountBuffer {
 absl::Status AskError(const std::string& operation) { return ErrnoStatus(errno == EPERM ? ENOSYS : errno, operation); }
 
 struct Answer {
-  MountInfo info;
+  ListedMount info;
   std::uint64_t table_id = 0;  // mountinfo's, when source and device have to be read there, else 0
 };
 
@@ -64,7 +64,7 @@ absl::StatusOr<Answer> AskKernel(std::uint64_t id) {
   }
   const sys::StatMount& head = buffer.head();
   Answer answer;
-  MountInfo& info = answer.info;
+  ListedMount& info = answer.info;
   info.id = id;
   info.target = buffer.Text(sys::kStatMountMntPoint, head.mnt_point);
   info.root = buffer.Text(sys::kStatMountMntRoot, head.mnt_root);
@@ -79,9 +79,9 @@ absl::StatusOr<Answer> AskKernel(std::uint64_t id) {
 }
 
 // The whole table, in its own order.
-absl::StatusOr<std::vector<MountInfo>> ReadTable() {
+absl::StatusOr<std::vector<ListedMount>> ReadTable() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<TableMount> table, ReadMountInfo("/proc/self/mountinfo"));
-  return std::vector<MountInfo>(table.begin(), table.end());
+  return std::vector<ListedMount>(table.begin(), table.end());
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
@@ -96,14 +96,14 @@ absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
 }
 
 // Adds the sources and devices that statmount(2) did not tell, from mountinfo.
-absl::StatusOr<std::vector<MountInfo>> Completed(std::vector<Answer> answers) {
+absl::StatusOr<std::vector<ListedMount>> Completed(std::vector<Answer> answers) {
   const auto lacks = [](const Answer& answer) { return answer.table_id != 0; };
-  std::map<std::uint64_t, MountInfo> told;
+  std::map<std::uint64_t, ListedMount> told;
   if (std::any_of(answers.begin(), answers.end(), lacks)) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> table, ReadTable());
-    for (const MountInfo& info : table) told[info.id] = info;
+    MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> table, ReadTable());
+    for (const ListedMount& info : table) told[info.id] = info;
   }
-  std::vector<MountInfo> mounts;
+  std::vector<ListedMount> mounts;
   mounts.reserve(answers.size());
   for (Answer& answer : answers) {
     const auto found = lacks(answer) ? told.find(answer.table_id) : told.end();
@@ -116,7 +116,7 @@ absl::StatusOr<std::vector<MountInfo>> Completed(std::vector<Answer> answers) {
   return mounts;
 }
 
-absl::StatusOr<std::vector<MountInfo>> AskKernelForAll() {
+absl::StatusOr<std::vector<ListedMount>> AskKernelForAll() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, AllIds());
   std::vector<Answer> answers;
   answers.reserve(ids.size());
@@ -129,39 +129,39 @@ absl::StatusOr<std::vector<MountInfo>> AskKernelForAll() {
   return Completed(std::move(answers));
 }
 
-absl::StatusOr<MountInfo> AskKernelForOne(std::uint64_t id) {
+absl::StatusOr<ListedMount> AskKernelForOne(std::uint64_t id) {
   MOORING_ASSIGN_OR_RETURN(Answer answer, AskKernel(id));
   if (answer.table_id == 0) return std::move(answer.info);
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> completed, Completed({std::move(answer)}));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> completed, Completed({std::move(answer)}));
   return completed.front();
 }
 
 }  // namespace
 
-absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique) {
+absl::StatusOr<ListedMount> LookUpMount(std::uint64_t id, bool unique) {
   if (unique) return AskKernelForOne(id);
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ReadTable());
-  const auto found = std::find_if(mounts.begin(), mounts.end(), [id](const MountInfo& info) { return info.id == id; });
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ReadTable());
+  const auto found = std::find_if(mounts.begin(), mounts.end(), [id](const ListedMount& info) { return info.id == id; });
   if (found == mounts.end()) return NotFound("mount {} is not in this mount namespace", id);
   return *found;
 }
 
-absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path) {
-  absl::StatusOr<std::vector<MountInfo>> mounts = AskKernelForAll();
+absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path) {
+  absl::StatusOr<std::vector<ListedMount>> mounts = AskKernelForAll();
   if (absl::IsUnimplemented(mounts.status())) mounts = ReadTable();
   if (!mounts.ok()) return mounts.status();
-  std::erase_if(*mounts, [&](const MountInfo& info) { return !IsBelow(info.target, path); });
+  std::erase_if(*mounts, [&](const ListedMount& info) { return !IsBelow(info.target, path); });
   // The kernel lists mounts in the order they were made, and a moved mount can be older than its new parent.
   std::stable_sort(mounts->begin(), mounts->end(), [](const auto& a, const auto& b) { return a.target < b.target; });
   return mounts;
 }
 
-absl::StatusOr<MountInfo> LookUpMountOf(const UniqueFd& file, const std::string& path) {
+absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path) {
   struct statx status = {};
   const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
   if (::statx(file.get(), "", flags, sys::kStatxMntIdUnique, &status) != 0) return ErrnoStatus(errno, "look at", path);
   if ((status.stx_mask & sys::kStatxMntIdUnique) != 0) {
-    absl::StatusOr<MountInfo> info = LookUpMount(status.stx_mnt_id, true);
+    absl::StatusOr<ListedMount> info = LookUpMount(status.stx_mnt_id, true);
     if (!absl::IsUnimplemented(info.status())) return info;
   }
   const std::optional<std::uint64_t> id = TableMountIdOf(file);

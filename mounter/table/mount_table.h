@@ -14,13 +14,13 @@ namespace mooring {
 
 // `unique`: the id is STATX_MNT_ID_UNIQUE of statx(2), else it is mountinfo's. NOT_FOUND: the mount is gone.
 // UNIMPLEMENTED: there is no statmount(2) to look a unique id up; ask with mountinfo's id.
-absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique);
+absl::StatusOr<ListedMount> LookUpMount(std::uint64_t id, bool unique);
 
 // The mount that an open file is on.
-absl::StatusOr<MountInfo> LookUpMountOf(const UniqueFd& file, const std::string& path);
+absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path);
 
 // All mounts at or below `path`, ordered by target: parents before children.
-absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);
+absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path);
 
 // The options that the filesystem reports, with commas: "errors=remount-ro,shutdown". `id` is statmount(2)'s. Empty
 // before Linux 6.11.

@@ -44,7 +44,7 @@ std::string OwnerOf(const PathInfo& info) {
 }
 
 absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> all, mounts.List("/"));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> all, mounts.List("/"));
   for (const MountInfo& mount : all) {
     if (OwnerOf(mount) != volume_id) continue;
     return FailedPrecondition("the volume is in use on this host, mounted at {}: unpublish and unstage it first",
@@ -67,6 +67,10 @@ const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDev
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&info](const KnownDevice& device) { return device.number == info.device; });
   return found == devices.end() ? nullptr : &*found;
+}
+
+ExpectedMount ExpectedMountOf(const NodeVolume& volume) {
+  return {LabelFor(volume.id), volume.id, volume.inode, volume.device};
 }
 
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {

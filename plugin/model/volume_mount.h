@@ -37,6 +37,8 @@ absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id);
 const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices);
 const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices);
 
+ExpectedMount ExpectedMountOf(const NodeVolume& volume);
+
 // Whether this volume is mounted there, and not another directory of the same name.
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place);
 

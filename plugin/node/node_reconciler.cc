@@ -63,20 +63,15 @@ bool Hangs(const MountInfo& info, const std::vector<LoopInfo>& loops) {
                      [&info](const LoopInfo& loop) { return loop.hangs() && loop.device_number == info.device; });
 }
 
-struct Listed {
-  std::string owner;
-  const MountInfo* mount = nullptr;  // null: the entry is of a device
-};
-
 // The owners by path and by loop device. The topmost mount of a stack counts.
-std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops,
-                                       const std::vector<KnownDevice>& devices) {
-  std::map<std::string, Listed> listed;
-  for (const LoopInfo& loop : loops) listed[loop.device] = {loop.hangs() ? kUnknownOwner : OwnerOf(loop), nullptr};
+std::map<std::string, std::string> OwnersBy(const std::vector<ListedMount>& mounts, const std::vector<LoopInfo>& loops,
+                                            const std::vector<KnownDevice>& devices) {
+  std::map<std::string, std::string> owners;
+  for (const LoopInfo& loop : loops) owners[loop.device] = loop.hangs() ? kUnknownOwner : OwnerOf(loop);
   for (const MountInfo& info : mounts) {
-    listed[info.target] = {Hangs(info, loops) ? kUnknownOwner : OwnerBehind(info, loops, devices), &info};
+    owners[info.target] = Hangs(info, loops) ? kUnknownOwner : OwnerBehind(info, loops, devices);
   }
-  return listed;
+  return owners;
 }
 
 }  // namespace
@@ -97,7 +92,7 @@ void NodeReconciler::ReconcileVolumes(const Listing& listing) {
   for (const LoopInfo& loop : listing.loops) {
     if (!OwnerOf(loop).empty() && !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
   }
-  for (const MountInfo& info : listing.mounts) {
+  for (const ListedMount& info : listing.mounts) {
     VolumeUse use = FoundMounted(info, listing.loops, listing.devices);
     if (!use.volume_id.empty()) volumes[use.volume_id].mounted.push_back(std::move(use));
   }
@@ -147,14 +142,12 @@ absl::Status NodeReconciler::UnstageAllUnused() {
 // Mounts in the listing are not looked up by path, because a path may hang.
 absl::Status NodeReconciler::DropStale(const Listing& listing) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
-  const std::map<std::string, Listed> all = ListedBy(listing.mounts, listing.loops, listing.devices);
+  const std::map<std::string, std::string> owners = OwnersBy(listing.mounts, listing.loops, listing.devices);
   const auto end = Clock::now() + kReconcilePatienceWithAll;
   for (const VolumeUse& use : uses) {
-    const auto found = all.find(IsStagedBlock(use) ? use.device : use.path);
-    const Listed listed = found == all.end() ? Listed() : found->second;
-    if (listed.owner == use.volume_id && listed.mount != nullptr)
-      MOORING_RETURN_IF_ERROR(AcceptPropagation(use, *listed.mount));
-    if (listed.owner == use.volume_id || listed.owner == kUnknownOwner) continue;
+    const auto found = owners.find(IsStagedBlock(use) ? use.device : use.path);
+    const std::string owner = found == owners.end() ? "" : found->second;
+    if (owner == use.volume_id || owner == kUnknownOwner) continue;
     if (Clock::now() >= end) {
       log::Warning("the other records are not compared with the mounts: it takes too long", {{"from", use.path}});
       return absl::OkStatus();
@@ -180,25 +173,6 @@ absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
   }
   log::Info("deleted the record of a use without a mount", {{"volume", use.volume_id}, {"path", use.path}});
   return store_.DeleteEnded(use.path);
-}
-
-// A restarted plugin in a container sees the host's copies of its mounts, and these may have another propagation. The
-// record accepts that, and the volume stays published. A later call that names no propagation is not compared with the
-// old default. A use that is not done keeps its propagation: its mounter may
-// have been killed before it set that. A repeated publish then compares the two.
-absl::Status NodeReconciler::AcceptPropagation(VolumeUse use, const MountInfo& mount) {
-  if (!use.done || use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) {
-    return absl::OkStatus();
-  }
-  const auto hold = locks_.Acquire(use.volume_id, use.path, {Clock::now()});
-  if (!hold.ok()) return absl::OkStatus();  // another process has locked the volume
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
-  if (now != use) return absl::OkStatus();
-  log::Info("a mount has another propagation than its record: is this a new mount namespace?",
-            {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
-  use.propagation = Propagation::kInherit;
-  store_.PutDone(use);
-  return absl::OkStatus();
 }
 
 absl::Status NodeReconciler::ReconcileVolume(const std::string& volume_id, const Found& found) {

@@ -32,13 +32,12 @@ class NodeReconciler {
 
  private:
   struct Listing {
-    std::vector<MountInfo> mounts;
+    std::vector<ListedMount> mounts;
     std::vector<LoopInfo> loops;
     std::vector<KnownDevice> devices;
   };
   absl::Status DropStale(const Listing& listing);
   absl::Status DropIfStale(const VolumeUse& use);
-  absl::Status AcceptPropagation(VolumeUse use, const MountInfo& mount);
 
   struct Found {
     std::vector<VolumeUse> mounted;

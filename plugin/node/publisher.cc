@@ -30,6 +30,21 @@ VolumeUse PublishedUse(const PublishSpec& spec, const BindRequest& wanted, const
   return use;
 }
 
+// A slave may be without a master.
+bool HasPropagation(const ListedMount& info, Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+      return true;
+    case Propagation::kPrivate:
+      return !info.shared() && info.master == 0;
+    case Propagation::kSlave:
+      return !info.shared();
+    case Propagation::kShared:
+      return info.shared();
+  }
+  return true;
+}
+
 absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
   return FailedPrecondition("volume {} is not staged at {} ({}): NodeStageVolume comes first", spec.volume_id,
                             Quote(spec.staging_path), detail);
@@ -38,6 +53,19 @@ absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
 absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
   return AlreadyExists("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
                        Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec)));
+}
+
+// Options of a staged filesystem that are not on record, or not asked for, are not compared.
+bool HasOtherOptions(const VolumeUse& staged, const PublishSpec& spec) {
+  const std::vector<FilesystemOption>& asked = spec.capability.options.options;
+  return !staged.adopted() && !asked.empty() && staged.options != ToString(asked);
+}
+
+// Whether it is another target that the mode of the request, or its own, does not allow beside this one. CSI 1.12,
+// NodePublishVolume, "the second publish": a single-node mode allows one target.
+bool MayHinder(const VolumeUse& use, const PublishSpec& spec) {
+  if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path) return false;
+  return !AllowsSecondTarget(spec.capability.mode) || !(use.adopted() || AllowsSecondTarget(use.mode));
 }
 
 // The volume's propagation holds if the request names none.
@@ -51,8 +79,10 @@ PublishSpec WithPropagationOf(const NodeVolume& volume, PublishSpec spec) {
 absl::Status Publisher::Publish(const PublishSpec& asked, const NodeVolume& volume) {
   const PublishSpec spec = WithPropagationOf(volume, asked);
   const bool is_block = spec.capability.access_type == AccessType::kBlock;
-  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
   MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
+  MOORING_ASSIGN_OR_RETURN(const bool published, PublishByRecord(spec, volume));
+  if (published) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
   if (target.mount) return CheckPublishedAlike(spec, volume, target);
   MOORING_ASSIGN_OR_RETURN(const Plan plan, is_block ? PlanBlock(spec, volume) : PlanFilesystem(spec, volume));
   MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
@@ -79,6 +109,51 @@ absl::Status Publisher::PublishAlone(const PublishSpec& asked, const NodeVolume&
   return stager_.StageMount(direct, volume, target);
 }
 
+// The usual case, in one call to the mounter: the volume is staged as its record says, and nothing is published at the
+// target.
+absl::StatusOr<bool> Publisher::PublishByRecord(const PublishSpec& spec, const NodeVolume& volume) {
+  // A target that is shared must be writable, which depends on the flags of the staged mount.
+  if (spec.capability.access_type == AccessType::kBlock || PropagationFor(spec) == Propagation::kShared) return false;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const VolumeUse* staged = nullptr;
+  for (const VolumeUse& use : uses) {
+    if (use.path == spec.staging_path) staged = &use;
+    if (use.path == spec.target_path || MayHinder(use, spec)) return false;
+  }
+  if (staged == nullptr || !staged->done || HasOtherOptions(*staged, spec)) return false;
+  ConditionalBind request;
+  request.bind = RequestFor(spec, volume);
+  request.source = ExpectedMountOf(volume);
+  request.source_fs_type = spec.capability.fs_type;
+  VolumeUse use = PublishedUse(spec, request.bind, staged->options);
+  use.done = true;
+  use.read_only = use.read_only || staged->read_only;
+  ConditionalOutcome outcome;
+  const absl::StatusOr<bool> published = store_.RecordAndMount(use, [&]() -> absl::StatusOr<bool> {
+    MOORING_ASSIGN_OR_RETURN(outcome, mounter_.BindIf(request));
+    return outcome.done;
+  });
+  if (absl::IsUnavailable(published.status())) return false;  // the next helper tells how far this one got
+  if (published.ok() && *published && use.read_only != outcome.flags.read_only) {  // the staged mount was changed by somebody
+    use.read_only = outcome.flags.read_only;
+    store_.PutDone(use);
+  }
+  return published;
+}
+
+BindRequest Publisher::RequestFor(const PublishSpec& spec, const NodeVolume& volume) const {
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
+  asked.read_only = IsReadOnly(spec.capability, spec.read_only);
+  BindRequest request;
+  request.source = spec.staging_path;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kDirectory;
+  request.flags = FlagsOfNewMount(asked, spec.capability);
+  request.propagation = PropagationFor(spec);
+  request.group = spec.capability.mount_group;
+  return request;
+}
+
 absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
   if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
@@ -96,21 +171,13 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
                               spec.capability.fs_type);
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
-  const std::string options = ToString(spec.capability.options.options);
-  if (known && !known->adopted() && !spec.capability.options.options.empty() && known->options != options) {
+  if (known && HasOtherOptions(*known, spec)) {
     return FailedPrecondition(
         "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id);
   }
-  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
-  asked.read_only = IsReadOnly(spec.capability, spec.read_only);
-  BindRequest request;
-  request.source = spec.staging_path;
-  request.target = spec.target_path;
-  request.target_kind = TargetKind::kDirectory;
-  request.flags = Stricter(staged.mount->flags, FlagsOfNewMount(asked, spec.capability));
-  request.propagation = PropagationFor(spec);
-  request.group = spec.capability.mount_group;
-  return Plan{request, known ? known->options : options};
+  BindRequest request = RequestFor(spec, volume);
+  request.flags = Stricter(staged.mount->flags, request.flags);
+  return Plan{request, known ? known->options : ToString(spec.capability.options.options)};
 }
 
 // The device of the volume. The volume is staged if a record says so, or if its loop device exists and the records were
@@ -165,13 +232,11 @@ absl::Status Publisher::CheckMayBeShared(const PublishSpec& spec, const BindRequ
   return FailedPrecondition("{}would be read-only, as the volume is staged: {}", what, kAdvice);
 }
 
-// CSI 1.12, NodePublishVolume, "the second publish": a single-node mode allows one target.
 absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const bool allows = AllowsSecondTarget(spec.capability.mode);
   for (const VolumeUse& use : uses) {
-    if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path) continue;
-    if (allows && (use.adopted() || AllowsSecondTarget(use.mode))) continue;
+    if (!MayHinder(use, spec)) continue;
     MOORING_ASSIGN_OR_RETURN(const bool live, finder_.IsLive(use));
     if (!live) {
       MOORING_RETURN_IF_ERROR(store_.Delete(use.path));
@@ -215,7 +280,7 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
   // A change of the noatime setting may not have reached the mount yet.
   MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
   if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
-  const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
+  const bool intact = now.read_only == known->read_only &&
                       (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
   if (!IsAskedAgain(known->capability, AskedFor(spec))) return PublishedOtherwise(spec, known->capability);
   // If neither call named a propagation, the default at the time of the mount holds.
@@ -228,12 +293,29 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
     return PublishedOtherwise(
         spec, known->done ? "its mount has been changed since" : "the call that mounted it was cut short");
   }
+  MOORING_RETURN_IF_ERROR(SetPropagationAgain(spec, known->propagation));
   if (!known->done) {  // an earlier call was killed after the mount, or could not write its record
     VolumeUse use = *known;
     use.done = true;
     store_.PutDone(use);
   }
   return absl::OkStatus();
+}
+
+// The call that mounted it may have been cut short before it set the propagation, and a restarted plugin in a container
+// sees the host's copy of the mount, which may have another. Before Linux 6.8 only the mount table tells, and setting it
+// costs less than asking.
+absl::Status Publisher::SetPropagationAgain(const PublishSpec& spec, Propagation propagation) {
+  if (propagation == Propagation::kInherit) return absl::OkStatus();
+  return mounter_.Change({.target = spec.target_path, .propagation = propagation});
+}
+
+absl::Status Publisher::CheckPropagation(const PublishSpec& spec, Propagation propagation) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List(spec.target_path));
+  const auto top = std::find_if(mounts.rbegin(), mounts.rend(),
+                                [&](const ListedMount& mount) { return mount.target == spec.target_path; });
+  if (top != mounts.rend() && HasPropagation(*top, propagation)) return absl::OkStatus();
+  return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(propagation)));
 }
 
 absl::Status Publisher::AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target) {
@@ -253,9 +335,7 @@ absl::Status Publisher::AdoptTarget(const PublishSpec& spec, const NodeVolume& v
   const bool alike =
       is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
   if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
-  if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
-    return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));
-  }
+  if (spec.propagation) MOORING_RETURN_IF_ERROR(CheckPropagation(spec, *spec.propagation));
   plan.bind.propagation = spec.propagation.value_or(Propagation::kInherit);
   VolumeUse use = PublishedUse(spec, plan.bind, plan.options);
   use.done = true;

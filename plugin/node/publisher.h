@@ -46,6 +46,8 @@ class Publisher {
     BindRequest bind;
     std::string options;  // of the staged filesystem
   };
+  absl::StatusOr<bool> PublishByRecord(const PublishSpec& spec, const NodeVolume& volume);
+  BindRequest RequestFor(const PublishSpec& spec, const NodeVolume& volume) const;
   absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<std::string> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
@@ -54,6 +56,8 @@ class Publisher {
   absl::Status CheckOtherTargets(const PublishSpec& spec);
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
+  absl::Status SetPropagationAgain(const PublishSpec& spec, Propagation propagation);
+  absl::Status CheckPropagation(const PublishSpec& spec, Propagation propagation);
   absl::Status AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
 

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
+#include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/uses/volume_kind.h"
 
@@ -77,14 +78,26 @@ std::string VolumeHealth::RoomProblem(const std::string& volume_id, const std::s
   return unused + (unused.empty() || full.empty() ? "" : "; ") + full;
 }
 
+// What Examine left out, because the mount is not the usual one of such a volume, or does not answer.
+absl::Status VolumeHealth::Measure(const std::string& path, Examination& seen) {
+  if (seen.measured) return absl::OkStatus();
+  if (seen.info.failure.empty()) {  // a filesystem that does not answer has no statistics
+    MOORING_ASSIGN_OR_RETURN(seen.usage, mounter_.Stats(path));
+  }
+  if (seen.info.kind != PathInfo::Kind::kBlockDevice) {
+    MOORING_ASSIGN_OR_RETURN(seen.problem, mounter_.HealthProblem(path));
+  }
+  return absl::OkStatus();
+}
+
 // NOT_FOUND: it is no longer mounted.
 absl::StatusOr<std::string> VolumeHealth::MountProblem(const VolumeUse& use) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
-  if (!place.mount || finder_.Owner(place) != use.volume_id) return NotFound(use.path);
-  MOORING_ASSIGN_OR_RETURN(std::string problem, mounter_.HealthProblem(use.path));
-  if (!problem.empty() || !place.failure.empty()) return problem;
-  MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));
-  return RoomProblem(use.volume_id, place.mount->fs_type, usage);
+  MOORING_ASSIGN_OR_RETURN(
+      Examination seen, mounter_.Examine({use.path, {.label = LabelFor(use.volume_id), .root_name = use.volume_id}}));
+  if (!seen.info.mount || finder_.Owner(seen.info) != use.volume_id) return NotFound(use.path);
+  MOORING_RETURN_IF_ERROR(Measure(use.path, seen));
+  if (!seen.problem.empty() || !seen.info.failure.empty()) return seen.problem;
+  return RoomProblem(use.volume_id, seen.info.mount->fs_type, seen.usage);
 }
 
 // It asks one mount of each volume, because all mounts share the filesystem.
@@ -121,18 +134,22 @@ absl::StatusOr<VolumeHealth::Problems> VolumeHealth::FindProblems(const std::set
 }
 
 absl::StatusOr<VolumeStats> VolumeHealth::Stats(const std::string& volume_id, const std::string& volume_path) {
-  MOORING_ASSIGN_OR_RETURN(const VolumeFinder::Place place, finder_.FindVolumeAt(volume_id, volume_path));
+  const ExpectedMount expected = {.label = LabelFor(volume_id), .root_name = volume_id};
+  MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({volume_path, expected}));
+  std::string path = volume_path;
+  if (!seen.measured) {
+    MOORING_ASSIGN_OR_RETURN(VolumeFinder::Place place, finder_.FindVolumeAt(volume_id, volume_path));
+    path = place.path;
+    seen.info = std::move(place.info);
+  }
+  MOORING_RETURN_IF_ERROR(Measure(path, seen));
   VolumeStats stats;
-  stats.is_block = place.info.kind == PathInfo::Kind::kBlockDevice;
-  if (place.info.failure.empty()) {  // a filesystem that does not answer has no statistics
-    MOORING_ASSIGN_OR_RETURN(stats.usage, mounter_.Stats(place.path));
-  }
-  if (!stats.is_block) {
-    MOORING_ASSIGN_OR_RETURN(stats.problem, mounter_.HealthProblem(place.path));
-  }
+  stats.is_block = seen.info.kind == PathInfo::Kind::kBlockDevice;
+  stats.usage = seen.usage;
+  stats.problem = seen.problem;
   if (stats.problem.empty()) stats.problem = ImageProblem(volume_id, stats.is_block ? stats.usage.bytes.total : 0);
-  if (stats.problem.empty() && !stats.is_block) {
-    stats.problem = RoomProblem(volume_id, place.info.mount->fs_type, stats.usage);
+  if (stats.problem.empty() && !stats.is_block && seen.info.mount) {
+    stats.problem = RoomProblem(volume_id, seen.info.mount->fs_type, stats.usage);
   }
   return stats;
 }

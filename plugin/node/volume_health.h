@@ -35,6 +35,7 @@ class VolumeHealth {
   absl::StatusOr<Problems> FindProblems(const std::set<std::string>& volume_ids);
 
  private:
+  absl::Status Measure(const std::string& path, Examination& seen);
   absl::StatusOr<std::string> MountProblem(const VolumeUse& use);
   Problems ProblemsOf(const std::vector<VolumeUse>& uses);
   std::string ImageProblem(const std::string& volume_id, std::uint64_t device_bytes);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "plugin/model/volume_mount.h"
 
 namespace mooring {
 
@@ -17,7 +18,7 @@ absl::StatusOr<VolumeTeardown::Ending> VolumeTeardown::AcquireToEnd(const std::s
   std::string locked = volume_id;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(NodeLocks::Hold hold, locks_.Acquire(locked, path, call));
-    MOORING_ASSIGN_OR_RETURN(PathInfo place, mounts_.Find(path));
+    MOORING_ASSIGN_OR_RETURN(PathInfo place, mounter_.Find(path));
     MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> known, store_.Get(path));
     std::string owner = place.mount ? finder_.Owner(place) : known ? known->volume_id : "";
     if (known && IsStrayNode(*known, place, owner)) owner = known->volume_id;  // it is unmounted all the same
@@ -51,10 +52,28 @@ absl::Status VolumeTeardown::EndStaging(const std::string& volume_id, const std:
   return store_.DeleteEnded(staging_path);
 }
 
+// The usual case, in one call to the mounter: what is on record as published there is there, or was unmounted already.
+absl::StatusOr<bool> VolumeTeardown::UnpublishByRecord(const std::string& volume_id, const std::string& target_path,
+                                                       const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(volume_id, target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
+  if (!known || known->volume_id != volume_id || known->access_type != AccessType::kMount) return false;
+  const absl::StatusOr<ConditionalOutcome> outcome =
+      mounter_.UnmountIf({.unmount = {.target = target_path, .remove_target = true},
+                          .target = {.label = LabelFor(volume_id), .root_name = volume_id}});
+  // Another mount is at the path, or below it; or the mount helper ended, and the next one tells how far it got.
+  if (absl::IsFailedPrecondition(outcome.status()) || absl::IsUnavailable(outcome.status())) return false;
+  if (!outcome.ok()) return outcome.status();
+  if (!outcome->done) return false;
+  MOORING_RETURN_IF_ERROR(store_.DeleteEnded(target_path));
+  return true;
+}
+
 absl::StatusOr<std::string> VolumeTeardown::Unpublish(const std::string& volume_id, const std::string& target_path,
                                                       const Call& call) {
-  std::string owner;
-  {
+  std::string owner = volume_id;
+  MOORING_ASSIGN_OR_RETURN(const bool ended, UnpublishByRecord(volume_id, target_path, call));
+  if (!ended) {
     MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, target_path, call));
     MOORING_RETURN_IF_ERROR(EndTarget(volume_id, target_path, ending));
     owner = ending.owner;

@@ -18,14 +18,14 @@ namespace mooring {
 
 class VolumeTeardown {
  public:
-  VolumeTeardown(Mounts& mounts, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices, NodeLocks& locks,
+  VolumeTeardown(Mounter& mounter, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices, NodeLocks& locks,
                  StagingBy staging_by)
-      : mounts_(mounts),
+      : mounter_(mounter),
         store_(store),
         finder_(finder),
         devices_(devices),
         locks_(locks),
-        unmounter_(mounts, store, finder),
+        unmounter_(mounter, store, finder),
         plugin_stages_(staging_by == StagingBy::kPlugin) {}
 
   // Both return the id of the volume which was at the path. It differs from `volume_id` if the latter is unknown.
@@ -45,12 +45,14 @@ class VolumeTeardown {
     std::optional<VolumeUse> known;
     std::string owner;  // empty: no volume of this plugin
   };
+  absl::StatusOr<bool> UnpublishByRecord(const std::string& volume_id, const std::string& target_path,
+                                         const Call& call);
   absl::StatusOr<Ending> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call);
   absl::Status EndStaging(const std::string& volume_id, const std::string& staging_path, const Ending& ending);
   absl::Status EndTarget(const std::string& volume_id, const std::string& target_path, const Ending& ending);
   absl::Status UnstageIfUnused(const std::string& volume_id, const std::string& staging_path, const Call& call);
 
-  Mounts& mounts_;
+  Mounter& mounter_;
   NodeStore& store_;
   VolumeFinder& finder_;
   VolumeDevices& devices_;

@@ -323,7 +323,7 @@ void FakeCsiVolumes::Mirror(const FakeCsiVolume& volume, const std::string& path
                             const csi::v1::VolumeCapability& capability, bool read_only) {
   if (kernel_ == nullptr) return;
   const unsigned number = 1 + static_cast<unsigned>(std::hash<std::string>{}(volume.id) % 60000);
-  MountInfo info;
+  ListedMount info;
   info.target = path;
   info.root = "/";
   info.fs_type = capability.mount().fs_type().empty() ? "ext4" : capability.mount().fs_type();

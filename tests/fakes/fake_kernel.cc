@@ -51,14 +51,14 @@ void FakeKernel::RemovePath(const std::string& path) {
   std::erase_if(nodes_, [&path](const auto& node) { return IsBelow(node.first, path); });
 }
 
-void FakeKernel::AddMount(MountInfo info) {
+void FakeKernel::AddMount(ListedMount info) {
   info.id = next_mount_++;
   mounts_.push_back({std::move(info), false, false, ""});
 }
 
 void FakeKernel::AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group,
                                  std::uint64_t master) {
-  MountInfo info;
+  ListedMount info;
   info.target = target;
   info.root = "/";
   info.fs_type = fs_type;
@@ -111,7 +111,7 @@ std::string FakeKernel::Describe() const {
   std::string text;
   for (const auto& [path, node] : nodes_) text += fmt::format("path {} {}\n", path, static_cast<int>(node.kind));
   for (const FakeMount& mount : mounts_) {
-    const MountInfo& info = mount.info;
+    const ListedMount& info = mount.info;
     text += fmt::format("mount {} {} {} {}:{} {}\n", info.target, info.fs_type, info.root, major(info.device),
                         minor(info.device), ToString(info.flags));
   }
@@ -188,8 +188,8 @@ absl::StatusOr<PathInfo> FakeKernel::Find(const std::string& path) const {
   return info;
 }
 
-std::vector<MountInfo> FakeKernel::List(const std::string& path) const {
-  std::vector<MountInfo> found;
+std::vector<ListedMount> FakeKernel::List(const std::string& path) const {
+  std::vector<ListedMount> found;
   for (const FakeMount& mount : mounts_) {
     if (IsBelow(mount.info.target, path)) found.push_back(mount.info);
   }
@@ -226,7 +226,7 @@ absl::Status FakeKernel::Remove(const std::string& path) {
 }
 
 // A mount below a shared mount has copies in other namespaces, in a peer group of their own. A slave receives from it.
-void FakeKernel::SetPropagation(MountInfo& info, Propagation propagation) {
+void FakeKernel::SetPropagation(ListedMount& info, Propagation propagation) {
   const FakeMount* around = MountAround(info.target);
   const bool below_shared = around != nullptr && around->info.shared();
   if (propagation == Propagation::kShared || (propagation == Propagation::kInherit && below_shared)) {
@@ -308,7 +308,12 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
 absl::Status FakeKernel::Change(const ChangeRequest& request) {
   const FakeMount* const top = TopMount(request.target);
   if (top == nullptr) return FailedPrecondition("nothing is mounted at " + request.target);
-  if (request.flags) mounts_[static_cast<std::size_t>(top - mounts_.data())].info.flags = *request.flags;
+  ListedMount& changed = mounts_[static_cast<std::size_t>(top - mounts_.data())].info;
+  if (request.flags) changed.flags = *request.flags;
+  if (request.propagation == Propagation::kShared && !changed.shared()) changed.peer_group = next_peer_group_++;
+  if (request.propagation == Propagation::kSlave && changed.shared()) changed.master = changed.peer_group;
+  if (request.propagation == Propagation::kPrivate) changed.master = 0;
+  if (request.propagation == Propagation::kPrivate || request.propagation == Propagation::kSlave) changed.peer_group = 0;
   for (FakeMount& mount : mounts_) {
     if (mount.info.device == top->info.device && !request.options.empty()) mount.options = request.options;
   }

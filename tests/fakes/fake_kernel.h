@@ -37,7 +37,7 @@ struct FakeLoop {
 };
 
 struct FakeMount {
-  MountInfo info;
+  ListedMount info;
   bool is_device = false;                      // a bound device node; info.root names it
   bool busy = false;                           // a process has a file open there
   std::string failure;                         // its filesystem does not answer any more
@@ -54,7 +54,7 @@ class FakeKernel {
   void AddFile(const std::string& path, std::uint64_t bytes);
   void AddBlockDevice(const std::string& path);
   void RemovePath(const std::string& path);
-  void AddMount(MountInfo info);  // also on top of another mount
+  void AddMount(ListedMount info);  // also on top of another mount
   void AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group = 0,
                        std::uint64_t master = 0);
   void AddForeignLoop(const std::string& backing_file, const std::string& label, bool auto_clear = false);
@@ -77,7 +77,7 @@ class FakeKernel {
   absl::Status Change(const ChangeRequest& request);
   absl::Status Unmount(const UnmountRequest& request);
   absl::StatusOr<PathInfo> Find(const std::string& path) const;
-  std::vector<MountInfo> List(const std::string& path) const;
+  std::vector<ListedMount> List(const std::string& path) const;
   absl::StatusOr<StatsInfo> Stats(const std::string& path);
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request);
   absl::Status DetachLoop(const LoopInfo& loop);
@@ -102,7 +102,7 @@ class FakeKernel {
   void Make(const std::string& path, TargetKind kind);
   absl::Status Remove(const std::string& path);
   absl::Status MountMemory(const MountRequest& request);
-  void SetPropagation(MountInfo& info, Propagation propagation);
+  void SetPropagation(ListedMount& info, Propagation propagation);
 
   FakeLoop* LoopOf(dev_t device);
   std::optional<LoopInfo> LoopInfoOf(dev_t device) const;

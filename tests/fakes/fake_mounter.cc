@@ -123,7 +123,7 @@ absl::StatusOr<PathInfo> FakeMounter::Find(const std::string& path) {
   return With([&](FakeKernel& kernel) { return kernel.Find(path); });
 }
 
-absl::StatusOr<std::vector<MountInfo>> FakeMounter::List(const std::string& path) {
+absl::StatusOr<std::vector<ListedMount>> FakeMounter::List(const std::string& path) {
   MOORING_RETURN_IF_ERROR(Enter("List", path));
   return With([&](FakeKernel& kernel) { return kernel.List(path); });
 }

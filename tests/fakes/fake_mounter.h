@@ -63,7 +63,7 @@ class FakeMounter final : public Mounter {
   absl::Status Change(const ChangeRequest& request) override;
   absl::Status Unmount(const UnmountRequest& request) override;
   absl::StatusOr<PathInfo> Find(const std::string& path) override;
-  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override;
+  absl::StatusOr<std::vector<ListedMount>> List(const std::string& path) override;
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
   absl::Status DetachLoop(const LoopInfo& loop) override;

@@ -159,7 +159,7 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
   const auto in_use = [](const std::string& how) {
     return FailedPrecondition("the volume is in use on this host, {}: unpublish and unstage it first", how);
   };
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List("/"));
   const std::vector<KnownDevice> own = {{.volume_id = id, .number = record->number, .node = record->node}};
   for (const MountInfo& mount : mounts) {
     if (DeviceBehind(mount, own) != nullptr) return in_use("mounted at " + Quote(mount.target));

@@ -150,7 +150,7 @@ absl::StatusOr<std::optional<std::string>> Stager::FindMemory(const std::string&
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known,
                            finder_.FindLive(volume_id, [](const VolumeUse&) { return true; }));
   if (known) return known->path;
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List("/"));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounts_.List("/"));
   for (const MountInfo& mount : mounts) {
     if (mount.fs_type != "tmpfs" || OwnerOf(mount) != volume_id) continue;
     // Another mount may hide it, and a mount of a subdirectory is not the volume.

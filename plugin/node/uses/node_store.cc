@@ -28,6 +28,7 @@ constexpr char kTables[] = R"(
 )";
 
 constexpr std::string_view kPut = "INSERT OR REPLACE INTO uses VALUES (?,?,?,?,?,?,?,?,?,?,?,?)";
+constexpr std::string_view kPutNew = "INSERT OR IGNORE INTO uses VALUES (?,?,?,?,?,?,?,?,?,?,?,?)";
 
 DatabaseFile NodeFile(const std::string& path) {
   return {.path = path,
@@ -58,6 +59,17 @@ std::vector<VolumeUse> UsesIn(Use&& row) {
   while (row.Step()) uses.push_back(UseIn(row));
   return uses;
 }
+
+// The number of rows that are new or changed.
+int Written(Statements& statements, std::string_view put, const VolumeUse& use) {
+  return statements(put, use.path, use.volume_id, static_cast<int>(use.role), use.done ? 1 : 0,
+                    static_cast<int>(use.access_type), static_cast<int>(use.mode), use.read_only ? 1 : 0,
+                    use.capability, use.options, use.device, ToColumn(use.asked_propagation), ToColumn(use.propagation))
+      .Exec();
+}
+
+// The mount helper has ended during the call. The record then tells the repeated call what was begun.
+bool MayHaveMounted(const absl::Status& failure) { return absl::IsUnavailable(failure); }
 
 std::vector<UseCount> CountIn(Statements& statements) {
   std::vector<UseCount> counts;
@@ -144,12 +156,7 @@ absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& pa
 }
 
 absl::Status NodeStore::Put(const VolumeUse& use) {
-  return database_->Run("write", [&](Statements& statements) {
-    statements(kPut, use.path, use.volume_id, static_cast<int>(use.role), use.done ? 1 : 0,
-               static_cast<int>(use.access_type), static_cast<int>(use.mode), use.read_only ? 1 : 0, use.capability,
-               use.options, use.device, ToColumn(use.asked_propagation), ToColumn(use.propagation))
-        .Exec();
-  });
+  return database_->Run("write", [&](Statements& statements) { Written(statements, kPut, use); });
 }
 
 absl::Status NodeStore::Delete(const std::string& path) {
@@ -164,12 +171,24 @@ void NodeStore::PutDone(const VolumeUse& use) {
 absl::Status NodeStore::MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount) {
   MOORING_RETURN_IF_ERROR(Put(use));
   if (const absl::Status mounted = mount(); !mounted.ok()) {
-    Delete(use.path).IgnoreError();
+    if (!MayHaveMounted(mounted)) Delete(use.path).IgnoreError();
     return Unexpected(mounted);
   }
   use.done = true;
   PutDone(use);
   return absl::OkStatus();
+}
+
+absl::StatusOr<bool> NodeStore::RecordAndMount(const VolumeUse& use,
+                                               const std::function<absl::StatusOr<bool>()>& mount) {
+  MOORING_ASSIGN_OR_RETURN(const bool is_new, database_->Run("write", [&](Statements& statements) {
+    return Written(statements, kPutNew, use) == 1;
+  }));
+  if (!is_new) return false;
+  const absl::StatusOr<bool> mounted = mount();
+  if (mounted.ok() && *mounted) return true;
+  if (!MayHaveMounted(mounted.status())) Delete(use.path).IgnoreError();
+  return mounted.ok() ? mounted : Unexpected(mounted.status());
 }
 
 absl::Status NodeStore::DeleteEnded(const std::string& path) {

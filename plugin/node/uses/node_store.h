@@ -1,8 +1,8 @@
 // The records of what this node was asked to stage and publish since boot. The kernel knows what is mounted, and the
 // records say why.
 //
-// A record is written before a mount is made (done = false) and again afterwards (done = true). So a killed process
-// leaves a record of what it had begun. The file is not synced: a power cut may lose it, and ends the mounts, too.
+// A record is written before a mount is made (done = false) and again afterwards (done = true), or before it alone
+// (RecordAndMount). So a killed process leaves a record of what it had begun. The file is not synced: a power cut may lose it, and ends the mounts, too.
 // Several processes may have the file open. Safe from several threads.
 #pragma once
 
@@ -36,7 +36,7 @@ struct VolumeUse {
   std::string device = {};      // of a block volume: its own, writable device
 
   std::optional<Propagation> asked_propagation = std::nullopt;  // of the target; none: the plugin's default
-  Propagation propagation = Propagation::kInherit;              // which the mount must still have; kInherit: any
+  Propagation propagation = Propagation::kInherit;              // a repeated call sets it again; kInherit: any
 
   bool adopted() const { return capability.empty(); }
   bool operator==(const VolumeUse&) const = default;
@@ -63,8 +63,13 @@ class NodeStore {
   absl::Status Delete(const std::string& path);
 
   // Writes the record of an intended use, mounts, and records that the use is done. If `mount` fails, the record is
-  // deleted.
+  // deleted, except after UNAVAILABLE: then nobody knows whether it mounted.
   absl::Status MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount);
+
+  // The same in one transaction, for a mount that is complete as soon as it exists: the use is on record as done before
+  // it is made. False: a record of the path exists, and `mount` was not called; or `mount` returned false, because it
+  // did nothing, and the record is deleted. Errors: as with MountOnRecord.
+  absl::StatusOr<bool> RecordAndMount(const VolumeUse& use, const std::function<absl::StatusOr<bool>()>& mount);
 
   // Records that a use is done. Its intent is on record, so a failed write is logged and fails no call.
   void PutDone(const VolumeUse& use);

@@ -119,14 +119,14 @@ absl::Status VolumeDevices::Release(const std::string& volume_id, const std::str
   const bool stacked = std::any_of(loops.begin(), loops.end(),
                                    [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });
   if (loops.empty() || (needed && !stacked)) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List("/"));
   MOORING_RETURN_IF_ERROR(DeleteStaleAdopted(uses, mounts));
   return DetachUnbound(volume_id, loops, mounts, needed);
 }
 
 // The stacked device goes first, because it holds the other. The next publish that needs it attaches it again.
 absl::Status VolumeDevices::DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
-                                          const std::vector<MountInfo>& mounts, bool needed) {
+                                          const std::vector<ListedMount>& mounts, bool needed) {
   std::set<std::string> bound;
   for (const MountInfo& info : mounts) bound.insert(std::string(NameOf(info.root)));
   for (const std::string& label : {ReadOnlyLabelFor(volume_id), LabelFor(volume_id)}) {
@@ -142,7 +142,7 @@ absl::Status VolumeDevices::DetachUnbound(const std::string& volume_id, const st
 
 // Deletes records of adopted mounts that do not exist any more.
 absl::Status VolumeDevices::DeleteStaleAdopted(const std::vector<VolumeUse>& uses,
-                                               const std::vector<MountInfo>& mounts) {
+                                               const std::vector<ListedMount>& mounts) {
   for (const VolumeUse& use : uses) {
     const bool there =
         std::any_of(mounts.begin(), mounts.end(), [&](const MountInfo& info) { return info.target == use.path; });

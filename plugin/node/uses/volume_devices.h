@@ -53,8 +53,8 @@ class VolumeDevices {
   absl::StatusOr<BlockTargets> BlockTargetsOf(const std::string& volume_id, const std::string& gone = "");
   absl::StatusOr<std::vector<LoopInfo>> FindAnswering(const std::string& volume_id);
   absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
-                             const std::vector<MountInfo>& mounts, bool needed);
-  absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts);
+                             const std::vector<ListedMount>& mounts, bool needed);
+  absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<ListedMount>& mounts);
 
   Mounter& mounter_;
   VolumeSource& source_;

@@ -26,20 +26,6 @@ bool IsStrayNode(const VolumeUse& use, const PathInfo& place, const std::string&
          place.kind == PathInfo::Kind::kBlockDevice && owner != use.volume_id;
 }
 
-bool HasPropagation(const MountInfo& info, Propagation propagation) {
-  switch (propagation) {
-    case Propagation::kInherit:
-      return true;
-    case Propagation::kPrivate:
-      return !info.shared() && info.master == 0;
-    case Propagation::kSlave:
-      return !info.shared();
-    case Propagation::kShared:
-      return info.shared();
-  }
-  return true;
-}
-
 std::string VolumeFinder::Owner(const PathInfo& info) {
   std::string owner = OwnerOf(info);
   if (!owner.empty()) return owner;

@@ -17,9 +17,6 @@ namespace mooring {
 // the loop device of its volume.
 bool IsStrayNode(const VolumeUse& use, const PathInfo& place, const std::string& owner);
 
-// Whether the mount has this propagation. A slave may be without a master.
-bool HasPropagation(const MountInfo& info, Propagation propagation);
-
 class VolumeFinder {
  public:
   VolumeFinder(Mounts& mounts, VolumeSource& source, NodeStore& store)

@@ -17,9 +17,9 @@ namespace {
 
 // The mount on which `info` is mounted. `mounts` are those at and below a path, parents before children, and lower
 // mounts of a stack before upper ones.
-const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
-  const MountInfo* parent = nullptr;
-  for (const MountInfo& other : mounts) {
+const ListedMount* ParentIn(const std::vector<ListedMount>& mounts, const ListedMount& info) {
+  const ListedMount* parent = nullptr;
+  for (const ListedMount& other : mounts) {
     if (other.id == info.id) break;
     if (!IsBelow(info.target, other.target)) continue;
     if (parent == nullptr || other.target.size() >= parent->target.size()) parent = &other;
@@ -30,7 +30,7 @@ const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo&
 // Whether the mount came from another mount namespace, or could have. By mount_namespaces(7) a mount that arrives at a
 // shared mount is a peer of the original. At a slave it is a slave, and none arrives at a private mount. A mount
 // that was made here below a shared mount looks the same; unmounting it unmounts all its copies.
-bool CameByPropagation(const MountInfo& info, const MountInfo* parent) {
+bool CameByPropagation(const ListedMount& info, const ListedMount* parent) {
   if (parent == nullptr) return false;
   if (parent->shared()) return info.shared() || info.master != 0;
   return parent->master != 0 && info.master != 0;
@@ -38,18 +38,18 @@ bool CameByPropagation(const MountInfo& info, const MountInfo* parent) {
 
 // Whether the topmost mount at `path` covers another mount there and came by propagation: a task mounted it on the root
 // of its volume.
-bool CameOntoAnother(const std::vector<MountInfo>& mounts, const std::string& path) {
+bool CameOntoAnother(const std::vector<ListedMount>& mounts, const std::string& path) {
   const auto top =
-      std::find_if(mounts.rbegin(), mounts.rend(), [&](const MountInfo& info) { return info.target == path; });
+      std::find_if(mounts.rbegin(), mounts.rend(), [&](const ListedMount& info) { return info.target == path; });
   if (top == mounts.rend()) return false;
-  const MountInfo* const parent = ParentIn(mounts, *top);
+  const ListedMount* const parent = ParentIn(mounts, *top);
   return parent != nullptr && parent->target == path && CameByPropagation(*top, parent);
 }
 
 // For example "tmpfs is mounted below it at '/a'", joined with semicolons.
-std::string NameBelow(const std::vector<MountInfo>& mounts) {
+std::string NameBelow(const std::vector<ListedMount>& mounts) {
   std::string text;
-  for (const MountInfo& info : mounts) {
+  for (const ListedMount& info : mounts) {
     text += fmt::format("{}{} is mounted below it at {}", text.empty() ? "" : "; ", info.fs_type, Quote(info.target));
   }
   return text;
@@ -63,7 +63,7 @@ absl::Status VolumeUnmounter::CheckMount(const std::string& volume_id, const std
   if (known && known->volume_id == volume_id && IsStrayNode(*known, info, owner)) return absl::OkStatus();
   if (!owner.empty()) return finder_.CheckMayEnd(volume_id, path, owner);
   if (known && known->volume_id == volume_id) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List(path));
+    MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounts_.List(path));
     if (CameOntoAnother(mounts, path)) return absl::OkStatus();
   }
   return FailedPrecondition("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone",
@@ -85,9 +85,9 @@ absl::Status VolumeUnmounter::CheckNoVolumeBelow(const std::string& volume_id, c
 // mounts stay.
 absl::Status VolumeUnmounter::UnmountBelow(const std::string& volume_id, const std::string& path,
                                            const absl::Status& refused) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List(path));
-  std::vector<MountInfo> below, own;
-  for (const MountInfo& info : mounts) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounts_.List(path));
+  std::vector<ListedMount> below, own;
+  for (const ListedMount& info : mounts) {
     if (info.target == path) continue;
     MOORING_RETURN_IF_ERROR(CheckNoVolumeBelow(volume_id, path, info));
     (CameByPropagation(info, ParentIn(mounts, info)) ? below : own).push_back(info);
@@ -101,7 +101,7 @@ absl::Status VolumeUnmounter::UnmountBelow(const std::string& volume_id, const s
     return FailedPrecondition("{}; if it is in use by a process: fuser -vm {}", Message(refused), path);
   }
   std::reverse(below.begin(), below.end());  // children first
-  for (const MountInfo& info : below) {
+  for (const ListedMount& info : below) {
     MOORING_RETURN_IF_ERROR(Annotate(mounts_.Unmount({.target = info.target, .remove_target = false}),
                                      fmt::format("a mount that a task left below {}", Quote(path))));
   }

@@ -222,5 +222,100 @@ TEST_F(BindTest, FailureLeavesATargetThatWasThere) {
   EXPECT_TRUE(MountsBelow(dir_.path()).empty());
 }
 
+// The mount helper is asked once to look and to act.
+class ConditionalTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    MountRequest request = MountOf(Ext4Image("image"), Path("staged"));
+    request.label = "mooring:vol-1";
+    ASSERT_OK(mounter_.Mount(request));
+  }
+  ConditionalBind Bound(const std::string& target = "target") {
+    return {.bind = BindOf(Path("staged"), Path(target)), .source = kExpected};
+  }
+  ConditionalUnmount Ended() { return {.unmount = UnmountOf(Path("target"), true), .target = kExpected}; }
+  void ExpectUndone(const absl::StatusOr<ConditionalOutcome>& outcome) {
+    ASSERT_OK(outcome);
+    EXPECT_FALSE(outcome->done);
+  }
+
+  const ExpectedMount kExpected = {.label = "mooring:vol-1"};
+};
+
+TEST_F(ConditionalTest, BindsAndUnmountsWhatIsExpected) {
+  ASSERT_OK(mounter_.Change({.target = Path("staged"), .flags = MountFlags{.noexec = true}}));
+  ConditionalBind request = Bound();
+  request.bind.flags.nodev = true;
+  request.source_fs_type = "ext4";
+  const auto bound = mounter_.BindIf(request);
+  ASSERT_OK(bound);
+  EXPECT_TRUE(bound->done);
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,nodev,noexec,relatime") << "the stricter of both";
+  EXPECT_EQ(ToString(bound->flags), "rw,nodev,noexec,relatime");
+  const auto ended = mounter_.UnmountIf(Ended());
+  ASSERT_OK(ended);
+  EXPECT_TRUE(ended->done);
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(mounter_.UnmountIf(Ended())->done) << "nothing is there any more";
+  EXPECT_EQ(OptionsAt(Path("staged")), "rw,noexec,relatime");
+}
+
+TEST_F(ConditionalTest, BindsNothingElse) {
+  ConditionalBind other_volume = Bound();
+  other_volume.source = {.label = "mooring:vol-2", .root_name = "vol-2"};
+  ExpectUndone(mounter_.BindIf(other_volume));
+  ConditionalBind unknown = Bound();
+  unknown.source = {};
+  ExpectUndone(mounter_.BindIf(unknown));
+  ConditionalBind other_type = Bound();
+  other_type.source_fs_type = "xfs";
+  ExpectUndone(mounter_.BindIf(other_type));
+  ConditionalBind no_mount = Bound();
+  no_mount.bind.source = Dir("plain");
+  ExpectUndone(mounter_.BindIf(no_mount));
+  EXPECT_FALSE(Exists(Path("target")));
+  ASSERT_EQ(::mount("none", Dir("target").c_str(), "tmpfs", 0, nullptr), 0);
+  ExpectUndone(mounter_.BindIf(Bound()));
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime") << "no second mount is stacked";
+}
+
+TEST_F(ConditionalTest, UnmountsNothingElse) {
+  ASSERT_EQ(::mount("mooring:vol-2", Dir("target").c_str(), "tmpfs", 0, nullptr), 0);
+  ExpectUndone(mounter_.UnmountIf(Ended()));
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
+  ASSERT_EQ(::umount(Path("target").c_str()), 0);
+  ASSERT_EQ(::rmdir(Path("target").c_str()), 0);
+  ASSERT_EQ(::symlink(Dir("elsewhere").c_str(), Path("target").c_str()), 0);
+  ExpectUndone(mounter_.UnmountIf(Ended()));
+  EXPECT_TRUE(Exists(Path("target")));
+}
+
+TEST_F(ConditionalTest, ADirectoryIsExpectedByItsNameAndInode) {
+  const std::string volume = Dir("vol-3");
+  ASSERT_OK(mounter_.Bind(BindOf(volume, Path("other"))));
+  ConditionalBind request = Bound();
+  request.bind.source = Path("other");
+  request.source = {.label = "mooring:vol-3", .root_name = "vol-3", .root_inode = StatOf(volume).st_ino + 1};
+  ExpectUndone(mounter_.BindIf(request));
+  request.source.root_inode = StatOf(volume).st_ino;
+  EXPECT_TRUE(mounter_.BindIf(request)->done);
+}
+
+TEST_F(ConditionalTest, ExaminesUsageAndHealth) {
+  const auto seen = mounter_.Examine({Path("staged"), kExpected});
+  ASSERT_OK(seen);
+  EXPECT_TRUE(seen->measured);
+  EXPECT_EQ(seen->info.loop->label, "mooring:vol-1");
+  EXPECT_EQ(seen->usage.bytes.total, mounter_.Stats(Path("staged"))->bytes.total);
+  EXPECT_EQ(seen->problem, "");
+  ASSERT_EQ(::mount("mooring:vol-2", Dir("other").c_str(), "tmpfs", 0, nullptr), 0);
+  for (const std::string& path : {Path("other"), Dir("plain")}) {
+    const auto other = mounter_.Examine({path, kExpected});
+    ASSERT_OK(other);
+    EXPECT_FALSE(other->measured);
+    EXPECT_EQ(other->usage.bytes.total, 0U);
+  }
+}
+
 }  // namespace
 }  // namespace mooring::testing

@@ -29,7 +29,7 @@ TEST_F(ChangeMountTest, MemoryHasItsSizeItsFlagsAndItsName) {
   EXPECT_EQ(found->mount->source, "mooring:vol-1");
   EXPECT_TRUE(found->mount->flags.noexec);
   EXPECT_EQ(found->inode, StatOf(Path("m")).st_ino);
-  const absl::StatusOr<std::vector<MountInfo>> listed = mounter_.List(Path("m"));
+  const absl::StatusOr<std::vector<ListedMount>> listed = mounter_.List(Path("m"));
   ASSERT_OK(listed);
   ASSERT_EQ(listed->size(), 1U);
   EXPECT_EQ(listed->front().source, "mooring:vol-1");

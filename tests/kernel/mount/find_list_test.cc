@@ -25,6 +25,9 @@ class FindTest : public KernelTest {
     EXPECT_EQ(info.fs_type, line.fs_type);
     EXPECT_EQ(info.flags, FlagsOfMountInfo(fmt::format("{}", fmt::join(line.options, ","))));
     EXPECT_EQ(info.superblock_read_only, line.SuperHas("ro"));
+  }
+  static void ExpectListed(const ListedMount& info, const MountLine& line) {
+    ExpectLikeMountinfo(info, line);
     EXPECT_EQ(info.peer_group, Group(line, "shared:"));
     EXPECT_EQ(info.master, Group(line, "master:"));
     EXPECT_EQ(info.shared(), Group(line, "shared:") != 0);
@@ -47,7 +50,7 @@ TEST_F(FindTest, EachKindOfPath) {
   ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
   EXPECT_EQ(Find(Path("directory")).kind, Kind::kDirectory);
   EXPECT_EQ(Find(File("file")).kind, Kind::kRegular);
-  EXPECT_EQ(Find("/dev/loop0").kind, Kind::kBlockDevice);
+  EXPECT_EQ(Find(Losetup(Sparse("image", kMiB))).kind, Kind::kBlockDevice);
   EXPECT_EQ(Find(Path("link")).kind, Kind::kSymlink);
   EXPECT_EQ(Find(Path("fifo")).kind, Kind::kOther);
   EXPECT_EQ(Find("/dev/null").kind, Kind::kOther);
@@ -107,7 +110,7 @@ TEST_F(FindTest, MountInfoIsTheKernels) {
   ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", MS_RDONLY | MS_NOEXEC, nullptr), 0);
   const auto listed = mounter_.List(dir_.path());
   ASSERT_OK(listed);
-  for (const MountInfo& info : *listed) ExpectLikeMountinfo(info, *MountAt(info.target));
+  for (const ListedMount& info : *listed) ExpectListed(info, *MountAt(info.target));
   for (const MountLine& line : MountsBelow(dir_.path())) {
     SCOPED_TRACE(line.target);
     const PathInfo info = Find(line.target);
@@ -197,12 +200,12 @@ TEST_F(FindTest, NeverFailsWhileTheMountComesAndGoes) {
 
 class ListTest : public FindTest {
  protected:
-  std::vector<MountInfo> List(const std::string& path) {
+  std::vector<ListedMount> List(const std::string& path) {
     const auto mounts = mounter_.List(path);
     EXPECT_OK(mounts);
-    return mounts.ok() ? *mounts : std::vector<MountInfo>();
+    return mounts.ok() ? *mounts : std::vector<ListedMount>();
   }
-  static std::vector<std::string> Targets(const std::vector<MountInfo>& mounts) {
+  static std::vector<std::string> Targets(const std::vector<ListedMount>& mounts) {
     std::vector<std::string> targets;
     for (const MountInfo& mount : mounts) targets.push_back(mount.target);
     return targets;

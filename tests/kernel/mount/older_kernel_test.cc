@@ -1,5 +1,9 @@
 // Lookups give the same answers without statmount(2), which exists from Linux 6.8 on and which older seccomp profiles
 // forbid. All other tests run again without it: KernelTestsWithout in tests/CMakeLists.txt.
+#include <fmt/ranges.h>
+#include <linux/major.h>
+#include <sys/sysmacros.h>
+
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -18,8 +22,8 @@ bool HideMountInfo() {
 
 // All fields but the id, which differs.
 std::string Text(const MountInfo& info) {
-  return fmt::format("{} {} {} {} {} {} {} {}\n", info.target, info.root, info.fs_type, info.device,
-                     ToString(info.flags), info.superblock_read_only, info.peer_group, info.master);
+  return fmt::format("{} {} {} {} {} {}\n", info.target, info.root, info.fs_type, info.device, ToString(info.flags),
+                     info.superblock_read_only);
 }
 
 class OlderKernelTest : public KernelTest {
@@ -42,7 +46,7 @@ class OlderKernelTest : public KernelTest {
     const auto mounts = mounter_.List(dir_.path());
     if (!mounts.ok()) return mounts.status().ToString();
     std::string text;
-    for (const MountInfo& info : *mounts) text += Text(info);
+    for (const ListedMount& info : *mounts) text += fmt::format("{} {} {}", info.peer_group, info.master, Text(info));
     return text;
   }
   std::string FindAll() {
@@ -91,6 +95,92 @@ TEST_F(OlderKernelTest, WithoutStatMountMountinfoIsReadIndeed) {
   const std::string answer =
       apart.Ask([&] { return HideMountInfo() && FailStatMount(ENOSYS) ? ListAll() : std::string("not hidden"); });
   EXPECT_EQ(answer, "") << "or the two tests above compare statmount with itself";
+}
+
+// The mount of a volume on a loop device, which is found without statmount and without mountinfo. `mountinfo` itself is
+// the witness for each field.
+class WithoutTableTest : public KernelTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  struct EveryLoopIsAVolume final : SourcePolicy {
+    absl::Status CheckBindSource(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+    absl::Status CheckBackingFile(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+    absl::Status CheckDirectory(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+    absl::Status CheckFilesystem(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+    bool IsVolumeDevice(dev_t device) const override { return major(device) == LOOP_MAJOR; }
+  };
+
+  // In a process that has neither.
+  std::string FindWithoutBoth(const std::vector<std::string>& paths) {
+    const MountNamespace apart(MountNamespace::Kind::kSlave);
+    return apart.Ask([&] {
+      if (!HideMountInfo() || !FailStatMount(ENOSYS)) return std::string("not hidden");
+      std::string text;
+      for (const std::string& path : paths) text += FoundAt(path);
+      return text;
+    });
+  }
+  std::string FoundAt(const std::string& path) {
+    const auto info = volumes_.Find(path);
+    if (!info.ok()) return info.status().ToString() + "\n";
+    if (!info->mount) return "no mount\n";
+    return fmt::format("{} {} {} {} {} loop {}\n", info->mount->target, info->mount->fs_type, info->device,
+                       ToString(info->mount->flags), info->mount->superblock_read_only,
+                       info->loop ? info->loop->label : "none");
+  }
+  std::string LineOf(const std::string& path, dev_t device, const std::string& label) {
+    const MountLine line = *MountAt(path);
+    return fmt::format("{} {} {} {} {} loop {}\n", path, line.fs_type, device,
+                       ToString(FlagsOfMountInfo(fmt::format("{}", fmt::join(line.options, ",")))),
+                       line.SuperHas("ro"), label);
+  }
+
+  const EveryLoopIsAVolume policy_;
+  KernelMounter volumes_{{"/"}, policy_};
+};
+
+TEST_P(WithoutTableTest, EachFlagOfAFilesystemIsFound) {
+  MountRequest request = MountOf(ImageOf(GetParam(), "image"), Path("staged"), GetParam());
+  request.label = "mooring:vol-1";
+  ASSERT_OK(volumes_.Mount(request));
+  const dev_t device = volumes_.Find(Path("staged"))->device;
+  std::vector<std::string> paths = {Path("staged")};
+  std::string wanted = LineOf(Path("staged"), device, "mooring:vol-1");
+  for (const MountFlagRow& row : MountFlagTable()) {
+    MountFlags flags;
+    Set(flags, row);
+    paths.push_back(Path(std::string(row.word)));
+    ASSERT_OK(volumes_.Bind(BindOf(Path("staged"), paths.back(), flags)));
+    wanted += LineOf(paths.back(), device, "mooring:vol-1");
+  }
+  EXPECT_EQ(FindWithoutBoth(paths), wanted);
+  EXPECT_THAT(wanted, HasSubstr(std::string(" ") + GetParam() + " "));
+}
+
+// Whether such a mount is read-only by itself, statfs(2) does not say.
+TEST_P(WithoutTableTest, AReadOnlyFilesystemNeedsTheTable) {
+  MountRequest request = MountOf(ImageOf(GetParam(), "image"), Path("staged"), GetParam());
+  ASSERT_OK(volumes_.Mount(request));
+  const std::string path = Path("staged");
+  ASSERT_EQ(::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  EXPECT_THAT(FindWithoutBoth({path}), HasSubstr("NOT_FOUND")) << "the table is hidden, so the mount is not in it";
+  EXPECT_EQ(AskInChild([&] { return FailStatMount(ENOSYS) ? FoundAt(path) : std::string("no filter"); }), FoundAt(path));
+  EXPECT_TRUE(volumes_.Find(path)->mount->superblock_read_only);
+}
+
+INSTANTIATE_TEST_SUITE_P(Filesystems, WithoutTableTest, ::testing::Values("ext4", "xfs", "btrfs"));
+
+TEST_F(WithoutTableTest, ABoundDeviceNodeIsFound) {
+  const std::string device = Losetup(Ext4Image("image"));
+  ASSERT_OK(volumes_.Bind(NodeBindOf(device, Path("node"))));
+  EXPECT_EQ(FindWithoutBoth({Path("node")}), LineOf(Path("node"), StatOf(device).st_rdev, Path("image")));
+}
+
+// A hung server must not be asked for anything, and the root of such a mount is not known without the table.
+TEST_F(WithoutTableTest, OtherMountsNeedTheTable) {
+  Dir("source");
+  ASSERT_OK(volumes_.Bind(BindOf(Path("source"), Path("directory"))));
+  ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", 0, nullptr), 0);
+  for (const char* name : {"directory", "tmpfs"}) EXPECT_THAT(FindWithoutBoth({Path(name)}), HasSubstr("NOT_FOUND"));
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ TEST_F(DeviceBackendTest, IgnoresDeviceNumbersOfAnotherBoot) {
 TEST_F(DeviceBackendTest, AMountedDeviceIsNotDeleted) {
   const std::string id = Created("small");
   kernel_.With([](FakeKernel& kernel) {
-    MountInfo info;
+    ListedMount info;
     info.target = "/staged";
     info.root = "/";
     info.fs_type = "ext4";

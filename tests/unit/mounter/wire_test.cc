@@ -24,10 +24,15 @@ static bool operator==(const LoopInfo& a, const LoopInfo& b) {
 
 static bool operator==(const MountInfo& a, const MountInfo& b) {
   const auto members = [](const MountInfo& mount) {
-    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10] = mount;
-    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10);
+    const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = mount;
+    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
   };
   return members(a) == members(b);
+}
+
+static bool operator==(const ListedMount& a, const ListedMount& b) {
+  return static_cast<const MountInfo&>(a) == static_cast<const MountInfo&>(b) && a.peer_group == b.peer_group &&
+         a.master == b.master;
 }
 
 static bool operator==(const Usage& a, const Usage& b) {
@@ -74,6 +79,31 @@ auto Members(const StatsInfo& info) {
 auto Members(const FilesystemInfo& info) {
   const auto& [m1, m2, m3, m4, m5] = info;
   return std::tie(m1, m2, m3, m4, m5);
+}
+
+auto Members(const ExpectedMount& expected) {
+  const auto& [m1, m2, m3, m4] = expected;
+  return std::tuple(m1, m2, m3, m4);
+}
+auto Members(const ConditionalBind& request) {
+  const auto& [m1, m2, m3] = request;
+  return std::tuple_cat(Members(m1), Members(m2), std::tie(m3));
+}
+auto Members(const ConditionalUnmount& request) {
+  const auto& [m1, m2] = request;
+  return std::tuple_cat(Members(m1), Members(m2));
+}
+auto Members(const ConditionalOutcome& outcome) {
+  const auto& [m1, m2, m3] = outcome;
+  return std::tuple_cat(std::tie(m1, m3), Members(m2));
+}
+auto Members(const ExamineRequest& request) {
+  const auto& [m1, m2] = request;
+  return std::tuple_cat(std::tie(m1), Members(m2));
+}
+auto Members(const Examination& seen) {
+  const auto& [m1, m2, m3, m4] = seen;
+  return std::tuple_cat(Members(m1), std::tie(m2, m4), Members(m3));
 }
 
 // Converts through the bytes of a message, as between two processes.
@@ -144,10 +174,10 @@ MountInfo AMountInfo() {
           .source = "mooring:vol-1",
           .device = 0x704,
           .flags = {.nodev = true},
-          .superblock_read_only = true,
-          .peer_group = 5,
-          .master = 6};
+          .superblock_read_only = true};
 }
+
+ListedMount AListedMount() { return {AMountInfo(), 5, 6}; }
 
 TEST(WireTest, AMountRequestArrives) {
   ExpectArrives<pb::MountRequest>(MountRequest());
@@ -213,13 +243,13 @@ TEST(WireTest, ALoopDeviceArrives) {
 }
 
 TEST(WireTest, MountsArriveInTheirOrder) {
-  std::vector<MountInfo> mounts = {AMountInfo(), MountInfo()};
+  std::vector<ListedMount> mounts = {AListedMount(), ListedMount()};
   for (const MountFlags& flags : AllFlags()) {
-    mounts.push_back(AMountInfo());
+    mounts.push_back(AListedMount());
     mounts.back().flags = flags;
   }
   EXPECT_EQ(*Sent<pb::MountInfos>(mounts), mounts);
-  EXPECT_EQ(*Sent<pb::MountInfos>(std::vector<MountInfo>()), std::vector<MountInfo>());
+  EXPECT_EQ(*Sent<pb::MountInfos>(std::vector<ListedMount>()), std::vector<ListedMount>());
 }
 
 TEST(WireTest, APathInfoArrives) {
@@ -240,6 +270,23 @@ TEST(WireTest, APathInfoArrives) {
     info.loop = ALoop();
     ExpectArrives<pb::PathInfo>(info);
   }
+}
+
+TEST(WireTest, ConditionalCallsArrive) {
+  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x706};
+  ExpectArrives<pb::ConditionalBind>(ConditionalBind());
+  ExpectArrives<pb::ConditionalBind>(ConditionalBind{ABind(), expected, "xfs"});
+  ExpectArrives<pb::ConditionalUnmount>(ConditionalUnmount());
+  ExpectArrives<pb::ConditionalUnmount>(ConditionalUnmount{{"/target", true}, expected});
+  PathInfo found;
+  found.kind = PathInfo::Kind::kDirectory;
+  found.device = 0x705;
+  found.mount = AMountInfo();
+  ExpectArrives<pb::ConditionalOutcome>(ConditionalOutcome());
+  ExpectArrives<pb::ConditionalOutcome>(ConditionalOutcome{true, found, {.noexec = true}});
+  ExpectArrives<pb::ExamineRequest>(ExamineRequest{"/path", expected});
+  ExpectArrives<pb::Examination>(Examination());
+  ExpectArrives<pb::Examination>(Examination{found, true, {{1, 2, 3}, {4, 5, 6}, 7}, "it is full"});
 }
 
 TEST(WireTest, StatsArrive) {

@@ -24,7 +24,7 @@ class NodePropagationTest : public NodeVolumesTest {
   }
   // As in a restarted container.
   void ReplaceByACopyOfTheHosts(const std::string& path) {
-    MountInfo copy = At(path);
+    ListedMount copy = At(path);
     copy.peer_group = 77;
     copy.master = 0;
     mounter_.With([&](FakeKernel& kernel) {
@@ -32,7 +32,7 @@ class NodePropagationTest : public NodeVolumesTest {
       kernel.AddMount(copy);
     });
   }
-  MountInfo At(const std::string& path) { return MountsAt(path).at(0).info; }
+  ListedMount At(const std::string& path) { return MountsAt(path).at(0).info; }
   void ExpectAsBefore(const PublishSpec& spec, StatusCode code, const std::string& piece) {
     const std::string before = World();
     EXPECT_THAT(Publish(spec), FailsWith(code, piece));
@@ -67,14 +67,14 @@ TEST_F(NodePropagationTest, RestartWithAnotherDefaultKeepsTargets) {
   EXPECT_OK(Publish(With(std::nullopt)));
 }
 
-TEST_F(NodePropagationTest, TargetOfKilledPublishIsNotAcceptedWithAnotherPropagation) {
+TEST_F(NodePropagationTest, TargetOfAKilledPublishGetsItsPropagation) {
   ASSERT_OK(Publish(With(Propagation::kPrivate)));
   LoseOutcomes();
   ReplaceByACopyOfTheHosts("/pods/t");
   RestartWith(Propagation::kInherit);
-  EXPECT_THAT(Publish(With(Propagation::kPrivate)), FailsWith(StatusCode::kAlreadyExists, "was cut short"));
-  ASSERT_OK(Unpublish("/pods/t"));
+  ASSERT_TRUE(At("/pods/t").shared());
   EXPECT_OK(Publish(With(Propagation::kPrivate)));
+  EXPECT_FALSE(At("/pods/t").shared());
 }
 
 TEST_F(NodePropagationTest, NewNamespaceForgetsOldDefault) {

@@ -129,7 +129,7 @@ TEST_F(NodePublishTest, TargetThatBecameReadOnlyAlreadyExists) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   mounter_.With([](FakeKernel& kernel) {
-    MountInfo changed = kernel.MountsAt("/pods/1").at(0).info;
+    ListedMount changed = kernel.MountsAt("/pods/1").at(0).info;
     changed.flags.read_only = true;
     kernel.DropMounts("/pods/1");
     kernel.AddMount(changed);

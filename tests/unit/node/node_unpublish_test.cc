@@ -181,7 +181,7 @@ TEST_F(NodeUnpublishTest, PrivateMountOnVolumeRootStays) {
 }
 
 TEST_F(NodeUnpublishTest, MessageContainsCauseOfRefusal) {
-  mounter_.Fail("Unmount", FailedPrecondition("the helper refused it"));
+  for (const int attempt : {1, 2}) mounter_.Fail("Unmount", FailedPrecondition("the helper refused it"), attempt);
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "the helper refused it"));
 }
 
@@ -190,7 +190,7 @@ TEST_F(NodeUnpublishTest, ForeignMountUnderVolumeStays) {
     const FakeMount mine = kernel.MountsAt("/pods/t").at(0);
     kernel.AddDirectory("/pods/u");
     kernel.AddForeignMount("/pods/u", "nfs4");
-    MountInfo on_top = mine.info;
+    ListedMount on_top = mine.info;
     on_top.target = "/pods/u";
     kernel.AddMount(on_top);
   });

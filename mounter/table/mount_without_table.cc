@@ -1,0 +1,82 @@
+#include "mounter/table/mount_without_table.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/loop/loop_mounted.h"
+#include "mounter/sys/btrfs_device.h"
+#include "mounter/sys/syscalls.h"
+
+namespace mooring {
+namespace {
+
+// "loop3"; empty: there is no such block device.
+std::string NameOfDisk(dev_t device) {
+  std::array<char, PATH_MAX> place = {};
+  const std::string link = fmt::format("/sys/dev/block/{}:{}", major(device), minor(device));
+  const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
+  return size < 0 ? "" : std::string(NameOf(std::string_view(place.data(), static_cast<std::size_t>(size))));
+}
+
+// A directory's filesystem, by its device. The type comes from sysfs, because statfs(2) asks the server of a filesystem
+// that has one, which may hang. Empty: no device of a volume.
+absl::StatusOr<std::string> TypeOf(const UniqueFd& place, const IsVolumeDevice& is_volume, dev_t& device) {
+  if (major(device) != 0) return is_volume(device) ? MountedType(NameOfDisk(device)) : std::string();
+  const std::optional<dev_t> below = BtrfsDeviceOf(place.get());
+  if (!below || !is_volume(*below)) return std::string();
+  device = *below;
+  return std::string("btrfs");
+}
+
+// statfs(2) does not say whether the mount is read-only, or its superblock, or both. If a copy of the mount becomes
+// writable, it is the mount alone.
+bool HasWritableSuperblock(const UniqueFd& place) {
+  const UniqueFd copy(
+      ::open_tree(place.get(), "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | static_cast<unsigned>(AT_EMPTY_PATH)));
+  mount_attr writable = {};
+  writable.attr_clr = MOUNT_ATTR_RDONLY;
+  struct statfs status = {};
+  return copy.ok() && ::mount_setattr(copy.get(), "", AT_EMPTY_PATH, &writable, sizeof(writable)) == 0 &&
+         ::fstatfs(copy.get(), &status) == 0 && (static_cast<std::uint64_t>(status.f_flags) & ST_RDONLY) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<MountInfo>> MountWithoutTable(const UniqueFd& place, const std::string& path,
+                                                           const IsVolumeDevice& is_volume) {
+  struct statx status = {};
+  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+  if (::statx(place.get(), "", flags, STATX_TYPE | sys::kStatxMntId, &status) != 0) {
+    return ErrnoStatus(errno, "inspect", path);
+  }
+  if ((status.stx_attributes & sys::kStatxAttrMountRoot) == 0) return NotFound("nothing is mounted at {}", Quote(path));
+  MountInfo info;
+  info.id = status.stx_mnt_id;
+  info.target = path;
+  info.device = makedev(status.stx_dev_major, status.stx_dev_minor);
+  if (S_ISBLK(status.stx_mode)) {
+    if (is_volume(makedev(status.stx_rdev_major, status.stx_rdev_minor))) info.fs_type = "devtmpfs";
+  } else if (S_ISDIR(status.stx_mode)) {
+    MOORING_ASSIGN_OR_RETURN(info.fs_type, TypeOf(place, is_volume, info.device));
+  }
+  struct statfs filesystem = {};
+  if (info.fs_type.empty() || ::fstatfs(place.get(), &filesystem) != 0) return std::optional<MountInfo>();
+  info.flags = FlagsOfStatfs(static_cast<std::uint64_t>(filesystem.f_flags));
+  if (info.flags.read_only && !HasWritableSuperblock(place)) return std::optional<MountInfo>();
+  return info;
+}
+
+}  // namespace mooring
