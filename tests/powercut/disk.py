@@ -88,7 +88,7 @@ class Disk:
         self.ignores_flushes = ignores_flushes
         self.writes = self.flushes = 0
         self.flushes_left, self.fewest_pages = None, 1  # until the power goes, and which of them count
-        self.fuse = os.open("/dev/fuse", os.O_RDWR)
+        self.fuse = os.open("/dev/fuse", os.O_RDWR | os.O_NONBLOCK)
         options = f"fd={self.fuse},rootmode=40000,user_id=0,group_id=0"
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.mount(b"power-cut", directory.encode(), b"fuse", 0, options.encode()) != 0:

@@ -140,7 +140,7 @@ class Client(threading.Thread):
         self.pending = (action, effect) if repeats else None
         try:
             answer = action()
-        except (Wrong, OSError) as error:
+        except (Wrong, OSError, ValueError) as error:  # ValueError: half an answer of a killed program
             if self.machine.has_power():
                 raise
             raise PowerLost() from error
