@@ -133,6 +133,8 @@ class Disk:
             error, content = 0, self.answer(opcode, node, memoryview(request)[IN_HEADER.size:])
         except OSError as refusal:
             error, content = refusal.errno, b""
+            if error not in (errno.ENOENT, errno.ENOSYS):  # the host's disk is full: no fault of the programs
+                print(f"        the disk fails: {refusal}", file=sys.stderr, flush=True)
         os.write(self.fuse, OUT_HEADER.pack(OUT_HEADER.size + len(content), -error, unique) + content)
 
     def answer(self, opcode, node, body):
