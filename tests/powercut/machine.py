@@ -70,8 +70,8 @@ class Machine:
             self.begin(*cut)
 
     def mount(self, *words):
+        self.mounted.append(words[-1])  # first: a signal may come right after the mount
         run("mount", *words)
-        self.mounted.append(words[-1])
 
     def begin(self, flushes, pages):
         """The disk flushes everything. Then it cuts itself instead of that flush among those of at least so many pages."""
