@@ -21,6 +21,7 @@ from world import BOOT_ID, loops_below, write_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZE = 4 << 30  # most of it stays a hole
+LINGERS = 5  # seconds until a loop device without a mount is detached
 NEW_DISK = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-N", "4096", "-J", "size=8",
              "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"),
@@ -140,7 +141,11 @@ class Machine:
                 run("umount", "--internal-only", mount.target)
         for loop in loops_below(self.disk) + loops_below(self.fuse):
             run("losetup", "--detach", loop, check=False)  # it may detach itself meanwhile
-        eventually("the loop devices are detached", self.has_detached_all)
+        try:
+            eventually("the loop devices are detached", self.has_detached_all, LINGERS)
+        except Wrong:
+            self.thaw_hidden()
+            eventually("the loop devices are detached", self.has_detached_all)
         if self.probe is not None:
             with contextlib.suppress(OSError):  # a close is a request, too
                 os.close(self.probe)
@@ -163,7 +168,7 @@ class Machine:
         for process in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        self.thaw_all()
+        self.thaw_mounted()
         self.end_retries()
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -171,13 +176,18 @@ class Machine:
         return not left
 
     def has_detached_all(self):
-        self.thaw_all()
         self.end_retries()
         return not loops_below(self.disk)
 
-    def thaw_all(self):
-        """Thaws the filesystems above the disk, which a killed copy may leave frozen. A frozen one stays in the kernel when
-        its last mount is gone. So each is mounted once more."""
+    def thaw_mounted(self):
+        """Thaws the filesystems above the disk, which a killed copy may leave frozen."""
+        for mount in mounts(self.disk):
+            if mount.target != self.disk and mount.fs_type in NEW_DISK:
+                run("fsfreeze", "--unfreeze", mount.target, check=False)
+
+    def thaw_hidden(self):
+        """Thaws those that are frozen and have no mount any more. They stay in the kernel, and another mount finds them. Not
+        before their loop devices have had time to go: the device of another test may have the same number then."""
         for loop in loops_below(self.disk):
             for fs_type in NEW_DISK:
                 if os.path.exists(f"/sys/fs/{fs_type}/{os.path.basename(loop)}"):
@@ -185,7 +195,7 @@ class Machine:
 
     def thaw(self, loop, fs_type):
         for mode in ("rw", "ro"):
-            with contextlib.suppress(Wrong):  # it has the other mode, or is unmounted meanwhile
+            with contextlib.suppress(Wrong):  # it has the other mode
                 run("mount", "--internal-only", "-t", fs_type, "-o", mode, loop, self.scratch)
                 run("fsfreeze", "--unfreeze", self.scratch, check=False)
                 run("umount", "--internal-only", self.scratch)

@@ -22,7 +22,8 @@ from plugin_load import PluginLoad  # noqa: E402
 
 # Seconds
 LONGEST_LOAD = 3
-SOON, LONG = 10, 120  # until a start, and a cut, take so long that this has to be explained
+SOON = 10  # until a start takes so long that this has to be explained
+LONGEST_CUT = 180  # then it is explained, too, and the disk ends, so that nothing waits for it
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LOADS = {"plugin": PluginLoad, "manager": ManagerLoad}
@@ -46,26 +47,21 @@ class Cut:
 
     def start(self):
         self.load.start()
-        with self.explained_after(SOON):
+        with after(SOON, lambda: self.explain(f"the start takes {SOON} s")):
             eventually("the programs are ready", self.is_ready)
 
     def is_ready(self):
         expect("the status of the program that was started", self.load.process.poll(), None)
         return self.load.is_ready()
 
-    @contextlib.contextmanager
-    def explained_after(self, seconds):
-        timer = threading.Timer(seconds, self.explain, [f"after {seconds} s"])
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-
     def explain(self, why):
         print(f"what the programs and the kernel do ({why}, --seed {self.seed}):", flush=True)
         explain(self.machine, self.load.answer)
+
+    def end_long(self):
+        self.explain(f"the cut takes {LONGEST_CUT} s")
+        if self.machine.server:
+            self.machine.server.kill()
 
     def play(self):
         self.boot()
@@ -119,20 +115,32 @@ class Cut:
                          .format(**one) for one in self.report)
 
 
+@contextlib.contextmanager
+def after(seconds, action):
+    """Acts in another thread if the block takes longer."""
+    timer = threading.Timer(seconds, action)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def play(options, seed):
     """Whether nothing was lost."""
     started = time.monotonic()
     cut = Cut(options, seed)
     kept = False
     try:
-        with cut.explained_after(LONG):
+        with after(LONGEST_CUT, cut.end_long):
             cut.play()
         kept = True
     except Exception as error:  # any failure is the result of this cut
         result = "found" if options.ignore_flushes else "LOST"
         print(f"{result:7} --seed {seed} ({cut.fs_type})  {cut.describe()}\n        {type(error).__name__}: {error}", flush=True)
         if not options.ignore_flushes:
-            cut.explain("after the failure")
+            cut.explain("it has failed")
     finally:  # also of an interrupted cut
         if not kept:
             cut.give_up(options)
