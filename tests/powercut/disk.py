@@ -34,7 +34,8 @@ ATTRIBUTES = struct.Struct("<QQQ24x12xIIIIIII")
 IN_OUT = struct.Struct("<QQIIQII")  # fuse_read_in and fuse_write_in
 LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, RELEASE = 1, 2, 3, 4, 14, 15, 16, 18
 FSYNC, FLUSH, INIT, INTERRUPT, BATCH_FORGET = 20, 25, 26, 36, 42
-DIRECT_IO, MAX_PAGES = 1, 1 << 22  # each write reaches this server, in requests of up to LONGEST_WRITE
+DIRECT_IO, NO_FLUSH = 1, 1 << 5  # of an open file: each write reaches this server; a close asks it nothing
+MAX_PAGES = 1 << 22  # of INIT: requests of up to LONGEST_WRITE
 
 
 class Pages:
@@ -155,7 +156,7 @@ class Disk:
         if opcode in (GETATTR, SETATTR):
             return bytes(16) + self.attributes(node)
         if opcode == OPEN:
-            return struct.pack("<QII", 0, DIRECT_IO, 0)
+            return struct.pack("<QII", 0, DIRECT_IO | NO_FLUSH, 0)
         if opcode in (FLUSH, RELEASE):  # a closed file is not flushed
             return b""
         raise OSError(errno.ENOSYS, "not served")

@@ -138,7 +138,7 @@ class Machine:
         self.children.clear()
         for mount in reversed(mounts(self.disk)):
             if mount.target != self.disk:
-                run("umount", "--internal-only", mount.target)
+                eventually(f"{mount.target} is unmounted", lambda target=mount.target: unmount(target))
         for loop in loops_below(self.disk) + loops_below(self.fuse):
             run("losetup", "--detach", loop, check=False)  # it may detach itself meanwhile
         try:
@@ -150,8 +150,9 @@ class Machine:
             with contextlib.suppress(OSError):  # a close is a request, too
                 os.close(self.probe)
             self.probe = None
-        while self.mounted:
-            eventually(f"{self.mounted[-1]} is unmounted", self.unmount_last)
+        while self.mounted:  # the disk is busy until its loop device has detached itself
+            eventually(f"{self.mounted[-1]} is unmounted", lambda: unmount(self.mounted[-1]))
+            self.mounted.pop()
         if self.server:
             self.server.stdin.close()
             self.server.stdout.close()
@@ -180,9 +181,9 @@ class Machine:
         return not loops_below(self.disk)
 
     def thaw_mounted(self):
-        """Thaws the filesystems above the disk, which a killed copy may leave frozen."""
+        """Thaws the filesystems on and above the disk. A killed copy may leave one frozen."""
         for mount in mounts(self.disk):
-            if mount.target != self.disk and mount.fs_type in NEW_DISK:
+            if mount.fs_type in NEW_DISK:
                 run("fsfreeze", "--unfreeze", mount.target, check=False)
 
     def thaw_hidden(self):
@@ -208,11 +209,6 @@ class Machine:
                 with contextlib.suppress(FileNotFoundError):  # unmounted meanwhile
                     write_file(file, "0")
 
-    def unmount_last(self):
-        """The disk is busy until its loop device has detached itself."""
-        done = subprocess.run(["umount", "--internal-only", self.mounted[-1]], stderr=subprocess.DEVNULL)
-        return (done.returncode == 0 or not mount_at(self.mounted[-1])) and self.mounted.pop()
-
     def stop_children(self):
         for child in self.children:
             child.terminate()
@@ -233,6 +229,11 @@ class Machine:
 
 def processes():
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
+
+
+def unmount(target):
+    done = subprocess.run(["umount", "--internal-only", target], stderr=subprocess.DEVNULL)
+    return done.returncode == 0 or not mount_at(target)
 
 
 class Writeback(threading.Thread):
