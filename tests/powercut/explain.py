@@ -1,4 +1,4 @@
-"""What the programs and the kernel do at this moment, for a cut that fails or takes too long."""
+"""Prints where the programs and the kernel are, for a cut that fails or takes too long."""
 import collections
 import contextlib
 import faulthandler

@@ -114,8 +114,8 @@ class Machine:
         self.take_apart(threads)
 
     def give_up(self, threads):
-        """Ends everything after a failure. The disk serves until the filesystems on it are unmounted: one that is frozen over
-        a dead disk may stay in the kernel until the host is rebooted. A disk that does not answer is ended first."""
+        """Ends everything after a failure. The disk serves until the filesystems on it are unmounted, because over a dead disk
+        an unmount or a thaw may hang. A disk that does not answer is ended first."""
         self.given_up = True
         end_disk = threading.Timer(PATIENCE, self.server.kill if self.server else lambda: None)
         end_disk.start()
