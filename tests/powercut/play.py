@@ -100,15 +100,11 @@ class Cut:
         self.machine.check_filesystem()
 
     def give_up(self, options):
-        """Clears the machine. No signal interrupts that."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        try:
-            self.machine.give_up(self.threads)
-            if options.keep:
-                kept = shutil.copy(self.machine.file, f"{options.keep}/{self.seed}.img")
-                print(f"        the disk is kept: {kept}", flush=True)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        """Clears the machine."""
+        self.machine.give_up(self.threads)
+        if options.keep:
+            kept = shutil.copy(self.machine.file, f"{options.keep}/{self.seed}.img")
+            print(f"        the disk is kept: {kept}", flush=True)
 
     def describe(self):
         return "; ".join("after {writes} writes and {flushes} flushes, with {unflushed} pages not flushed, {lost} lost"
@@ -142,10 +138,11 @@ def play(options, seed):
         if not options.ignore_flushes:
             cut.explain("it has failed")
     finally:  # also of an interrupted cut
-        if not kept:
-            cut.give_up(options)
-        if not mounts(cut.work):
-            shutil.rmtree(cut.work)
+        with uninterrupted():
+            if not kept:
+                cut.give_up(options)
+            if not mounts(cut.work):
+                shutil.rmtree(cut.work)
     if kept:
         calls = sum(client.calls for client in cut.load.clients)
         seconds = time.monotonic() - started
@@ -154,9 +151,20 @@ def play(options, seed):
 
 
 def interrupt(number, _):
-    for one in SIGNALS:
-        signal.signal(one, signal.SIG_IGN)  # the clean-up is not interrupted
     sys.exit(128 + number)
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Signals act when the block has ended."""
+    waiting = []
+    for one in SIGNALS:
+        signal.signal(one, lambda number, _: waiting.append(number))
+    yield
+    for one in SIGNALS:
+        signal.signal(one, interrupt)
+    if waiting:
+        interrupt(waiting[0], None)
 
 
 def main():
