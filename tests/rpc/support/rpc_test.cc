@@ -265,6 +265,7 @@ void RpcTest::UndoCalls() {
 
 void RpcTest::TearDown() {
   if (plugin_.running() && !HasFatalFailure()) {
+    ExpectNoCopies(dir_.path());
     UndoCalls();
     for (const MountLine& line : MountsBelow(dir_.path())) {
       const bool own = std::find(own_mounts_.begin(), own_mounts_.end(), line.target) != own_mounts_.end();
