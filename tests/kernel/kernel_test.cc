@@ -17,8 +17,10 @@ std::string MakeImage(const std::string& path, const std::string& maker) {
   return path;
 }
 
+// A bind of a shared mount is its peer, and would show each mount below twice. So it leaves that group first.
 void MountSelf(const std::string& path, unsigned long propagation) {
   EXPECT_EQ(::mount(path.c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0) << path;
+  EXPECT_EQ(::mount(nullptr, path.c_str(), nullptr, MS_PRIVATE, nullptr), 0) << path;
   EXPECT_EQ(::mount(nullptr, path.c_str(), nullptr, propagation, nullptr), 0) << path;
 }
 

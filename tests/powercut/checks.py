@@ -13,7 +13,7 @@ CHECKS = {"ext4": ("e2fsck", "-fn"), "xfs": ("xfs_repair", "-n")}
 class Load:
     """The programs on a machine, and their clients. A subclass has:
 
-    start(): starts the programs, which set `process`. is_ready()
+    start(): starts the programs, and sets `process`. is_ready(), answer(): what they say about that
     listed(): the sizes of the volumes by their id, and the ids of the snapshots
     """
 

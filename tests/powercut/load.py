@@ -133,14 +133,15 @@ class Client(threading.Thread):
         except PowerLost:
             pass
         except Exception as error:  # any failure is the client's result
-            self.wrong = error
+            if self.machine.has_power() or not isinstance(error, OSError):  # of a directory that it makes between two calls
+                self.wrong = error
 
     def step(self, action, effect=lambda answer: None, repeats=True):
         """Acts, and notes the effect if the disk has power after the answer. `repeats`: finish() acts again if it had none."""
         self.pending = (action, effect) if repeats else None
         try:
             answer = action()
-        except (Wrong, OSError) as error:
+        except (Wrong, OSError, ValueError) as error:  # ValueError: half an answer of a killed program
             if self.machine.has_power():
                 raise
             raise PowerLost() from error

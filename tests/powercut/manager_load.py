@@ -86,6 +86,9 @@ class ManagerLoad(Load):
             return False
         return True
 
+    def answer(self):
+        return self.client.mooring("plugin", "status", PLUGIN) + self.client.mooring("events")
+
     def listed(self):
         volumes = {}
         for volume in self.client.asked("volume", "list").get("volumes", []):

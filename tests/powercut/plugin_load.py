@@ -146,6 +146,9 @@ class PluginLoad(Load):
     def is_ready(self):
         return self.plugin.ready()
 
+    def answer(self):
+        return self.plugin.call("Probe", timeout=2)
+
     def listed(self):
         """The sizes of the volumes, and the ids of the snapshots."""
         volumes = {}

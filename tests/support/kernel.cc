@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/file/unique_fd.h"
@@ -87,6 +88,13 @@ bool IsStacked(const std::string& path) {
   return std::any_of(mounts.begin(), mounts.end(), [&](const MountLine& upper) {
     return std::any_of(mounts.begin(), mounts.end(), [&](const MountLine& lower) { return upper.parent == lower.id; });
   });
+}
+
+void ExpectNoCopies(const std::string& path) {
+  std::set<std::string> targets;
+  for (const MountLine& line : MountsBelow(path)) {
+    EXPECT_TRUE(targets.insert(line.target).second) << "two mounts are at " << line.target;
+  }
 }
 
 std::optional<MountLine> MountAt(const std::string& path) {

@@ -28,6 +28,8 @@ std::vector<MountLine> MountsAt(const std::string& path);     // more than one: 
 // successor may both be in it. Counting the mounts at `path` would be wrong then; this is not.
 bool IsStacked(const std::string& path);
 
+void ExpectNoCopies(const std::string& path);  // fails the test if two mounts are at one place at or below `path`
+
 std::optional<MountLine> MountAt(const std::string& path);  // fails the test if there are several
 
 struct LoopLine {

@@ -225,11 +225,12 @@ TEST_F(ListTest, AtAndBelowAPathByComponent) {
 }
 
 TEST_F(ListTest, ParentsComeFirstEvenIfTheyAreYounger) {
-  PrivateMount("older");
-  PrivateMount("younger");
-  Dir("younger/place");
-  ASSERT_EQ(::mount(Path("older").c_str(), Path("younger/place").c_str(), nullptr, MS_MOVE, nullptr), 0);
-  EXPECT_THAT(Targets(List(dir_.path())), ElementsAre(Path("younger"), Path("younger/place")));
+  PrivateMount("top");  // a mount is not moved out of a shared one
+  PrivateMount("top/older");
+  PrivateMount("top/younger");
+  Dir("top/younger/place");
+  ASSERT_EQ(::mount(Path("top/older").c_str(), Path("top/younger/place").c_str(), nullptr, MS_MOVE, nullptr), 0);
+  EXPECT_THAT(Targets(List(dir_.path())), ElementsAre(Path("top"), Path("top/younger"), Path("top/younger/place")));
 }
 
 TEST_F(ListTest, ShowsAWholeStackAndWhatItHides) {

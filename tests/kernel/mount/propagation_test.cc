@@ -15,8 +15,8 @@ class PropagationTest : public KernelTest {
 };
 
 TEST_F(PropagationTest, InheritIsWhatAttachingGives) {
-  EXPECT_EQ(PropagationAt(Bind(Dir("source"), PrivateMount("a"), Propagation::kInherit)), "");
-  EXPECT_NE(GroupAt(Bind(Dir("source"), SharedMount("b"), Propagation::kInherit), "shared:"), "");
+  EXPECT_EQ(PropagationAt(Bind(PrivateMount("source"), PrivateMount("a"), Propagation::kInherit)), "");
+  EXPECT_NE(GroupAt(Bind(Path("source"), SharedMount("b"), Propagation::kInherit), "shared:"), "");
   const std::string source = SharedMount("shared");
   const std::string group = GroupAt(source, "shared:");
   EXPECT_EQ(GroupAt(Bind(source, PrivateMount("c"), Propagation::kInherit), "shared:"), group);
@@ -47,7 +47,7 @@ TEST_F(PropagationTest, SlaveReceivesFromASharedSourceAndIsNoPeerOfIt) {
 }
 
 TEST_F(PropagationTest, SlaveOfAPrivateSourceHasNobodyToReceiveFrom) {
-  EXPECT_EQ(PropagationAt(Bind(Dir("source"), PrivateMount("a"), Propagation::kSlave)), "");
+  EXPECT_EQ(PropagationAt(Bind(PrivateMount("source"), PrivateMount("a"), Propagation::kSlave)), "");
 }
 
 TEST_F(PropagationTest, RecursiveAppliesToSubmounts) {

@@ -62,6 +62,7 @@ void ManagerTest::RemoveAll() {
 
 void ManagerTest::TearDown() {
   if (!process_.running()) Start();
+  ExpectNoCopies(dir_.path());
   if (!HasFatalFailure()) RemoveAll();
   EXPECT_EQ(process_.End(SIGTERM), 0);
   EXPECT_THAT(MountsHere(), ::testing::IsEmpty());

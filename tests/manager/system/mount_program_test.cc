@@ -65,6 +65,7 @@ class MountProgram : public ManagerTest {
     sbin_ = fs::canonical("/sbin");
     fs::create_directory(kSbinBefore);
     ASSERT_EQ(::mount(sbin_.c_str(), kSbinBefore, nullptr, MS_BIND, nullptr), 0);
+    ASSERT_EQ(::mount(nullptr, kSbinBefore, nullptr, MS_PRIVATE, nullptr), 0);  // it keeps the programs
     const fs::path instead = "/run/sbin-with-helpers";
     fs::create_directory(instead);
     for (const auto& entry : fs::directory_iterator(kSbinBefore)) {

@@ -29,6 +29,12 @@ class BrokenMounts : public RpcTest {
   }
 
   void Publish(const std::string& target) { EXPECT_OK(driver().Publish(id_, staging_, target)); }
+  // Under a shared "/" the target is shared, too. Then mounts on it count as propagated: docs/propagation.md.
+  void PublishPrivate() {
+    NodePublishVolumeRequest request = PublishRequest(id_, staging_, target_, Mount());
+    (*request.mutable_volume_context())["propagation"] = "private";
+    EXPECT_OK(driver().Send(request));
+  }
 
   std::string id_, staging_, target_;
   std::vector<std::string> fuse_paths_;
@@ -61,7 +67,7 @@ TEST_P(BrokenAbove, ErrorsNameTheBrokenMount) {
 }
 
 TEST_F(BrokenMounts, BrokenMountOverATargetIsNamedAndKept) {
-  Publish(target_);
+  PublishPrivate();
   MountDead(target_);
   EXPECT_THAT(driver().Unpublish(id_, target_), FailsWith(Code::kFailedPrecondition, "fuse"));
   EXPECT_THAT(driver().Publish(id_, staging_, target_), FailsWith(Code::kFailedPrecondition, "fuse"));
@@ -79,7 +85,7 @@ TEST_F(BrokenMounts, BrokenMountOverAStagingPathIsNamedAndKept) {
 }
 
 TEST_F(BrokenMounts, BrokenMountBelowAPrivateTargetIsNamed) {
-  Publish(target_);
+  PublishPrivate();
   fs::create_directory(target_ + "/cache");
   MountDead(target_ + "/cache");
   EXPECT_THAT(driver().Unpublish(id_, target_), FailsWith(Code::kFailedPrecondition, target_ + "/cache"));

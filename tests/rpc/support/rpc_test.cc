@@ -192,6 +192,7 @@ void RpcTest::ShareDirectory() {
   const char* path = dir_.path().c_str();
   ASSERT_EQ(::mount(path, path, nullptr, MS_BIND, nullptr), 0);
   AllowMount(dir_.path());
+  ASSERT_EQ(::mount(nullptr, path, nullptr, MS_PRIVATE, nullptr), 0);  // no peer of a shared "/"
   ASSERT_EQ(::mount(nullptr, path, nullptr, MS_SHARED, nullptr), 0);
 }
 
@@ -264,6 +265,7 @@ void RpcTest::UndoCalls() {
 
 void RpcTest::TearDown() {
   if (plugin_.running() && !HasFatalFailure()) {
+    ExpectNoCopies(dir_.path());
     UndoCalls();
     for (const MountLine& line : MountsBelow(dir_.path())) {
       const bool own = std::find(own_mounts_.begin(), own_mounts_.end(), line.target) != own_mounts_.end();

@@ -1,5 +1,5 @@
 // main() of tests whose programs start long-lived processes. Runs them in a mount namespace and a process namespace of
-// their own, so that no mount and no process is left. Loop devices are the host's: one that is left fails the test.
+// their own, so that no mount and no process is left.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/support/kernel.h"
+#include "tests/support/mount_tests.h"
 
 namespace {
 
@@ -33,23 +33,12 @@ int ReapUntil(pid_t tests) {
   }
 }
 
-int RunTests() {
-  const int result = RUN_ALL_TESTS();
-  int left = 0;
-  for (const auto& loop : mooring::testing::LoopsOver("/")) {
-    if (loop.backing_file.find("/mooring-test-" + std::to_string(::getpid()) + "-") == std::string::npos) continue;
-    std::fprintf(stderr, "left attached: %s over %s\n", loop.device.c_str(), loop.backing_file.c_str());
-    ++left;
-  }
-  return left == 0 ? result : 1;
-}
-
 int BeInit() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return FailFor("private mounts");
   if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) return FailFor("/proc");
   const pid_t tests = ::fork();
-  if (tests == 0) std::_Exit(RunTests());
+  if (tests == 0) std::_Exit(mooring::testing::RunMountTests());
   return tests < 0 ? FailFor("fork") : ReapUntil(tests);
 }
 
