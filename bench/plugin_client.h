@@ -1,4 +1,4 @@
-// The measured calls, on a real socket. If a call fails, it throws std::runtime_error with the message of the plugin.
+// The measured calls, on a real socket. If a call fails, it throws std::runtime_error with the message of the driver.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -10,11 +10,18 @@
 
 namespace mooring::bench {
 
+// The calls that a driver offers beside Probe, from its capabilities.
+struct Offers {
+  bool create_delete = false, node = false, stage_unstage = false, stats = false;
+};
+
+// A client with a connection of its own.
 class PluginClient {
  public:
   explicit PluginClient(const std::string& socket);
 
   void AwaitReady();
+  Offers Ask();
   void Probe();
   std::string Create(const std::string& name, const std::string& fs_type);
   void Delete(const std::string& id);
