@@ -163,7 +163,7 @@ class Comparison {
 
   void Print() const {
     fmt::print("medians in us (and in empty calls of the same driver), or a second\n{:<38}", "");
-    for (const int count : counts_) fmt::print("{:>20}", fmt::format("{} mounts", count));
+    for (const int count : counts_) fmt::print("{:>20}", counts_.size() > 1 ? fmt::format("{} mounts", count) : "");
     if (counts_.size() > 1) fmt::print("{:>10}", "growth");
     if (contestants_.size() > 1) fmt::print("   x {}", contestants_[0].name);
     fmt::print("\n");
@@ -212,7 +212,7 @@ class Comparison {
 }  // namespace
 
 void MeasureOther(const std::string& directory, const std::string& socket) {
-  Comparison comparison(directory, {{"", {}, socket}}, {0});
+  Comparison comparison(directory, {{"driver", {}, socket}}, {0});
   comparison.Measure(true);
   comparison.Print();
 }

@@ -41,15 +41,16 @@ PluginClient::PluginClient(const std::string& socket)
       node_(csi::v1::Node::NewStub(channel_)) {}
 
 void PluginClient::AwaitReady() {
+  grpc::Status status;
   for (int attempt = 0; attempt < 1000; ++attempt) {
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     csi::v1::ProbeResponse response;
-    const bool answered = identity_->Probe(&context, {}, &response).ok();
-    if (answered && (!response.has_ready() || response.ready().value())) return;  // optional, CSI 1.12, Probe
+    status = identity_->Probe(&context, {}, &response);
+    if (status.ok() && (!response.has_ready() || response.ready().value())) return;  // optional, CSI 1.12, Probe
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  throw std::runtime_error("the driver does not become ready");
+  throw std::runtime_error("the driver does not become ready: " + status.error_message());
 }
 
 Offers PluginClient::Ask() {
@@ -85,6 +86,7 @@ std::string PluginClient::Create(const std::string& name, const std::string& fs_
   request.mutable_capacity_range()->set_required_bytes(std::int64_t{1} << 30);
   SetCapability(*request.add_volume_capabilities(), fs_type);
   Check("CreateVolume", controller_->CreateVolume(&context, request, &response));
+  volumes_[response.volume().volume_id()] = response.volume();
   return response.volume().volume_id();
 }
 
@@ -94,6 +96,14 @@ void PluginClient::Delete(const std::string& id) {
   csi::v1::DeleteVolumeResponse response;
   request.set_volume_id(id);
   Check("DeleteVolume", controller_->DeleteVolume(&context, request, &response));
+  volumes_.erase(id);
+}
+
+// Stage and publish get what CreateVolume answered, CSI 1.12, "volume_context".
+template <typename Request>
+void PluginClient::SetContext(const std::string& id, Request& request) const {
+  const auto volume = volumes_.find(id);
+  if (volume != volumes_.end()) *request.mutable_volume_context() = volume->second.volume_context();
 }
 
 void PluginClient::Stage(const std::string& id, const std::string& path) {
@@ -103,6 +113,7 @@ void PluginClient::Stage(const std::string& id, const std::string& path) {
   request.set_volume_id(id);
   request.set_staging_target_path(path);
   SetCapability(*request.mutable_volume_capability(), "");
+  SetContext(id, request);
   Check("NodeStageVolume", node_->NodeStageVolume(&context, request, &response));
 }
 
@@ -125,6 +136,7 @@ void PluginClient::Publish(const std::string& id, const std::string& staging, co
   request.set_target_path(target);
   request.set_readonly(read_only);
   SetCapability(*request.mutable_volume_capability(), "");
+  SetContext(id, request);
   Check("NodePublishVolume", node_->NodePublishVolume(&context, request, &response));
 }
 

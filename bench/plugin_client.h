@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,10 @@ class PluginClient {
   void Stats(const std::string& id, const std::string& path);
 
  private:
+  template <typename Request>
+  void SetContext(const std::string& id, Request& request) const;
+
+  std::map<std::string, csi::v1::Volume> volumes_;  // created here and not deleted, by id
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<csi::v1::Identity::Stub> identity_;
   std::unique_ptr<csi::v1::Controller::Stub> controller_;
