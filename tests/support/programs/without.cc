@@ -4,7 +4,7 @@
 // (with ENOSYS unless --errno says otherwise), or one of
 //   statx-unique-ids   statx(2) knows no STATX_MNT_ID_UNIQUE, as before Linux 6.8
 //   linux-5.14         the calls that Mooring uses and Linux 5.14 to 6.7 lack
-//   linux-6.1          the same: Mooring uses no call that came between Linux 5.14 and 6.1
+//   linux-6.1          the same calls. Mooring uses none that came between Linux 5.14 and 6.1.
 // A filter cannot change what statx(2) answers: a preloaded library does that (old_statx.cc).
 #include <seccomp.h>
 #include <unistd.h>
