@@ -154,6 +154,7 @@ class Comparison {
     with_rates_ = with_rates;
     for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
     for (const Clock::time_point end = Clock::now() + kTime; Clock::now() < end && interrupted == 0;) {
+      ++rounds_;
       for (const auto& driver : measured_) driver->TakeTurn();
       if (!with_rates) continue;
       for (const auto& driver : measured_) driver->MeasureRates();
@@ -162,7 +163,7 @@ class Comparison {
   }
 
   void Print() const {
-    fmt::print("medians in us (and in empty calls of the same driver), or a second\n{:<38}", "");
+    fmt::print("{} rounds; medians in us (and in empty calls of the same driver), or a second\n{:<38}", rounds_, "");
     for (const int count : counts_) fmt::print("{:>20}", counts_.size() > 1 ? fmt::format("{} mounts", count) : "");
     if (counts_.size() > 1) fmt::print("{:>10}", "growth");
     if (contestants_.size() > 1) fmt::print("   x {}", contestants_[0].name);
@@ -207,6 +208,7 @@ class Comparison {
   std::vector<int> counts_;
   std::vector<std::unique_ptr<Measured>> measured_;
   bool with_rates_ = true;
+  int rounds_ = 0;
 };
 
 }  // namespace
