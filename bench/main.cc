@@ -4,25 +4,31 @@
 // with MOUNTS mounts in the namespace (default: 1,000, 10,000 and 30,000). The same loop also measures the floor of
 // each call: an empty gRPC call and the system calls that every implementation needs. It prints p50 and p99 in
 // microseconds, and at the end the goals.
+//
+// mooring-bench --against DIRECTORY SOCKET
+// mooring-bench --reference DIRECTORY PLUGIN REFERENCE-DRIVER
+// mooring-bench --kernels DIRECTORY PLUGIN WITHOUT MOUNTS
+//
+// Measures one driver or compares several: bench/comparison.h. Every DIRECTORY is empty at the start.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "base/file/unique_fd.h"
+#include "bench/comparison.h"
+#include "bench/driver.h"
 #include "bench/plugin_client.h"
-#include "bench/plugin_under_test.h"
+#include "bench/rate.h"
 #include "bench/report.h"
 #include "bench/samples.h"
 
@@ -31,7 +37,8 @@ namespace {
 
 constexpr int kPairs = 1000;  // of publish and unpublish
 constexpr int kStages = 40;   // each of a fresh volume
-constexpr int kStarts = 20;   // of a plugin
+constexpr int kCreates = 100;
+constexpr int kStarts = 20;  // of a plugin
 constexpr int kClients = 8;
 constexpr std::chrono::seconds kCrowded{3};
 
@@ -51,7 +58,7 @@ void BareUnmount(const std::string& target) {
   Check(::rmdir(target.c_str()) == 0, "rmdir");
 }
 
-void MeasurePublishing(PluginClient& client, const PluginUnderTest& here, int mounts, Report& report) {
+void MeasurePublishing(PluginClient& client, const Driver& here, int mounts, Report& report) {
   Samples probe, floor_publish, floor_unpublish, publish, unpublish, stats;
   const std::string staging = here / "staging/published";
   const std::string target = here / "targets/published";
@@ -82,10 +89,13 @@ void MeasurePublishing(PluginClient& client, const PluginUnderTest& here, int mo
   report.Add(mounts, kFloorUnpublish, floor_unpublish);
   report.Add(mounts, kUnpublish, unpublish);
   report.Add(mounts, kStats, stats);
+  if (mounts > 0) return;
+  report.AddFigure("publish, in empty calls", publish.At(0.5) / probe.At(0.5), "x", 2.5);
+  report.AddFigure("unpublish, in empty calls", unpublish.At(0.5) / probe.At(0.5), "x", 2.5);
+  report.AddFigure("stats, in empty calls", stats.At(0.5) / probe.At(0.5), "x", 2);
 }
 
-void MeasureStaging(PluginClient& client, const PluginUnderTest& here, const std::string& fs_type, int mounts,
-                    Report& report) {
+void MeasureStaging(PluginClient& client, const Driver& here, const std::string& fs_type, int mounts, Report& report) {
   Samples fresh, formatted, stage, unstage;
   const std::string staging = here / "staging/volume";
   const std::string target = here / "targets/volume";
@@ -114,78 +124,58 @@ void MeasureStaging(PluginClient& client, const PluginUnderTest& here, const std
   report.Add(mounts, "unstage " + fs_type, unstage);
 }
 
-// The work of one of several clients, each with a connection, a volume and a target of its own.
-void PublishUntil(const std::atomic<bool>& over, const PluginUnderTest& here, int number, std::atomic<int>& pairs) {
-  PluginClient client(here.socket());
-  const std::string staging = here / fmt::format("staging/crowd-{}", number);
-  const std::string target = here / fmt::format("targets/crowd-{}", number);
-  ::mkdir(staging.c_str(), 0700);
-  const std::string id = client.Create(fmt::format("crowd-{}", number), "ext4");
-  client.Stage(id, staging);
-  while (!over) {
-    client.Publish(id, staging, target, false);
-    client.Unpublish(id, target);
-    ++pairs;
+void MeasureCreating(PluginClient& client, Report& report) {
+  Samples probe, create, remove;
+  for (int i = 0; i < kCreates; ++i) {
+    std::string id;
+    probe.Time([&] { client.Probe(); });
+    create.Time([&] { id = client.Create("created", "ext4"); });
+    remove.Time([&] { client.Delete(id); });
   }
-  client.Unstage(id, staging);
-  client.Delete(id);
-  ::rmdir(staging.c_str());
+  report.Add(0, "create 1 GiB ext4", create);
+  report.Add(0, "delete 1 GiB ext4", remove);
+  const double empty = probe.At(0.5);
+  report.AddFigure("create, in empty calls", create.At(0.5) / empty, "x", 6);
+  report.AddFigure("delete, in empty calls", remove.At(0.5) / empty, "x", 10);
+  report.AddFigure("delete, in creates", remove.At(0.5) / create.At(0.5), "x", 2);
 }
 
-void MeasureCrowd(const PluginUnderTest& here, Report& report) {
-  std::atomic<bool> over{false};
-  std::atomic<int> pairs{0};
-  std::vector<std::exception_ptr> errors(kClients);  // one for each thread
-  std::vector<std::thread> clients;
-  for (int i = 0; i < kClients; ++i) {
-    clients.emplace_back([&, i] {
-      try {
-        PublishUntil(over, here, i, pairs);
-      } catch (...) {
-        errors.at(static_cast<std::size_t>(i)) = std::current_exception();
-      }
-    });
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // all are staged
-  const int before = pairs;
-  std::this_thread::sleep_for(kCrowded);
-  const int made = pairs - before;
-  over = true;
-  for (std::thread& client : clients) client.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-  report.AddFigure("publish + unpublish pairs, 8 clients", made / static_cast<double>(kCrowded.count()), "a second",
-                   5000, true);
+void MeasureCrowd(const Driver& here, Report& report) {
+  report.AddFigure("publish + unpublish pairs, 8 clients", PairsASecond(here, kClients, kCrowded), "a second", 5000,
+                   true);
 }
 
-void MeasureStart(const PluginUnderTest& here, const std::string& plugin, Report& report) {
-  here.TimeToFirstAnswer(plugin);  // creates the databases, which waits for the disk
+void MeasureStart(const std::string& directory, const Command& plugin, Report& report) {
+  TimeToFirstAnswer(directory, plugin);  // creates the databases, which waits for the disk
   Samples starts;
-  for (int i = 0; i < kStarts; ++i) starts.Add(here.TimeToFirstAnswer(plugin));
+  for (int i = 0; i < kStarts; ++i) starts.Add(TimeToFirstAnswer(directory, plugin));
   report.AddFigure("exec to first answer, p50", starts.At(0.5) / 1000, "ms", 6);
 }
 
-void MeasureMemory(const PluginUnderTest& here, Report& report) {
+void MeasureMemory(const Driver& here, Report& report) {
   const Memory memory = here.IdleMemory();
   report.AddFigure("idle memory, RSS of all processes", memory.resident_mib, "MiB", 12);
   report.AddFigure("idle memory, shared pages once (PSS)", memory.proportional_mib, "MiB", 12);
 }
 
 void Run(const std::string& plugin, const std::string& directory, const std::vector<int>& counts) {
-  PluginUnderTest here(plugin, directory);
+  const Driver here(directory, PluginCommand(plugin));
+  OtherMounts others(here / "others");
   Report report;
   fmt::print("start and idle\n");
   MeasureMemory(here, report);
-  MeasureStart(here, plugin, report);
+  MeasureStart(here / "start", PluginCommand(plugin), report);
   PluginClient client(here.socket());
   client.AwaitReady();
   for (const int mounts : counts) {
-    here.FillTo(mounts);
+    others.FillTo(mounts);
     fmt::print("{} mounts{:>46} {:>9}\n", mounts, "p50 us", "p99 us");
     MeasurePublishing(client, here, mounts, report);
     for (const char* fs_type : {"ext4", "xfs", "btrfs"}) MeasureStaging(client, here, fs_type, mounts, report);
-    if (mounts == 0) MeasureCrowd(here, report);
+    if (mounts == 0) {
+      MeasureCreating(client, report);
+      MeasureCrowd(here, report);
+    }
     std::fflush(stdout);
   }
   report.PrintGoals();
@@ -195,16 +185,26 @@ void Run(const std::string& plugin, const std::string& directory, const std::vec
 }  // namespace mooring::bench
 
 int main(int argc, char** argv) {
+  using namespace mooring::bench;
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as in the plugin
-  if (argc < 3) {
-    fmt::print(stderr, "usage: mooring-bench PATH-OF-MOORING-PLUGIN EMPTY-DIRECTORY [MOUNTS...]\n");
-    return 2;
-  }
-  std::vector<int> counts = {0};
-  for (int i = 3; i < argc; ++i) counts.push_back(std::atoi(argv[i]));
-  if (argc == 3) counts = {0, 1000, 10000, 30000};
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string mode = words.empty() ? "" : words[0];
   try {
-    mooring::bench::Run(argv[1], argv[2], counts);
+    if (mode == "--against" && words.size() == 3) {
+      MeasureOther(words[1], words[2]);
+    } else if (mode == "--reference" && words.size() == 4) {
+      CompareWithReference(words[1], words[2], words[3]);
+    } else if (mode == "--kernels" && words.size() == 5) {
+      CompareKernels(words[1], words[2], words[3], std::stoi(words[4]));
+    } else if (words.size() >= 2 && !mode.starts_with("-")) {
+      std::vector<int> counts = {0};
+      for (std::size_t i = 2; i < words.size(); ++i) counts.push_back(std::stoi(words[i]));
+      if (words.size() == 2) counts = {0, 1000, 10000, 30000};
+      Run(words[0], words[1], counts);
+    } else {
+      fmt::print(stderr, "usage: see the head of bench/main.cc\n");
+      return 2;
+    }
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "mooring-bench: {}\n", error.what());

@@ -19,6 +19,11 @@ void PrintLine(const std::string& what, const std::string& value, const std::str
 
 }  // namespace
 
+void PrintGoal(const std::string& what, double value, const std::string& unit, double goal, bool at_least) {
+  PrintLine(what, fmt::format("{:.2f} {}", value, unit),
+            fmt::format("{} {:g}", at_least ? "at least" : "at most", goal), at_least ? value >= goal : value <= goal);
+}
+
 void Report::Add(int mounts, const std::string& operation, const Samples& samples) {
   samples_.insert_or_assign({mounts, operation}, samples);
   most_mounts_ = std::max(most_mounts_, mounts);
@@ -65,11 +70,7 @@ void Report::PrintGoals() const {
     PrintLine(operation, fmt::format("{:.0f} us", Median(0, operation)), fmt::format("{:.0f}", goal),
               Median(0, operation) <= goal);
   }
-  for (const Figure& figure : figures_) {
-    const bool met = figure.at_least ? figure.value >= figure.goal : figure.value <= figure.goal;
-    PrintLine(figure.what, fmt::format("{:.1f} {}", figure.value, figure.unit),
-              fmt::format("{} {:.0f}", figure.at_least ? "at least" : "at most", figure.goal), met);
-  }
+  for (const Figure& each : figures_) PrintGoal(each.what, each.value, each.unit, each.goal, each.at_least);
 }
 
 }  // namespace mooring::bench

@@ -10,12 +10,16 @@
 
 namespace mooring::bench {
 
+// Prints a line with a figure, its goal, and whether it is met. The goal is the maximum, or with `at_least` the
+// minimum.
+void PrintGoal(const std::string& what, double value, const std::string& unit, double goal, bool at_least = false);
+
 class Report {
  public:
   // The times of an operation with this number of mounts in the namespace. Prints them, and keeps them for the goals.
   void Add(int mounts, const std::string& operation, const Samples& samples);
 
-  // Any other figure. `goal` is the maximum, or with `at_least` the minimum.
+  // Any other figure, with its goal: see PrintGoal.
   void AddFigure(const std::string& what, double value, const std::string& unit, double goal, bool at_least = false);
 
   // Prints each goal, and whether it is met.

@@ -1,4 +1,4 @@
-// The measured times of one operation.
+// The measured times, or rates, of one operation.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +18,18 @@ class Samples {
     work();
     Add(Clock::now() - start);
   }
-  void Add(Clock::duration took) { micros_.push_back(std::chrono::duration<double, std::micro>(took).count()); }
+  void Add(Clock::duration took) { Add(std::chrono::duration<double, std::micro>(took).count()); }
+  void Add(double figure) { figures_.push_back(figure); }
 
-  double At(double part) const {  // microseconds; 0.5 for the median
-    std::vector<double> sorted = micros_;
+  bool empty() const { return figures_.empty(); }
+  double At(double part) const {  // times in microseconds; 0.5 for the median
+    std::vector<double> sorted = figures_;
     std::sort(sorted.begin(), sorted.end());
     return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1))];
   }
 
  private:
-  std::vector<double> micros_;
+  std::vector<double> figures_;
 };
 
 }  // namespace mooring::bench

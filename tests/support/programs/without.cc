@@ -3,7 +3,8 @@
 // Runs a command as on an older kernel, or as under an older seccomp profile. Each WHAT is a system call that fails
 // (with ENOSYS unless --errno says otherwise), or one of
 //   statx-unique-ids   statx(2) knows no STATX_MNT_ID_UNIQUE, as before Linux 6.8
-//   linux-5.14, linux-6.1  the calls that Mooring uses and Linux 5.14 to 6.7 lack: the same for both
+//   linux-5.14         the calls that Mooring uses and Linux 5.14 to 6.7 lack
+//   linux-6.1          the same calls. Mooring uses none that came between Linux 5.14 and 6.1.
 // A filter cannot change what statx(2) answers: a preloaded library does that (old_statx.cc).
 #include <seccomp.h>
 #include <unistd.h>
@@ -34,7 +35,8 @@ std::vector<std::string> Split(const std::string& text) {
 std::vector<std::string> Expand(const std::string& list) {
   std::vector<std::string> all;
   for (const std::string& what : Split(list)) {
-    for (const std::string& part : Split(what == "linux-5.14" || what == "linux-6.1" ? "statmount,listmount,statx-unique-ids" : what)) {
+    const bool is_kernel = what == "linux-5.14" || what == "linux-6.1";
+    for (const std::string& part : Split(is_kernel ? "statmount,listmount,statx-unique-ids" : what)) {
       all.push_back(part);
     }
   }
