@@ -95,17 +95,13 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(id, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
-  // This comes before the state `deleting`, because ListVolumes must not omit a volume in use, not even for a moment.
-  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
-  if (record->state == VolumeState::kReady) {
-    const absl::Status unused = Unexpected(pool->backend->CheckUnused(id)), unpublished = publications_.CheckNone(id);
-    if (absl::IsFailedPrecondition(unused) && absl::IsFailedPrecondition(unpublished)) {
-      return FailedPrecondition("{}. Then: {}", Message(unused), Message(unpublished));
-    }
-    MOORING_RETURN_IF_ERROR(unused);
-    MOORING_RETURN_IF_ERROR(unpublished);
+  const bool ready = record->state == VolumeState::kReady;
+  const absl::Status unpublished = ready ? publications_.CheckNone(id) : absl::OkStatus();
+  const absl::Status deleted = remover_.Delete(*record, unpublished);
+  if (deleted == unpublished || !absl::IsFailedPrecondition(deleted) || !absl::IsFailedPrecondition(unpublished)) {
+    return deleted;
   }
-  return remover_.Delete(*record);
+  return FailedPrecondition("{}. Then: {}", Message(deleted), Message(unpublished));
 }
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {

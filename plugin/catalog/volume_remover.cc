@@ -8,21 +8,32 @@
 
 namespace mooring {
 
-absl::Status VolumeRemover::Delete(const VolumeRecord& record) {
+absl::Status VolumeRemover::MarkDeleting(const VolumeRecord& record) {
+  if (record.state == VolumeState::kDeleting) return absl::OkStatus();
+  const absl::StatusOr<bool> moved = store_.Move(record.id, record.state, VolumeState::kDeleting);
+  // Only deletion makes room on a full disk, so it goes on without the state. A process that is killed then leaves a
+  // ready row without an image, which the next Delete removes.
+  if (absl::IsResourceExhausted(moved.status()) && record.state == VolumeState::kReady) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(moved.status());
+  return *moved ? absl::OkStatus()
+                : Aborted("another process is changing volume {}: call again later", Quote(record.id));
+}
+
+// ListVolumes must not omit a volume in use, not even for a moment. So the row changes once the volume is unused.
+absl::Status VolumeRemover::Delete(const VolumeRecord& record, const absl::Status& may) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
-  if (record.state != VolumeState::kDeleting) {
-    const absl::StatusOr<bool> moved = store_.Move(record.id, record.state, VolumeState::kDeleting);
-    // Only deletion makes room on a full disk, so it goes on without the state. A process that is killed then leaves a
-    // ready row without an image, which the next Delete removes.
-    const bool full = absl::IsResourceExhausted(moved.status()) && record.state == VolumeState::kReady;
-    if (!full && !moved.ok()) return moved.status();
-    if (!full && !*moved) return Aborted("another process is changing volume {}: call again later", Quote(record.id));
-  }
-  const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+  bool began = false;
+  const absl::Status deleted = Unexpected(pool->backend->DeleteIfUnused(record.id, [&]() -> absl::Status {
+    MOORING_RETURN_IF_ERROR(may);
+    MOORING_RETURN_IF_ERROR(MarkDeleting(record));
+    began = true;
+    return absl::OkStatus();
+  }));
   if (deleted.ok()) return store_.Delete(record.id);
   // Another process may still work on a row that was `deleting` before: only a volume in use becomes ready then.
-  const bool ours = record.state == VolumeState::kReady;
-  if ((ours || absl::IsFailedPrecondition(deleted)) && pool->backend->Locate(record.id).ok()) {
+  const bool ours = began && record.state == VolumeState::kReady;
+  const bool in_use = absl::IsFailedPrecondition(deleted) && record.state == VolumeState::kDeleting;
+  if ((ours || in_use) && pool->backend->Locate(record.id).ok()) {
     MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());
   }
   return deleted;

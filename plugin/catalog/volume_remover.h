@@ -12,8 +12,9 @@ class VolumeRemover {
   VolumeRemover(CatalogStore& store, VolumeLookup& lookup, const Pools& pools, Contents& contents)
       : store_(store), lookup_(lookup), pools_(pools), contents_(contents) {}
 
-  // Moves the row to `deleting` and deletes the volume and the row. A volume in use becomes ready again.
-  absl::Status Delete(const VolumeRecord& record);
+  // Moves the row to `deleting` and deletes the volume and the row. A volume in use stays as it is, or becomes ready
+  // again. `may` is an error that keeps an unused volume.
+  absl::Status Delete(const VolumeRecord& record, const absl::Status& may = absl::OkStatus());
 
   // Deletes the volume of an unfinished row. ABORTED: the mount helper of a killed plugin still copies it, so the
   // source stays as it is.
@@ -23,6 +24,8 @@ class VolumeRemover {
   absl::Status ThawSource(const VolumeRecord& record);
 
  private:
+  absl::Status MarkDeleting(const VolumeRecord& record);
+
   CatalogStore& store_;
   VolumeLookup& lookup_;
   const Pools& pools_;

@@ -155,18 +155,25 @@ absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
 }
 
 absl::Status ImageBackend::Delete(const std::string& id) {
-  if (!IsStoredId(id)) return absl::OkStatus();
+  return DeleteIfUnused(id, [] { return absl::OkStatus(); });
+}
+
+// Looks for loop devices only once, because it holds the lock of the image meanwhile.
+absl::Status ImageBackend::DeleteIfUnused(const std::string& id, const std::function<absl::Status()>& begin) {
+  if (!IsStoredId(id)) return begin();
   const std::string path = PathOf(id);
   const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
   if (absl::IsNotFound(image.status())) {
     // If the state directory is missing too, its disk may be mounted again later, with the image.
     const std::string state_dir(ParentOf(directory_));
     if (::access(state_dir.c_str(), F_OK) != 0) return Unexpected(ErrnoStatus(errno, "find", state_dir));
+    MOORING_RETURN_IF_ERROR(begin());
     MOORING_RETURN_IF_ERROR(RemoveBeside(id));
     return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy became the image meanwhile
   }
   MOORING_RETURN_IF_ERROR(image.status());
   MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
+  MOORING_RETURN_IF_ERROR(begin());
   // The image goes first: without its undo file, a half-grown image could be used again.
   MOORING_RETURN_IF_ERROR(RemoveFile(path));
   MOORING_RETURN_IF_ERROR(RemoveBeside(id));

@@ -33,6 +33,7 @@ class ImageBackend : public Backend {
 
   // FAILED_PRECONDITION: a loop device uses the image; the error names it. ABORTED: another process has locked it.
   absl::Status Delete(const std::string& id) override;
+  absl::Status DeleteIfUnused(const std::string& id, const std::function<absl::Status()>& begin) override;
 
   absl::Status CheckUnused(const std::string& id) override;
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;

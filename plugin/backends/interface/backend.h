@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,13 @@ class Backend {
 
   // OK if it does not exist. FAILED_PRECONDITION: it is in use, as for CheckUnused, while no new use can begin.
   virtual absl::Status Delete(const std::string& id) = 0;
+
+  // Delete, after a call of `begin` once the volume is known to be unused. An error of `begin` ends the call.
+  virtual absl::Status DeleteIfUnused(const std::string& id, const std::function<absl::Status()>& begin) {
+    MOORING_RETURN_IF_ERROR(CheckUnused(id));
+    MOORING_RETURN_IF_ERROR(begin());
+    return Delete(id);
+  }
 
   // Never shrinks. OK if the volume has this size or more. UNIMPLEMENTED: the kind's volumes do not grow.
   virtual absl::Status Grow(const std::string& /*id*/, std::uint64_t /*bytes*/) {

@@ -32,8 +32,13 @@ class HookedBackend : public ImageBackend {
   absl::Status Create(const VolumeDraft& draft) override {
     return Run("create", [&] { return ImageBackend::Create(draft); });
   }
-  absl::Status Delete(const std::string& id) override {
-    return Run("delete", [&] { return ImageBackend::Delete(id); });
+  // ImageBackend::Delete calls it, too. The row is `deleting` when `before` is called.
+  absl::Status DeleteIfUnused(const std::string& id, const std::function<absl::Status()>& begin) override {
+    const absl::Status deleted = ImageBackend::DeleteIfUnused(id, [&]() -> absl::Status {
+      MOORING_RETURN_IF_ERROR(begin());
+      return before ? before("delete") : absl::OkStatus();
+    });
+    return deleted.ok() && after ? after("delete") : deleted;
   }
   absl::Status Copy(const std::vector<CopyDraft>& drafts) override {
     return Run("copy", [&] { return ImageBackend::Copy(drafts); });
