@@ -45,8 +45,8 @@ absl::StatusOr<ConditionalOutcome> Mounter::BindIf(const ConditionalBind& reques
 absl::StatusOr<ConditionalOutcome> Mounter::UnmountIf(const ConditionalUnmount& request) {
   ConditionalOutcome outcome;
   MOORING_ASSIGN_OR_RETURN(outcome.target, Find(request.unmount.target));
-  const bool as_expected =
-      outcome.target.mount ? IsExpected(outcome.target, request.target) : outcome.target.kind != PathInfo::Kind::kSymlink;
+  const bool as_expected = outcome.target.mount ? IsExpected(outcome.target, request.target)
+                                                : outcome.target.kind != PathInfo::Kind::kSymlink;
   if (!as_expected) return outcome;
   MOORING_RETURN_IF_ERROR(CheckInTime(request.unmount.target));
   MOORING_RETURN_IF_ERROR(Unmount(request.unmount));

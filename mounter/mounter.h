@@ -67,10 +67,10 @@ struct LoopInfo {
 };
 
 struct MountInfo {
-  std::uint64_t id = 0;     // statmount(2)'s unique id; on kernels without one, mountinfo's
-  std::string target;       // as seen from this process's root
-  // The mounted part of the filesystem: "/" for all of it. Before Linux 6.8 Find leaves it empty if the device says which
-  // volume this is (SourcePolicy::IsVolumeDevice).
+  std::uint64_t id = 0;  // statmount(2)'s unique id; on kernels without one, mountinfo's
+  std::string target;    // as seen from this process's root
+  // The mounted part of the filesystem: "/" for all of it. Before Linux 6.8 Find leaves it empty if the device says
+  // which volume this is (SourcePolicy::IsVolumeDevice).
   std::string root;
   std::string fs_type;      // "ext4", "devtmpfs"
   std::string source = {};  // as given to mount(2). Always set for tmpfs, else only if it costs no extra call
@@ -127,9 +127,9 @@ struct BindRequest {
 // Changes the topmost mount at a target.
 struct ChangeRequest {
   std::string target;
-  std::optional<MountFlags> flags = std::nullopt;  // replaces the flags of this mount alone
+  std::optional<MountFlags> flags = std::nullopt;   // replaces the flags of this mount alone
   Propagation propagation = Propagation::kInherit;  // of this mount alone; kInherit: it stays as it is
-  std::vector<FilesystemOption> options = {};      // changes the filesystem, for all its mounts: the size of a tmpfs
+  std::vector<FilesystemOption> options = {};       // changes the filesystem, for all its mounts: the size of a tmpfs
 };
 
 struct UnmountRequest {
@@ -345,7 +345,7 @@ struct ExamineRequest {
   ExpectedMount expected;  // another mount is not measured: its server may hang
 };
 
-// What is at a path. If it is the expected mount and answers, also its usage and its health.
+// The state of a path. If it is the expected mount and answers, also its usage and its health.
 struct Examination {
   PathInfo info;
   bool measured = false;

@@ -101,8 +101,9 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
                                &Answer::mutable_examination};
 
 // All rows. The server answers only these.
-inline constexpr std::tuple kAll{
-    kMount, kBind,   kUnmount, kChange, kFind, kList,          kStats, kAttachLoop, kDetachLoop, kResizeLoop, kTuneLoop, kFindLoops,
-    kProbe, kFormat, kCheck,   kGrow,   kHealthProblem, kCopy, kThaw,  kRemoveTree, kNeeds,      kBindIf,     kUnmountIf, kExamine};
+inline constexpr std::tuple kAll{kMount, kBind,       kUnmount,    kChange,     kFind,          kList,
+                                 kStats, kAttachLoop, kDetachLoop, kResizeLoop, kTuneLoop,      kFindLoops,
+                                 kProbe, kFormat,     kCheck,      kGrow,       kHealthProblem, kCopy,
+                                 kThaw,  kRemoveTree, kNeeds,      kBindIf,     kUnmountIf,     kExamine};
 
 }  // namespace mooring::calls

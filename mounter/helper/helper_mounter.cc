@@ -29,9 +29,9 @@ constexpr std::chrono::seconds kRestartPatience{5};
 constexpr std::chrono::milliseconds kNoticePatience{250};
 constexpr std::chrono::milliseconds kFullPause{5};
 constexpr std::chrono::milliseconds kHangingPatience{100};  // when its server goes on, a hanging call ends soon
-constexpr int kMostHangingOnPath = 4;     // each holds a thread of the helper
-constexpr int kStateCheck = 1000;         // milliseconds between two checks of the helper's state
-constexpr std::chrono::seconds kSoon{1};  // after a helper that ends earlier, the next start waits
+constexpr int kMostHangingOnPath = 4;                       // each holds a thread of the helper
+constexpr int kStateCheck = 1000;                           // milliseconds between two checks of the helper's state
+constexpr std::chrono::seconds kSoon{1};                    // after a helper that ends earlier, the next start waits
 constexpr std::chrono::seconds kLongestPause{1};
 
 Clock::time_point DeadlineOfThread() {

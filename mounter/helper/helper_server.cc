@@ -128,9 +128,9 @@ pb::Answer AnswerTo(pb::Request request, Mounter& mounter) {
   const pb::Request::CallCase number = request.call_case();
   std::optional<DeadlineScope> patience;
   if (request.patience_ms() != 0) {
-    const std::chrono::milliseconds most = std::chrono::hours(24);
+    constexpr std::uint64_t kDay = 24 * 60 * 60 * 1000;
     patience.emplace(DeadlineScope::Clock::now() +
-                     std::min(most, std::chrono::milliseconds(std::min<std::uint64_t>(request.patience_ms(), most.count()))));
+                     std::chrono::milliseconds(std::min<std::uint64_t>(request.patience_ms(), kDay)));
   }
   std::optional<pb::Answer> answer;
   const auto answer_if_carried = [&](const auto& call) {

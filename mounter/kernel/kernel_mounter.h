@@ -5,9 +5,9 @@
 // without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot build mounts like
 // that, so it only reads the mount table.
 //
-// Without statmount(2), because of the kernel or a seccomp profile, Find asks the kernel in other ways for the mount of a
-// block device that is a volume's (mounter/table/mount_without_table.h), and for other mounts reads the mount table,
-// which takes longer with each mount of the host.
+// The kernel or a seccomp profile may lack statmount(2). Then Find asks in other ways for the mount of a block device
+// that is a volume's (mounter/table/mount_without_table.h). For other mounts it reads the mount table, which takes
+// longer with each mount of the host.
 #pragma once
 
 #include <string>

@@ -32,8 +32,8 @@ class SourcePolicy {
     return absl::OkStatus();
   }
 
-  // Whether all mounts of this block device belong to a volume. Then the device says which one, and not MountInfo::root,
-  // which only the mount table tells before Linux 6.8.
+  // Whether all mounts of this block device belong to a volume. Then the device says which one. Before Linux 6.8
+  // only the mount table tells MountInfo::root.
   virtual bool IsVolumeDevice(dev_t /*device*/) const { return false; }
 
   // Like CheckBindSource, for a change that affects the whole filesystem of `mount`.

@@ -22,8 +22,8 @@ constexpr const char* kHelperCalls[] = {
     // files
     "chdir", "chmod", "chown", "copy_file_range", "creat", "fchdir", "fchmod", "fchmodat", "fchown", "fchownat",
     "fcntl", "fgetxattr", "fremovexattr", "fsetxattr", "getdents", "getxattr", "lchown", "lgetxattr", "link", "linkat",
-    "mincore", "msync", "name_to_handle_at", "open", "openat", "openat2", "preadv2", "pwritev2", "readahead", "sendfile", "sync",
-    "sync_file_range", "syncfs", "truncate",
+    "mincore", "msync", "name_to_handle_at", "open", "openat", "openat2", "preadv2", "pwritev2", "readahead",
+    "sendfile", "sync", "sync_file_range", "syncfs", "truncate",
     // processes: the helpers, the programs, their threads
     "alarm", "capget", "capset", "execve", "fork", "getcpu", "getgroups", "getitimer", "getpgid", "getpgrp",
     "getpriority", "getresgid", "getresuid", "getsid", "kill", "pause", "pidfd_send_signal", "pipe", "prlimit64",

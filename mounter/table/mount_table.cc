@@ -141,7 +141,8 @@ absl::StatusOr<ListedMount> AskKernelForOne(std::uint64_t id) {
 absl::StatusOr<ListedMount> LookUpMount(std::uint64_t id, bool unique) {
   if (unique) return AskKernelForOne(id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ReadTable());
-  const auto found = std::find_if(mounts.begin(), mounts.end(), [id](const ListedMount& info) { return info.id == id; });
+  const auto found =
+      std::find_if(mounts.begin(), mounts.end(), [id](const ListedMount& info) { return info.id == id; });
   if (found == mounts.end()) return NotFound("mount {} is not in this mount namespace", id);
   return *found;
 }

@@ -1,5 +1,5 @@
-// One mount, without statmount(2), which came with Linux 6.8, and without the mount table, which takes longer to read
-// with each mount of the host.
+// Looks at a single mount without statmount(2), which came with Linux 6.8. It does not read the mount table, which
+// takes longer with each mount of the host.
 #pragma once
 
 #include <sys/types.h>

@@ -64,7 +64,8 @@ bool HasOtherOptions(const VolumeUse& staged, const PublishSpec& spec) {
 // Whether it is another target that the mode of the request, or its own, does not allow beside this one. CSI 1.12,
 // NodePublishVolume, "the second publish": a single-node mode allows one target.
 bool MayHinder(const VolumeUse& use, const PublishSpec& spec) {
-  if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path) return false;
+  if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path)
+    return false;
   return !AllowsSecondTarget(spec.capability.mode) || !(use.adopted() || AllowsSecondTarget(use.mode));
 }
 
@@ -134,7 +135,8 @@ absl::StatusOr<bool> Publisher::PublishByRecord(const PublishSpec& spec, const N
     return outcome.done;
   });
   if (absl::IsUnavailable(published.status())) return false;  // the next helper tells how far this one got
-  if (published.ok() && *published && use.read_only != outcome.flags.read_only) {  // the staged mount was changed by somebody
+  if (published.ok() && *published &&
+      use.read_only != outcome.flags.read_only) {  // the staged mount was changed by somebody
     use.read_only = outcome.flags.read_only;
     store_.PutDone(use);
   }
@@ -280,8 +282,8 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
   // A change of the noatime setting may not have reached the mount yet.
   MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
   if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
-  const bool intact = now.read_only == known->read_only &&
-                      (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
+  const bool intact =
+      now.read_only == known->read_only && (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
   if (!IsAskedAgain(known->capability, AskedFor(spec))) return PublishedOtherwise(spec, known->capability);
   // If neither call named a propagation, the default at the time of the mount holds.
   const Propagation before = known->asked_propagation.value_or(known->propagation);
@@ -302,9 +304,9 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
   return absl::OkStatus();
 }
 
-// The call that mounted it may have been cut short before it set the propagation, and a restarted plugin in a container
-// sees the host's copy of the mount, which may have another. Before Linux 6.8 only the mount table tells, and setting it
-// costs less than asking.
+// The call that mounted it may have been cut short before it set the propagation. A restarted plugin in a container
+// sees the host's copy of the mount, which may have another. Setting it costs less than asking: before Linux 6.8 only
+// the mount table tells.
 absl::Status Publisher::SetPropagationAgain(const PublishSpec& spec, Propagation propagation) {
   if (propagation == Propagation::kInherit) return absl::OkStatus();
   return mounter_.Change({.target = spec.target_path, .propagation = propagation});

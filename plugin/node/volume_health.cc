@@ -78,7 +78,7 @@ std::string VolumeHealth::RoomProblem(const std::string& volume_id, const std::s
   return unused + (unused.empty() || full.empty() ? "" : "; ") + full;
 }
 
-// What Examine left out, because the mount is not the usual one of such a volume, or does not answer.
+// Measures what Examine left out, because the mount is not the usual one of such a volume, or does not answer.
 absl::Status VolumeHealth::Measure(const std::string& path, Examination& seen) {
   if (seen.measured) return absl::OkStatus();
   if (seen.info.failure.empty()) {  // a filesystem that does not answer has no statistics

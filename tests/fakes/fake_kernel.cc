@@ -313,7 +313,8 @@ absl::Status FakeKernel::Change(const ChangeRequest& request) {
   if (request.propagation == Propagation::kShared && !changed.shared()) changed.peer_group = next_peer_group_++;
   if (request.propagation == Propagation::kSlave && changed.shared()) changed.master = changed.peer_group;
   if (request.propagation == Propagation::kPrivate) changed.master = 0;
-  if (request.propagation == Propagation::kPrivate || request.propagation == Propagation::kSlave) changed.peer_group = 0;
+  if (request.propagation == Propagation::kPrivate || request.propagation == Propagation::kSlave)
+    changed.peer_group = 0;
   for (FakeMount& mount : mounts_) {
     if (mount.info.device == top->info.device && !request.options.empty()) mount.options = request.options;
   }

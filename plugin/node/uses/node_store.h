@@ -2,8 +2,8 @@
 // records say why.
 //
 // A record is written before a mount is made (done = false) and again afterwards (done = true), or before it alone
-// (RecordAndMount). So a killed process leaves a record of what it had begun. The file is not synced: a power cut may lose it, and ends the mounts, too.
-// Several processes may have the file open. Safe from several threads.
+// (RecordAndMount). So a killed process leaves a record of what it had begun. The file is not synced: a power cut may
+// lose it, and ends the mounts, too. Several processes may have the file open. Safe from several threads.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ class NodeStore {
   // deleted, except after UNAVAILABLE: then nobody knows whether it mounted.
   absl::Status MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount);
 
-  // The same in one transaction, for a mount that is complete as soon as it exists: the use is on record as done before
+  // The same in one transaction, for a mount that is complete as soon as it exists. The use is on record as done before
   // it is made. False: a record of the path exists, and `mount` was not called; or `mount` returned false, because it
   // did nothing, and the record is deleted. Errors: as with MountOnRecord.
   absl::StatusOr<bool> RecordAndMount(const VolumeUse& use, const std::function<absl::StatusOr<bool>()>& mount);

@@ -130,8 +130,8 @@ class WithoutTableTest : public KernelTest, public ::testing::WithParamInterface
   std::string LineOf(const std::string& path, dev_t device, const std::string& label) {
     const MountLine line = *MountAt(path);
     return fmt::format("{} {} {} {} {} loop {}\n", path, line.fs_type, device,
-                       ToString(FlagsOfMountInfo(fmt::format("{}", fmt::join(line.options, ",")))),
-                       line.SuperHas("ro"), label);
+                       ToString(FlagsOfMountInfo(fmt::format("{}", fmt::join(line.options, ",")))), line.SuperHas("ro"),
+                       label);
   }
 
   const EveryLoopIsAVolume policy_;
@@ -163,7 +163,8 @@ TEST_P(WithoutTableTest, AReadOnlyFilesystemNeedsTheTable) {
   const std::string path = Path("staged");
   ASSERT_EQ(::mount(nullptr, path.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
   EXPECT_THAT(FindWithoutBoth({path}), HasSubstr("NOT_FOUND")) << "the table is hidden, so the mount is not in it";
-  EXPECT_EQ(AskInChild([&] { return FailStatMount(ENOSYS) ? FoundAt(path) : std::string("no filter"); }), FoundAt(path));
+  EXPECT_EQ(AskInChild([&] { return FailStatMount(ENOSYS) ? FoundAt(path) : std::string("no filter"); }),
+            FoundAt(path));
   EXPECT_TRUE(volumes_.Find(path)->mount->superblock_read_only);
 }
 
