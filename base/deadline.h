@@ -25,6 +25,7 @@ class DeadlineScope {
   ~DeadlineScope();
 
   static std::optional<Clock::time_point> Now();  // the deadline of this thread, if it has one
+  static bool HasPassed() { return Now().value_or(Clock::time_point::max()) <= Clock::now(); }
 
  private:
   struct Replacing {};

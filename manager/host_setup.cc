@@ -56,12 +56,17 @@ absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
   return text->substr(0, text->find('\n'));
 }
 
-// The topmost mount that contains `path`; nullopt: "/" is not the root of a mount, as after chroot(2).
-absl::StatusOr<std::optional<ListedMount>> MountOf(const std::string& path, Mounts& kernel) {
+// The visible mount that contains `path`; nullopt: "/" is not the root of a mount, as after chroot(2).
+absl::StatusOr<std::optional<ListedMount>> MountOf(std::string path, Mounts& kernel) {
+  std::optional<MountInfo> visible;  // Find takes no "/"
+  for (; !visible && !path.empty() && path != "/"; path = ParentOf(path)) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo info, kernel.Find(path));
+    visible = info.mount;
+  }
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, kernel.List("/"));
-  std::optional<ListedMount> around;  // parents come before children
+  std::optional<ListedMount> around;
   for (const ListedMount& mount : mounts) {
-    if (IsBelow(path, mount.target)) around = mount;
+    if (visible ? mount.id == visible->id : mount.target == "/") around = mount;
   }
   return around;
 }

@@ -19,8 +19,7 @@ bool IsExpected(const PathInfo& info, const ExpectedMount& expected) {
 
 // Nobody waits for the call any more, so the caller believes that nothing was changed.
 absl::Status CheckInTime(const std::string& path) {
-  const auto deadline = DeadlineScope::Now();
-  if (!deadline || DeadlineScope::Clock::now() < *deadline) return absl::OkStatus();
+  if (!DeadlineScope::HasPassed()) return absl::OkStatus();
   return absl::DeadlineExceededError("looking at " + Quote(path) + " took too long: nothing was changed");
 }
 
@@ -35,10 +34,10 @@ absl::StatusOr<ConditionalOutcome> Mounter::BindIf(const ConditionalBind& reques
   if (!request.source_fs_type.empty() && source.mount->fs_type != request.source_fs_type) return outcome;
   BindRequest bind = request.bind;
   bind.flags = Stricter(source.mount->flags, bind.flags);
+  if (bind.flags.read_only != request.bind.flags.read_only) return outcome;
   MOORING_RETURN_IF_ERROR(CheckInTime(request.bind.target));
   MOORING_RETURN_IF_ERROR(Bind(bind));
   outcome.done = true;
-  outcome.flags = bind.flags;
   return outcome;
 }
 
@@ -58,10 +57,12 @@ absl::StatusOr<Examination> Mounter::Examine(const ExamineRequest& request) {
   Examination seen;
   MOORING_ASSIGN_OR_RETURN(seen.info, Find(request.path));
   if (!IsExpected(seen.info, request.expected)) return seen;
-  MOORING_ASSIGN_OR_RETURN(seen.usage, Stats(request.path));
   if (seen.info.kind != PathInfo::Kind::kBlockDevice) {
     MOORING_ASSIGN_OR_RETURN(seen.problem, HealthProblem(request.path));
   }
+  const absl::StatusOr<StatsInfo> usage = Stats(request.path);
+  if (!usage.ok() && seen.problem.empty()) return usage.status();
+  seen.usage = usage.value_or(StatsInfo());
   seen.measured = true;
   return seen;
 }

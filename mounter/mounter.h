@@ -321,7 +321,8 @@ struct ExpectedMount {
   dev_t device = 0;            // PathInfo::device; 0: none
 };
 
-// A bind whose source has to be a certain mount of a directory, and whose target may be no mount.
+// A bind whose source has to be a certain mount of a directory, and whose target may be no mount. The source may be
+// read-only only if the bind is.
 struct ConditionalBind {
   BindRequest bind;  // it also gets what the flags of the source forbid (Stricter, mounter/mount_flags.h)
   ExpectedMount source;
@@ -337,7 +338,6 @@ struct ConditionalUnmount {
 struct ConditionalOutcome {
   bool done = false;  // else the condition is not met, and nothing was changed
   PathInfo target;    // before the call
-  MountFlags flags;   // of the new mount
 };
 
 struct ExamineRequest {
@@ -349,7 +349,7 @@ struct ExamineRequest {
 struct Examination {
   PathInfo info;
   bool measured = false;
-  StatsInfo usage;
+  StatsInfo usage;      // all 0 if it could not be read, and there is a problem
   std::string problem;  // HealthProblem; empty for a block device
 };
 

@@ -15,14 +15,17 @@ struct Handling {
   const char* doing;                          // "mount at", for messages
   bool read_only;                             // changes nothing, so it may be repeated
   std::optional<std::chrono::seconds> limit;  // replaces the deadline of the thread
-  bool conditional = false;                   // a change that looks before it acts
+  bool conditional = false;                   // a change that looks before it acts; it gets the deadline
+  bool never_late = false;                    // and changes nothing after the deadline, even if it hangs until then
 };
 
 constexpr Handling Reads(const char* doing) { return {doing, true, std::nullopt}; }
 constexpr Handling Changes(const char* doing, std::optional<std::chrono::seconds> limit = std::nullopt) {
   return {doing, false, limit};
 }
-constexpr Handling Conditional(const char* doing) { return {doing, false, std::nullopt, true}; }
+constexpr Handling Conditional(const char* doing, bool never_late) {
+  return {doing, false, std::nullopt, true, never_late};
+}
 
 // mounter/helper/wire.h converts the arguments of the method to the field `arguments` of the request, and its result to
 // the field `result` of the answer. Result void: the method returns absl::Status.
@@ -93,10 +96,10 @@ inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &
 inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
                              Reads("check the host at")};
 
-inline constexpr Call kBindIf{Request::kBindIf, &Mounter::BindIf, &Request::mutable_bind_if, Conditional("mount at"),
+inline constexpr Call kBindIf{Request::kBindIf, &Mounter::BindIf, &Request::mutable_bind_if, Conditional("mount at", true),
                               &Answer::mutable_outcome};
 inline constexpr Call kUnmountIf{Request::kUnmountIf, &Mounter::UnmountIf, &Request::mutable_unmount_if,
-                                 Conditional("unmount"), &Answer::mutable_outcome};
+                                 Conditional("unmount", false), &Answer::mutable_outcome};
 inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::mutable_examine, Reads("inspect"),
                                &Answer::mutable_examination};
 

@@ -94,7 +94,7 @@ absl::StatusOr<pb::Answer> HelperMounter::Ask(pb::Request request, const CallPol
   if (request.ByteSizeLong() > wire::kMostRequest) {
     return InvalidArgument("{} {}: the request is too long", policy.doing, Quote(policy.path, 256));
   }
-  if (DeadlineScope::Now().value_or(Clock::time_point::max()) <= Clock::now()) {
+  if (DeadlineScope::HasPassed()) {
     return absl::DeadlineExceededError(
         fmt::format("{} {}: not tried: the deadline of the call has passed", policy.doing, Quote(policy.path)));
   }
@@ -208,7 +208,7 @@ absl::Status HelperMounter::Abandon(Lease lease, const CallPolicy& policy, Clock
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     leased_.erase(lease.channel.fd().get());
-    hanging_.push_back({std::move(lease.channel), policy.path, policy.read_only});
+    hanging_.push_back({std::move(lease.channel), policy.path, policy.read_only || policy.never_late});
   }
   return absl::DeadlineExceededError(
       fmt::format("{} {}: no answer in {:.1f} s: the filesystem there hangs, or the server or device below it (FUSE, "

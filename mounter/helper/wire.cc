@@ -424,14 +424,12 @@ absl::StatusOr<ConditionalOutcome> From(const pb::ConditionalOutcome& message) {
   ConditionalOutcome outcome;
   outcome.done = message.done();
   MOORING_ASSIGN_OR_RETURN(outcome.target, From(message.target()));
-  MOORING_ASSIGN_OR_RETURN(outcome.flags, From(message.flags()));
   return outcome;
 }
 
 void To(const ConditionalOutcome& outcome, pb::ConditionalOutcome& message) {
   message.set_done(outcome.done);
   To(outcome.target, *message.mutable_target());
-  To(outcome.flags, *message.mutable_flags());
 }
 
 absl::StatusOr<ExamineRequest> From(const pb::ExamineRequest& message) {

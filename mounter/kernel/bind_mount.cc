@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
@@ -18,6 +20,9 @@ absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, con
     MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));
   }
   MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
+  if (DeadlineScope::HasPassed()) {
+    return absl::DeadlineExceededError("binding " + Quote(request.source) + " took too long: nothing was mounted");
+  }
   return Attach(std::move(copy), target, request.target_kind, request.propagation, request.recursive);
 }
 

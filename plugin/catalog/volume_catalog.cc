@@ -98,9 +98,8 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   const bool ready = record->state == VolumeState::kReady;
   const absl::Status unpublished = ready ? publications_.CheckNone(id) : absl::OkStatus();
   const absl::Status deleted = remover_.Delete(*record, unpublished);
-  if (deleted == unpublished || !absl::IsFailedPrecondition(deleted) || !absl::IsFailedPrecondition(unpublished)) {
-    return deleted;
-  }
+  if (deleted == unpublished) return deleted;  // it is unused on this host
+  if (!absl::IsFailedPrecondition(deleted) || !absl::IsFailedPrecondition(unpublished)) return deleted;
   return FailedPrecondition("{}. Then: {}", Message(deleted), Message(unpublished));
 }
 

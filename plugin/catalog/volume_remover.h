@@ -13,8 +13,8 @@ class VolumeRemover {
       : store_(store), lookup_(lookup), pools_(pools), contents_(contents) {}
 
   // Moves the row to `deleting` and deletes the volume and the row. A volume in use stays as it is, or becomes ready
-  // again. `may` is an error that keeps an unused volume.
-  absl::Status Delete(const VolumeRecord& record, const absl::Status& may = absl::OkStatus());
+  // again. If `allowed` is an error, an unused volume is kept, and the error is returned.
+  absl::Status Delete(const VolumeRecord& record, const absl::Status& allowed = absl::OkStatus());
 
   // Deletes the volume of an unfinished row. ABORTED: the mount helper of a killed plugin still copies it, so the
   // source stays as it is.

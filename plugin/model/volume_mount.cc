@@ -69,8 +69,15 @@ const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDev
   return found == devices.end() ? nullptr : &*found;
 }
 
+ExpectedMount ExpectedMountOf(const std::string& volume_id) {
+  return {.label = LabelFor(volume_id), .root_name = IsVolumeId(volume_id) ? volume_id : ""};
+}
+
 ExpectedMount ExpectedMountOf(const NodeVolume& volume) {
-  return {LabelFor(volume.id), volume.id, volume.inode, volume.device};
+  ExpectedMount expected = ExpectedMountOf(volume.id);
+  expected.root_inode = volume.inode;
+  expected.device = volume.device;
+  return expected;
 }
 
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {

@@ -37,6 +37,8 @@ absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id);
 const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices);
 const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices);
 
+// The mount of a volume, for a volume that may be unknown, and for a known one.
+ExpectedMount ExpectedMountOf(const std::string& volume_id);
 ExpectedMount ExpectedMountOf(const NodeVolume& volume);
 
 // Whether this volume is mounted there, and not another directory of the same name.

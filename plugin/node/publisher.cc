@@ -61,9 +61,9 @@ bool HasOtherOptions(const VolumeUse& staged, const PublishSpec& spec) {
   return !staged.adopted() && !asked.empty() && staged.options != ToString(asked);
 }
 
-// Whether it is another target that the mode of the request, or its own, does not allow beside this one. CSI 1.12,
-// NodePublishVolume, "the second publish": a single-node mode allows one target.
-bool MayHinder(const VolumeUse& use, const PublishSpec& spec) {
+// Whether `use` is another target that forbids this one. CSI 1.12, NodePublishVolume, "the second publish": a
+// single-node mode, of either call, allows one target.
+bool ForbidsTarget(const VolumeUse& use, const PublishSpec& spec) {
   if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path)
     return false;
   return !AllowsSecondTarget(spec.capability.mode) || !(use.adopted() || AllowsSecondTarget(use.mode));
@@ -119,27 +119,21 @@ absl::StatusOr<bool> Publisher::PublishByRecord(const PublishSpec& spec, const N
   const VolumeUse* staged = nullptr;
   for (const VolumeUse& use : uses) {
     if (use.path == spec.staging_path) staged = &use;
-    if (use.path == spec.target_path || MayHinder(use, spec)) return false;
+    if (use.path == spec.target_path || ForbidsTarget(use, spec)) return false;
   }
   if (staged == nullptr || !staged->done || HasOtherOptions(*staged, spec)) return false;
   ConditionalBind request;
   request.bind = RequestFor(spec, volume);
+  request.bind.flags.read_only = request.bind.flags.read_only || staged->read_only;
   request.source = ExpectedMountOf(volume);
   request.source_fs_type = spec.capability.fs_type;
   VolumeUse use = PublishedUse(spec, request.bind, staged->options);
   use.done = true;
-  use.read_only = use.read_only || staged->read_only;
-  ConditionalOutcome outcome;
   const absl::StatusOr<bool> published = store_.RecordAndMount(use, [&]() -> absl::StatusOr<bool> {
-    MOORING_ASSIGN_OR_RETURN(outcome, mounter_.BindIf(request));
+    MOORING_ASSIGN_OR_RETURN(const ConditionalOutcome outcome, mounter_.BindIf(request));
     return outcome.done;
   });
   if (absl::IsUnavailable(published.status())) return false;  // the next helper tells how far this one got
-  if (published.ok() && *published &&
-      use.read_only != outcome.flags.read_only) {  // the staged mount was changed by somebody
-    use.read_only = outcome.flags.read_only;
-    store_.PutDone(use);
-  }
   return published;
 }
 
@@ -238,7 +232,7 @@ absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const bool allows = AllowsSecondTarget(spec.capability.mode);
   for (const VolumeUse& use : uses) {
-    if (!MayHinder(use, spec)) continue;
+    if (!ForbidsTarget(use, spec)) continue;
     MOORING_ASSIGN_OR_RETURN(const bool live, finder_.IsLive(use));
     if (!live) {
       MOORING_RETURN_IF_ERROR(store_.Delete(use.path));

@@ -92,8 +92,7 @@ absl::Status VolumeHealth::Measure(const std::string& path, Examination& seen) {
 
 // NOT_FOUND: it is no longer mounted.
 absl::StatusOr<std::string> VolumeHealth::MountProblem(const VolumeUse& use) {
-  MOORING_ASSIGN_OR_RETURN(
-      Examination seen, mounter_.Examine({use.path, {.label = LabelFor(use.volume_id), .root_name = use.volume_id}}));
+  MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({use.path, ExpectedMountOf(use.volume_id)}));
   if (!seen.info.mount || finder_.Owner(seen.info) != use.volume_id) return NotFound(use.path);
   MOORING_RETURN_IF_ERROR(Measure(use.path, seen));
   if (!seen.problem.empty() || !seen.info.failure.empty()) return seen.problem;
@@ -134,10 +133,10 @@ absl::StatusOr<VolumeHealth::Problems> VolumeHealth::FindProblems(const std::set
 }
 
 absl::StatusOr<VolumeStats> VolumeHealth::Stats(const std::string& volume_id, const std::string& volume_path) {
-  const ExpectedMount expected = {.label = LabelFor(volume_id), .root_name = volume_id};
-  MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({volume_path, expected}));
+  MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({volume_path, ExpectedMountOf(volume_id)}));
   std::string path = volume_path;
-  if (!seen.measured) {
+  if (!seen.measured || finder_.Owner(seen.info) != volume_id) {
+    seen.measured = false;
     MOORING_ASSIGN_OR_RETURN(VolumeFinder::Place place, finder_.FindVolumeAt(volume_id, volume_path));
     path = place.path;
     seen.info = std::move(place.info);

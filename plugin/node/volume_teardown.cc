@@ -60,7 +60,7 @@ absl::StatusOr<bool> VolumeTeardown::UnpublishByRecord(const std::string& volume
   if (!known || known->volume_id != volume_id || known->access_type != AccessType::kMount) return false;
   const absl::StatusOr<ConditionalOutcome> outcome =
       mounter_.UnmountIf({.unmount = {.target = target_path, .remove_target = true},
-                          .target = {.label = LabelFor(volume_id), .root_name = volume_id}});
+                          .target = ExpectedMountOf(volume_id)});
   // Another mount is at the path, or below it; or the mount helper ended, and the next one tells how far it got.
   if (absl::IsFailedPrecondition(outcome.status()) || absl::IsUnavailable(outcome.status())) return false;
   if (!outcome.ok()) return outcome.status();

@@ -212,7 +212,7 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
     builder.RegisterService(&snapshot_metadata_service);
   }
   if (serves_node) builder.RegisterService(&node_service);
-  // It adds two threads, which read the same sockets, so a call wakes more threads. gRPC alone refuses other calls,
+  // This service adds two threads, which read the same sockets, so a call wakes more threads. gRPC alone refuses other calls,
   // too, but without a message. Where all services are served, nobody makes such calls.
   const bool serves_all = serves_node && serves_controller && has_snapshots;
   if (!serves_all) builder.RegisterCallbackGenericService(&unknown_calls);

@@ -68,7 +68,8 @@ int Written(Statements& statements, std::string_view put, const VolumeUse& use) 
       .Exec();
 }
 
-// The mount helper has ended during the call. The record then tells the repeated call what was begun.
+// The mount helper has ended during the call. The record then tells the repeated call what was begun. After
+// DEADLINE_EXCEEDED a conditional bind mounts nothing any more.
 bool MayHaveMounted(const absl::Status& failure) { return absl::IsUnavailable(failure); }
 
 std::vector<UseCount> CountIn(Statements& statements) {

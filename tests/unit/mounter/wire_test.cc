@@ -94,8 +94,8 @@ auto Members(const ConditionalUnmount& request) {
   return std::tuple_cat(Members(m1), Members(m2));
 }
 auto Members(const ConditionalOutcome& outcome) {
-  const auto& [m1, m2, m3] = outcome;
-  return std::tuple_cat(std::tie(m1, m3), Members(m2));
+  const auto& [m1, m2] = outcome;
+  return std::tuple_cat(std::tie(m1), Members(m2));
 }
 auto Members(const ExamineRequest& request) {
   const auto& [m1, m2] = request;
@@ -283,7 +283,7 @@ TEST(WireTest, ConditionalCallsArrive) {
   found.device = 0x705;
   found.mount = AMountInfo();
   ExpectArrives<pb::ConditionalOutcome>(ConditionalOutcome());
-  ExpectArrives<pb::ConditionalOutcome>(ConditionalOutcome{true, found, {.noexec = true}});
+  ExpectArrives<pb::ConditionalOutcome>(ConditionalOutcome{true, found});
   ExpectArrives<pb::ExamineRequest>(ExamineRequest{"/path", expected});
   ExpectArrives<pb::Examination>(Examination());
   ExpectArrives<pb::Examination>(Examination{found, true, {{1, 2, 3}, {4, 5, 6}, 7}, "it is full"});
