@@ -73,7 +73,7 @@ void AskOn(const std::shared_ptr<Census>& census, int asker) {
     census->asking_since.reset();
     if (!loop.ok()) census->status = loop.status();
     if (loop.ok() && *loop) census->loops.push_back(**std::move(loop));
-    if (census->next == census->numbers.size()) census->changed.notify_all();
+    census->changed.notify_all();
   }
 }
 
@@ -84,9 +84,7 @@ bool AwaitAnswers(Census& census, std::chrono::milliseconds patience) {
   for (;;) {
     const std::size_t asked = census.next;
     if (asked == census.numbers.size()) return true;
-    const auto until = census.asking_since.value_or(std::chrono::steady_clock::now()) + patience;
-    census.changed.wait_until(lock, until, [&] { return census.next == census.numbers.size(); });
-    if (census.next != asked) continue;
+    if (census.changed.wait_for(lock, patience, [&] { return census.next != asked; })) continue;
     if (!census.asking_since || std::chrono::steady_clock::now() - *census.asking_since < patience) continue;
     Hung().Add(census.numbers[asked]);
     census.silent.push_back(census.numbers[asked]);

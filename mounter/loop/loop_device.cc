@@ -78,36 +78,18 @@ absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
   return FromAnswer(AskStatus(fd, status), status, number);
 }
 
-std::optional<unsigned> NumberOf(std::string_view name) {
-  constexpr std::string_view kLoop = "loop";
-  return name.starts_with(kLoop) ? ParseWhole<unsigned>(name.substr(kLoop.size())) : std::nullopt;
-}
-
-// Sysfs shows a backing file for the devices in use, so nothing is opened.
-absl::StatusOr<std::vector<unsigned>> UsedNumbersInSysfs() {
+// The numbers of the loop devices in use. Sysfs shows a backing file for these, so nothing is opened.
+absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf("/sys/block"));
   std::vector<unsigned> numbers;
   for (const std::string& name : names) {
-    const auto number = NumberOf(name);
+    if (!name.starts_with("loop")) continue;
+    const auto number = ParseWhole<unsigned>(name.substr(4));
     if (!number) continue;
     MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(*number));
     if (bound) numbers.push_back(*number);
   }
   return numbers;
-}
-
-// The numbers of the loop devices in use. The kernel never removes a device, so a host may have hundreds that are free.
-// /proc/partitions lists only devices that have a size. Without its heading the file was masked, as container engines
-// do.
-absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
-  std::ifstream table("/proc/partitions");
-  std::string number_of_major, number_of_minor, blocks, name;
-  if (!(table >> number_of_major >> number_of_minor >> blocks >> name) || name != "name") return UsedNumbersInSysfs();
-  std::vector<unsigned> numbers;
-  while (table >> number_of_major >> number_of_minor >> blocks >> name) {
-    if (const auto number = NumberOf(name)) numbers.push_back(*number);
-  }
-  return table.eof() ? absl::StatusOr<std::vector<unsigned>>(std::move(numbers)) : UsedNumbersInSysfs();
 }
 
 // Opens a bound device for reading. Not open: it is bound to nothing any more.
