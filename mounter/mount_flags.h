@@ -28,7 +28,7 @@ struct MountFlagRow {
   std::string_view opposite;      // clears it; empty for access times, where another word replaces it
   std::uint64_t attribute;        // MOUNT_ATTR_*: mount_setattr(2), statmount(2), proto/mounter.proto
   std::uint64_t mask;             // the attributes that it stands for or excludes
-  std::uint64_t statfs;           // ST_*, statfs(2); 0: what no other access time stands for
+  std::uint64_t statfs;           // ST_*, statfs(2); 0: strictatime, the absence of others
   bool MountFlags::*member;       // null for access times: the row then stands for `atime`
   Atime atime;                    // meaningful without a member only
   std::string_view command_line;  // as `mooring doctor` prints it for `mooring mount bind`; empty: the default

@@ -315,7 +315,7 @@ class Preflight {
 
 // The mount of a volume, for conditional calls. An identity of each kind of volume; one of them has to fit.
 struct ExpectedMount {
-  std::string label;           // of the loop device, or the source of a tmpfs
+  std::string label = {};      // of the loop device, or the source of a tmpfs
   std::string root_name = {};  // the last name of MountInfo::root, on a filesystem without a loop device
   ino_t root_inode = 0;        // of the directory with that name; 0: any
   dev_t device = 0;            // PathInfo::device; 0: none
@@ -324,12 +324,12 @@ struct ExpectedMount {
 // A bind whose source has to be a certain mount of a directory, and whose target may be no mount. The source may be
 // read-only only if the bind is.
 struct ConditionalBind {
-  BindRequest bind;  // it also gets what the flags of the source forbid (Stricter, mounter/mount_flags.h)
+  BindRequest bind;  // the flags of the source are added (Stricter, mounter/mount_flags.h)
   ExpectedMount source;
   std::string source_fs_type = {};  // empty: any
 };
 
-// Unmounts a certain mount. Done as well if nothing is mounted there.
+// Unmounts a certain mount. `done` is also true if nothing is mounted there.
 struct ConditionalUnmount {
   UnmountRequest unmount;
   ExpectedMount target;

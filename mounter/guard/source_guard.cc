@@ -190,9 +190,16 @@ absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct
   if (S_ISBLK(status.stx_mode)) return IsOurDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor));
   if (!IsMountedDirectory(status)) return false;
   if (status.stx_dev_major != 0) return IsOurDevice(makedev(status.stx_dev_major, status.stx_dev_minor));
-  if (const std::optional<dev_t> below_btrfs = BtrfsDeviceOf(place.get())) return IsOurDevice(*below_btrfs);
-  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(place, path));
-  return mount.fs_type == kMemoryFsType && mount.source.starts_with(label_prefix_);
+  // A tmpfs has no device, and the number of a btrfs is not that of its device.
+  absl::StatusOr<ListedMount> mount = AskForMountOf(place, path);
+  if (absl::IsUnimplemented(mount.status())) {
+    const std::optional<dev_t> below_btrfs = BtrfsDeviceOf(place.get());
+    if (below_btrfs && IsVolumeDevice(*below_btrfs)) return true;
+    mount = LookUpMountOf(place, path);
+  }
+  if (!mount.ok()) return mount.status();
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(mount->device));
+  return ours || (mount->fs_type == kMemoryFsType && mount->source.starts_with(label_prefix_));
 }
 
 // The path only suggests a name, because it may change. The file counts as a volume if it is the same as the one of

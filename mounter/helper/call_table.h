@@ -96,8 +96,8 @@ inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &
 inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
                              Reads("check the host at")};
 
-inline constexpr Call kBindIf{Request::kBindIf, &Mounter::BindIf, &Request::mutable_bind_if, Conditional("mount at", true),
-                              &Answer::mutable_outcome};
+inline constexpr Call kBindIf{Request::kBindIf, &Mounter::BindIf, &Request::mutable_bind_if,
+                              Conditional("mount at", true), &Answer::mutable_outcome};
 inline constexpr Call kUnmountIf{Request::kUnmountIf, &Mounter::UnmountIf, &Request::mutable_unmount_if,
                                  Conditional("unmount", false), &Answer::mutable_outcome};
 inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::mutable_examine, Reads("inspect"),

@@ -100,15 +100,11 @@ absl::StatusOr<pb::Answer> HelperMounter::Ask(pb::Request request, const CallPol
   }
   const Clock::time_point start = Clock::now(), deadline = DeadlineOfThread();
   absl::Status allowed = CheckHanging(policy);
-  while (!allowed.ok() && !policy.read_only && Clock::now() < start + kHangingPatience) {
+  while (!allowed.ok() && !policy.read_only && Clock::now() < std::min(deadline, start + kHangingPatience)) {
     std::this_thread::sleep_for(kFullPause);
     allowed = CheckHanging(policy);
   }
   MOORING_RETURN_IF_ERROR(allowed);
-  if (policy.conditional) {
-    const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - start);
-    request.set_patience_ms(static_cast<std::uint64_t>(std::max<std::int64_t>(patience.count(), 1)));
-  }
   absl::StatusOr<pb::Answer> answer = AskOnce(request, policy, deadline);
   // Another helper is starting by now, so the second attempt waits for it.
   if (absl::IsUnavailable(answer.status()) && policy.read_only) answer = AskOnce(request, policy, deadline);
@@ -117,10 +113,10 @@ absl::StatusOr<pb::Answer> HelperMounter::Ask(pb::Request request, const CallPol
   return answer;
 }
 
-absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, const CallPolicy& policy,
+absl::StatusOr<pb::Answer> HelperMounter::AskOnce(pb::Request& request, const CallPolicy& policy,
                                                   Clock::time_point deadline) {
   const Clock::time_point start = Clock::now();
-  MOORING_ASSIGN_OR_RETURN(Lease lease, LeaseAndSend(request, deadline));
+  MOORING_ASSIGN_OR_RETURN(Lease lease, LeaseAndSend(request, policy, deadline));
   const Clock::time_point until = policy.limit ? start + *policy.limit : deadline;
   pb::Answer answer;
   const absl::Status received = lease.channel.Receive(answer, wire::kMostAnswer, until);
@@ -138,10 +134,14 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
 }
 
 // A request that could not be sent has reached no helper. So the next helper gets it, even if it changes something.
-absl::StatusOr<HelperMounter::Lease> HelperMounter::LeaseAndSend(const pb::Request& request,
+absl::StatusOr<HelperMounter::Lease> HelperMounter::LeaseAndSend(pb::Request& request, const CallPolicy& policy,
                                                                  Clock::time_point deadline) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(Lease lease, LeaseChannel(deadline));
+    if (policy.conditional) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+      request.set_patience_ms(static_cast<std::uint64_t>(std::max<std::int64_t>(left.count(), 1)));
+    }
     const absl::Status sent = lease.channel.Send(request);
     if (sent.ok()) return lease;
     const std::uint64_t generation = lease.generation;

@@ -63,8 +63,8 @@ class HelperMounter final : public MounterClient {
       : spawner_(std::move(spawner)), lost_(std::move(lost)) {}
 
   absl::StatusOr<pb::Answer> Ask(pb::Request request, const CallPolicy& policy) override;
-  absl::StatusOr<pb::Answer> AskOnce(const pb::Request& request, const CallPolicy& policy, Clock::time_point deadline);
-  absl::StatusOr<Lease> LeaseAndSend(const pb::Request& request, Clock::time_point deadline);
+  absl::StatusOr<pb::Answer> AskOnce(pb::Request& request, const CallPolicy& policy, Clock::time_point deadline);
+  absl::StatusOr<Lease> LeaseAndSend(pb::Request& request, const CallPolicy& policy, Clock::time_point deadline);
   absl::StatusOr<Lease> LeaseChannel(Clock::time_point deadline);
   absl::Status AwaitNext(std::uint64_t generation, Clock::time_point deadline);
   void Return(Lease lease);

@@ -55,6 +55,9 @@ absl::StatusOr<MountInfo> MountOnOlderKernel(const Target& target, const Target:
     if (!place.ok()) return ErrnoStatus(errno, "open", target.path());
     const auto is_volume = [&sources](dev_t device) { return sources.IsVolumeDevice(device); };
     MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> known, MountWithoutTable(place, target.path(), is_volume));
+    if (known && !status.unique_id && known->id != status.mount_id) {
+      return NotFound("another mount is at {} by now", Quote(target.path()));
+    }
     if (known) return *std::move(known);
   }
   std::uint64_t id = status.mount_id;

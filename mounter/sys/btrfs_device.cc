@@ -4,7 +4,6 @@
 #include <linux/btrfs.h>
 #include <sys/ioctl.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>

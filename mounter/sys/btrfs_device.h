@@ -8,7 +8,7 @@
 namespace mooring {
 
 // `place`: an open directory, also O_PATH. Empty: it is on no btrfs, or on one with several devices. It asks no server
-// of a FUSE or NFS mount, which may hang.
+// of a FUSE or NFS mount, which may hang. It may wait for a commit of the btrfs.
 std::optional<dev_t> BtrfsDeviceOf(int place);
 
 }  // namespace mooring

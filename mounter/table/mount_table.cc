@@ -157,14 +157,17 @@ absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path) {
   return mounts;
 }
 
-absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path) {
+absl::StatusOr<ListedMount> AskForMountOf(const UniqueFd& file, const std::string& path) {
   struct statx status = {};
   const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
   if (::statx(file.get(), "", flags, sys::kStatxMntIdUnique, &status) != 0) return ErrnoStatus(errno, "look at", path);
-  if ((status.stx_mask & sys::kStatxMntIdUnique) != 0) {
-    absl::StatusOr<ListedMount> info = LookUpMount(status.stx_mnt_id, true);
-    if (!absl::IsUnimplemented(info.status())) return info;
-  }
+  if ((status.stx_mask & sys::kStatxMntIdUnique) != 0) return LookUpMount(status.stx_mnt_id, true);
+  return absl::UnimplementedError("statx(2) gives no unique id of a mount");
+}
+
+absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path) {
+  absl::StatusOr<ListedMount> info = AskForMountOf(file, path);
+  if (!absl::IsUnimplemented(info.status())) return info;
   const std::optional<std::uint64_t> id = TableMountIdOf(file);
   if (id) return LookUpMount(*id, false);
   return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");

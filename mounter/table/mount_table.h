@@ -16,7 +16,10 @@ namespace mooring {
 // UNIMPLEMENTED: there is no statmount(2) to look a unique id up; ask with mountinfo's id.
 absl::StatusOr<ListedMount> LookUpMount(std::uint64_t id, bool unique);
 
-// The mount that an open file is on.
+// The mount that an open file is on. UNIMPLEMENTED: there is no statmount(2).
+absl::StatusOr<ListedMount> AskForMountOf(const UniqueFd& file, const std::string& path);
+
+// The same, by the mount table where there is no statmount(2).
 absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path);
 
 // All mounts at or below `path`, ordered by target: parents before children.

@@ -34,7 +34,10 @@ std::string NameOfDisk(dev_t device) {
 // A directory's filesystem, by its device. The type comes from sysfs, because statfs(2) asks the server of a filesystem
 // that has one, which may hang. Empty: no device of a volume.
 absl::StatusOr<std::string> TypeOf(const UniqueFd& place, const IsVolumeDevice& is_volume, dev_t& device) {
-  if (major(device) != 0) return is_volume(device) ? MountedType(NameOfDisk(device)) : std::string();
+  if (major(device) != 0) {
+    const std::string name = is_volume(device) ? NameOfDisk(device) : "";
+    return name.empty() ? std::string() : MountedType(name);
+  }
   const std::optional<dev_t> below = BtrfsDeviceOf(place.get());
   if (!below || !is_volume(*below)) return std::string();
   device = *below;

@@ -70,14 +70,12 @@ const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDev
 }
 
 ExpectedMount ExpectedMountOf(const std::string& volume_id) {
-  return {.label = LabelFor(volume_id), .root_name = IsVolumeId(volume_id) ? volume_id : ""};
+  if (!IsVolumeId(volume_id)) return {};  // the caller's text: it may be anything
+  return {.label = LabelFor(volume_id), .root_name = volume_id};
 }
 
 ExpectedMount ExpectedMountOf(const NodeVolume& volume) {
-  ExpectedMount expected = ExpectedMountOf(volume.id);
-  expected.root_inode = volume.inode;
-  expected.device = volume.device;
-  return expected;
+  return {.label = LabelFor(volume.id), .root_name = volume.id, .root_inode = volume.inode, .device = volume.device};
 }
 
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {

@@ -212,8 +212,8 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
     builder.RegisterService(&snapshot_metadata_service);
   }
   if (serves_node) builder.RegisterService(&node_service);
-  // This service adds two threads, which read the same sockets, so a call wakes more threads. gRPC alone refuses other calls,
-  // too, but without a message. Where all services are served, nobody makes such calls.
+  // This service adds two threads, which read the same sockets, so a call wakes more threads. gRPC alone refuses other
+  // calls, too, but without a message. Where all services are served, nobody makes such calls.
   const bool serves_all = serves_node && serves_controller && has_snapshots;
   if (!serves_all) builder.RegisterCallbackGenericService(&unknown_calls);
   MOORING_ASSIGN_OR_RETURN(server, mooring::Listen(config, builder));

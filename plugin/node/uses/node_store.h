@@ -66,9 +66,9 @@ class NodeStore {
   // deleted, except after UNAVAILABLE: then nobody knows whether it mounted.
   absl::Status MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount);
 
-  // The same in one transaction, for a mount whose propagation a repeated call sets again. The use is on record as done before
-  // it is made. False: a record of the path exists, and `mount` was not called; or `mount` returned false, because it
-  // did nothing, and the record is deleted. Errors: as with MountOnRecord.
+  // The same in one transaction, for a mount whose propagation a repeated call sets again. The use is on record as done
+  // before it is made. False: a record of the path exists, and `mount` was not called; or `mount` returned false,
+  // because it did nothing, and the record is deleted. Errors: as with MountOnRecord.
   absl::StatusOr<bool> RecordAndMount(const VolumeUse& use, const std::function<absl::StatusOr<bool>()>& mount);
 
   // Records that a use is done. Its intent is on record, so a failed write is logged and fails no call.
