@@ -19,7 +19,7 @@ pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount>=2.38)
 pkg_check_modules(LIBUDEV REQUIRED IMPORTED_TARGET libudev>=252)
 pkg_check_modules(LIBBLKID REQUIRED IMPORTED_TARGET blkid>=2.38)
 pkg_check_modules(LIBUUID REQUIRED IMPORTED_TARGET uuid>=2.38)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib>=0.11)
 find_package(nlohmann_json REQUIRED)
 # These have no static library. Only the core of prometheus-cpp: its HTTP server would add civetweb, zlib and threads.
@@ -54,5 +54,12 @@ mooring_static_group(mooring_absl ${absl_names})
 mooring_static_group(mooring_protobuf protobuf z)
 mooring_static_group(mooring_cap cap)
 mooring_static_group(mooring_seccomp seccomp)
-mooring_static_group(mooring_grpc
+mooring_static_group(mooring_plain_grpc
   grpc++_unsecure grpc_unsecure gpr address_sorting upb cares re2 protobuf z ${absl_names})
+mooring_static_group(mooring_tls_grpc grpc++ grpc gpr address_sorting upb cares re2 protobuf z ${absl_names})
+target_link_libraries(mooring_tls_grpc INTERFACE OpenSSL::SSL)
+
+# gRPC with TLS is larger, so only programs with the property MOORING_TLS link it.
+add_library(mooring_grpc INTERFACE)
+set(with_tls $<BOOL:$<TARGET_PROPERTY:MOORING_TLS>>)
+target_link_libraries(mooring_grpc INTERFACE $<IF:${with_tls},mooring_tls_grpc,mooring_plain_grpc>)

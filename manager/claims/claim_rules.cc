@@ -1,5 +1,6 @@
 #include "manager/claims/claim_rules.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 
@@ -49,12 +51,25 @@ bool Has(const std::vector<Capability>& capabilities, const Capability& wanted) 
 std::string Holder(const Claim& claim) {
   std::string words = fmt::format("{} {} on {}", claim.mode == ClaimMode::kWrite ? "writer" : "reader",
                                   Quote(claim.allocation), Quote(claim.node));
+  if (claim.taken_at != Time()) {
+    words += fmt::format(" since {:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(claim.taken_at)));
+  }
   if (claim.state != Claim::State::kTaken) {
     words += fmt::format(" ({}{}{})", ToString(claim.state), claim.problem.empty() ? "" : ": ", claim.problem);
   } else if (claim.past) {
     words += " (its allocation is gone)";
   }
   return words;
+}
+
+// Says how a claim that another request waits for becomes free.
+std::string WhatFrees(const Claim& claim) {
+  const std::string what = fmt::format("the claim of {}", Quote(claim.allocation));
+  if (claim.state != Claim::State::kTaken) return what + " is freed by itself as soon as its release succeeds";
+  if (claim.past) return what + " is freed some minutes after the end of its allocation, once nothing is mounted";
+  if (!claim.kept) return fmt::format("{} is freed when the volume is detached on {}", what, Quote(claim.node));
+  return fmt::format("{} is freed by: mooring release {} --namespace {} --for {}", what, ShellQuote(claim.volume.id),
+                     ShellQuote(claim.volume.ns), ShellQuote(claim.allocation));
 }
 
 bool IsWriter(const Claim& claim) { return claim.mode == ClaimMode::kWrite; }
@@ -144,9 +159,10 @@ absl::Status CheckSchedulable(const ClaimState& state) {
 
 absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
   const auto refuse = [&](AccessMode access, std::string_view whose) {
-    return FailedPrecondition("volume {} has no free {} claim: {} is {}, and it is claimed by {}",
+    return FailedPrecondition("volume {} has no free {} claim: {} is {}, and it is claimed by {}{}",
                               ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
-                              state.claims.empty() ? "no other allocation" : Holders(state.claims));
+                              state.claims.empty() ? "no other allocation" : Holders(state.claims),
+                              state.claims.empty() ? "" : "; " + WhatFrees(state.claims.front()));
   };
   if (state.volume.in_use && !AllowsClaim(state.volume.in_use->access, request, state.claims)) {
     return refuse(state.volume.in_use->access, "the mode in use");

@@ -45,7 +45,7 @@ enum class ClaimDecision { kHeldAlready, kGrant };
 // contradicts itself (a reader mode for writing).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
-// The first few holders, as "writer 'web-1' on 'host' (unpublishing: the target is busy)".
+// The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unpublishing: the target is busy)".
 std::string Holders(const std::vector<Claim>& claims);
 
 // INVALID_ARGUMENT: one line for each fault of the record.

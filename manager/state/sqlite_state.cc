@@ -16,6 +16,8 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/state/change_log.h"
+#include "manager/state/endless_lease.h"
+#include "manager/state/transaction.h"
 #include "sqlite/set_aside.h"
 #include "sqlite/sqlite.h"
 
@@ -89,9 +91,10 @@ class Reader {
 // Used under the owner's lock, which is held until the changes are in the log.
 class Writer {
  public:
-  explicit Writer(SQLite::Database database) : database_(std::move(database)) {
+  explicit Writer(SQLite::Database database) : database_(WithLeasedTable(std::move(database))) {
     Use last(last_);
     if (last.Step()) revision_ = last.Number(0);
+    DeleteLeasedKeys();
   }
 
   std::int64_t revision() const { return revision_; }
@@ -118,13 +121,24 @@ class Writer {
     synced_ = sync;
   }
 
+  static SQLite::Database WithLeasedTable(SQLite::Database database) {
+    database.exec("CREATE TABLE IF NOT EXISTS leased (key TEXT PRIMARY KEY) WITHOUT ROWID");
+    return database;
+  }
+
+  // The process that put them has ended, and its lease with it.
+  void DeleteLeasedKeys() {
+    SQLite::Transaction commit(database_, SQLite::TransactionBehavior::IMMEDIATE);
+    const bool found = database_.exec("DELETE FROM state WHERE key IN (SELECT key FROM leased)") > 0;
+    database_.exec("DELETE FROM leased");
+    if (found) Use(set_last_, revision_ + 1).Exec();
+    commit.commit();
+    if (found) ++revision_;
+  }
+
   absl::Status Check(const Transaction::Compare& compare) {
     Use modified(modified_, compare.key);
-    const std::int64_t found = modified.Step() ? modified.Number(0) : 0;
-    if (found == compare.modify_revision) return absl::OkStatus();
-    if (found == 0) return Aborted("{} was deleted meanwhile: read it again", Quote(compare.key));
-    return Aborted("{} has revision {} now, and the change was made to revision {}: read it again", Quote(compare.key),
-                   found, compare.modify_revision);
+    return CheckRevision(compare, modified.Step() ? modified.Number(0) : 0);
   }
 
   std::vector<Change> Apply(const Transaction& transaction) {
@@ -145,6 +159,7 @@ class Writer {
 
   KeyValue PutOne(const Transaction::Put& put) {
     const std::int64_t revision = revision_ + 1;
+    Use(put.leased ? lease_ : unlease_, put.key).Exec();
     Use use(put_, put.key);
     put_.bindNoCopy(2, put.value.data(), static_cast<int>(put.value.size()));
     put_.bind(3, revision);
@@ -161,30 +176,20 @@ class Writer {
   SQLite::Statement set_last_{database_, "UPDATE revision SET last = ?"};
   SQLite::Statement modified_{database_, "SELECT modified FROM state WHERE key = ?"};
   SQLite::Statement delete_{database_, "DELETE FROM state WHERE key = ? RETURNING key, value, created, modified"};
+  SQLite::Statement unlease_{database_, "DELETE FROM leased WHERE key = ?"};
+  SQLite::Statement lease_{database_, "INSERT OR IGNORE INTO leased VALUES (?)"};
   SQLite::Statement put_{database_,
                          "INSERT INTO state (key, value, created, modified) VALUES (?1, ?2, ?3, ?3) ON CONFLICT (key) "
                          "DO UPDATE SET value = excluded.value, modified = excluded.modified RETURNING created"};
 };
-
-absl::Status CheckKeys(const Transaction& transaction) {
-  std::set<std::string_view> seen;
-  const auto twice = [](std::string_view key) {
-    return InvalidArgument("{} is changed twice in one transaction", Quote(key));
-  };
-  for (const std::string& key : transaction.deletes) {
-    if (!seen.insert(key).second) return twice(key);
-  }
-  for (const Transaction::Put& put : transaction.puts) {
-    if (!seen.insert(put.key).second) return twice(put.key);
-  }
-  return absl::OkStatus();
-}
 
 class SqliteState final : public State {
  public:
   SqliteState(const std::string& path, UniqueFd lock, SQLite::Database writer)
       : file_(StateFile(path)), lock_(std::move(lock)), writer_(std::move(writer)), reader_(path) {}
   ~SqliteState() override { log_->Close(); }
+
+  Lease& lease() override { return lease_; }
 
   absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) override {
     return Guarded("read", file_, [&] { return reader_.Get(key); });
@@ -212,6 +217,7 @@ class SqliteState final : public State {
  private:
   const DatabaseFile file_;
   const UniqueFd lock_;
+  EndlessLease lease_;
   std::mutex commit_mutex_;
   Writer writer_;
   Reader reader_;  // destroyed before the writer: only a writer can remove the log when it closes last

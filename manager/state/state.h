@@ -1,8 +1,9 @@
 // Interface of the manager's state: keys, values and revisions as in etcd, so that etcd can implement it for many
 // hosts.
 //
-// Every commit that changes something makes a revision, one higher than the last. A key has the revision that created
-// it and the one that changed it last; a key that is deleted and created again starts anew.
+// Every commit that changes something makes a revision, higher than the last. In etcd, other changes make revisions,
+// too. A key has the revision that created it and the one that changed it last; a key that is deleted and created again
+// starts anew.
 //
 // Safe from several threads. Errors: UNAVAILABLE: the store cannot be reached now. RESOURCE_EXHAUSTED: there is no
 // room. INTERNAL: the store is damaged.
@@ -47,6 +48,7 @@ struct Transaction {
   struct Put {
     std::string key;
     std::string value;
+    bool leased = false;  // the key is deleted when the lease of this host ends (Lease)
   };
   std::vector<Compare> compares;
   std::vector<Put> puts;
@@ -71,9 +73,31 @@ class Watch {
   virtual absl::StatusOr<std::vector<Change>> Next(std::chrono::steady_clock::time_point until) = 0;
 };
 
+// The right of this host to change the state and to start work for it. Other hosts see that it has ended, and may then
+// take over what it did. A store of one host has a lease that never ends.
+class Lease {
+ public:
+  using Clock = std::chrono::steady_clock;
+  virtual ~Lease() = default;
+
+  // Until then the store surely keeps the lease, by the clock of this host, unless it is renewed: then longer. In the
+  // past: the lease may have ended, so start no work. The margin for the speed of clocks is subtracted already.
+  virtual Clock::time_point ValidUntil() = 0;
+
+  // The number of this lease, which no other lease of any host has; 0: this host has none now. When a lease has ended,
+  // the next one has another number, and leased keys have to be put again.
+  virtual std::int64_t Number() = 0;
+
+  // Calls `changed` when Number has changed, from a thread of the store. Call this once, before the first Commit.
+  virtual void OnChange(std::function<void()> changed) = 0;
+};
+
 class State {
  public:
   virtual ~State() = default;
+
+  // Lives as long as the state. Each Commit is made under it: UNAVAILABLE if it has ended.
+  virtual Lease& lease() = 0;
 
   virtual absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) = 0;
 

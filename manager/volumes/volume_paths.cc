@@ -3,21 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <vector>
 
+#include "base/hash.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
-
-// FNV-1a. It only has to tell paths apart, and has to stay the same in all versions, so that stages are found again.
-std::uint64_t HashOf(const std::string& text) {
-  std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-  return hash;
-}
 
 MountOptions Sorted(MountOptions options) {
   std::sort(options.flags.begin(), options.flags.end());

@@ -14,12 +14,15 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/state/change_log.h"
+#include "manager/state/endless_lease.h"
 #include "manager/state/state.h"
 
 namespace mooring::testing {
 
 class MemoryState final : public manager::State {
  public:
+  manager::Lease& lease() override { return lease_; }
+
   // From commit n + 1 on nothing is stored, as if the process had been killed before it. -1: never.
   void DieAfter(int commits) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -119,6 +122,7 @@ class MemoryState final : public manager::State {
   int left_ = -1;
   std::function<void(const manager::Transaction&)> before_commit_;
   const std::shared_ptr<manager::ChangeLog> log_ = std::make_shared<manager::ChangeLog>(0);
+  manager::EndlessLease lease_;
 };
 
 }  // namespace mooring::testing

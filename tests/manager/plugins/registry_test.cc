@@ -1,6 +1,7 @@
 // The registry of plugin instances, with a real state in a file.
 #include "manager/plugins/registry.h"
 
+#include "manager/state/endless_lease.h"
 #include "manager/state/keys.h"
 #include "manager/state/sqlite_state.h"
 #include "tests/manager/prelude.h"
@@ -183,6 +184,7 @@ TEST_F(RegistryTest, HostsHaveSeparateRegistries) {
 // A state whose commits fail.
 class BrokenState final : public State {
  public:
+  Lease& lease() override { return lease_; }
   absl::StatusOr<std::optional<KeyValue>> Get(const std::string&) override { return std::optional<KeyValue>(); }
   absl::StatusOr<Listing> List(const std::string&) override { return Listing(); }
   absl::StatusOr<std::int64_t> DoCommit(const Transaction&) override { return ResourceExhausted("the disk is full"); }
@@ -190,6 +192,9 @@ class BrokenState final : public State {
     return Unimplemented("none");
   }
   void EndWatches() override {}
+
+ private:
+  EndlessLease lease_;
 };
 
 TEST(RegistryWithoutStateTest, FailedStoreChangesNothing) {

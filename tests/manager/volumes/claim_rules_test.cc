@@ -150,6 +150,23 @@ TEST(ClaimRulesTest, RefusalNamesHolders) {
                     HasSubstr("writer 'writer' on 'here' (unpublishing: the target is busy)")));
 }
 
+TEST(ClaimRulesTest, RefusalSaysSinceWhenAndWhatFreesTheClaim) {
+  ClaimState state = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
+  Claim& claim = state.claims[0];
+  claim.taken_at = std::chrono::system_clock::from_time_t(1'800'000'000);
+  const auto refusal = [&] {
+    return Message(Decide(ARequest(ClaimMode::kWrite, AccessMode::kSingleNodeWriter), state).status());
+  };
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("writer 'writer' on 'here' since 2027-01-15T08:00:00Z"),
+                               HasSubstr("is freed when the volume is detached on 'here'")));
+  claim.kept = true;
+  EXPECT_THAT(refusal(), HasSubstr("is freed by: mooring release db --namespace default --for writer"));
+  claim.past = true;
+  EXPECT_THAT(refusal(), HasSubstr("after the end of its allocation"));
+  claim.state = Claim::State::kNodeDetached;
+  EXPECT_THAT(refusal(), HasSubstr("is freed by itself"));
+}
+
 TEST(ClaimRulesTest, ClaimCountsUntilItsRecordIsDeleted) {
   for (const auto step :
        {Claim::State::kUnpublishing, Claim::State::kNodeDetached, Claim::State::kControllerDetached}) {

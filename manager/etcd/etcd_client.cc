@@ -1,0 +1,188 @@
+#include "manager/etcd/etcd_client.h"
+
+#include <etcd.grpc.pb.h>
+
+#include <thread>
+
+#include "absl/strings/str_split.h"
+#include "base/file/whole_file.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "rpc/status.h"
+
+namespace mooring::manager {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPause{100};  // between two rounds through the members
+
+gpr_timespec After(std::chrono::milliseconds time) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(time.count(), GPR_TIMESPAN));
+}
+
+grpc::ChannelArguments Arguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  // Finds a member whose host has died, also under a watch that waits. etcd allows a ping each 5 s.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const EtcdConnection& connection) {
+  if (connection.certificate_file.empty() != connection.key_file.empty()) {
+    return InvalidArgument("the certificate for etcd and its key belong together: give both files, or none");
+  }
+  if (connection.ca_file.empty()) {
+    if (connection.key_file.empty()) return grpc::InsecureChannelCredentials();
+    return InvalidArgument("a certificate for etcd needs TLS: give the file of etcd's CA, too");
+  }
+  grpc::SslCredentialsOptions options;
+  MOORING_ASSIGN_OR_RETURN(options.pem_root_certs, ReadWholeFile(connection.ca_file));
+  if (!connection.key_file.empty()) {
+    MOORING_ASSIGN_OR_RETURN(options.pem_cert_chain, ReadWholeFile(connection.certificate_file));
+    MOORING_ASSIGN_OR_RETURN(options.pem_private_key, ReadWholeFile(connection.key_file));
+  }
+  return grpc::SslCredentials(options);
+}
+
+bool Connected(grpc::Channel& member, std::chrono::milliseconds patience) {
+  const gpr_timespec until = After(patience);
+  for (auto state = member.GetState(true); state != GRPC_CHANNEL_READY; state = member.GetState(true)) {
+    // Another member is asked at once, while gRPC tries this one again in the background.
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
+    if (!member.WaitForStateChange(state, until)) return false;
+  }
+  return true;
+}
+
+bool Says(const grpc::Status& status, std::string_view text) {
+  return status.error_message().find(text) != std::string::npos;
+}
+
+// The call was refused before anything was done, and another member or a later try may take it.
+bool RefusedForNow(const grpc::Status& status) {
+  return Says(status, "no leader") || Says(status, "too many requests") || Says(status, "proposal dropped");
+}
+
+bool AnswerLost(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         status.error_code() == grpc::StatusCode::CANCELLED;
+}
+
+bool TokenIsOld(const grpc::Status& status) {
+  return Says(status, "invalid auth token") || Says(status, "revision in header is old") ||
+         Says(status, "revision of auth store is old");
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<EtcdClient>> EtcdClient::Open(const EtcdConnection& connection) {
+  constexpr std::string_view kScheme = "etcd://";
+  if (!connection.endpoints.starts_with(kScheme) || connection.endpoints.size() == kScheme.size()) {
+    return InvalidArgument("the endpoints of etcd {} must have the form etcd://host1:2379,host2:2379",
+                           Quote(connection.endpoints));
+  }
+  const std::string list = connection.endpoints.substr(kScheme.size());
+  MOORING_ASSIGN_OR_RETURN(const auto credentials, Credentials(connection));
+  std::shared_ptr<EtcdClient> client(new EtcdClient(connection));
+  client->name_ = "etcd at " + list;
+  if (!connection.user.empty()) {
+    MOORING_ASSIGN_OR_RETURN(client->password_, ReadWholeFile(connection.password_file));
+    while (client->password_.ends_with('\n')) client->password_.pop_back();
+  }
+  const std::vector<std::string> members = absl::StrSplit(list, ',');
+  for (const std::string& member : members) {
+    if (member.find(':') == std::string::npos || member.find('/') != std::string::npos) {
+      return InvalidArgument("the endpoint of etcd {} must have the form host:port", Quote(member));
+    }
+    client->members_.push_back(grpc::CreateCustomChannel(member, credentials, Arguments()));
+  }
+  return client;
+}
+
+absl::StatusOr<std::string> EtcdClient::Token(const std::shared_ptr<grpc::Channel>& member) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!token_.empty()) return token_;
+  grpc::ClientContext context;
+  context.set_deadline(After(connection_.try_timeout));
+  etcdserverpb::AuthenticateRequest request;
+  request.set_name(connection_.user);
+  request.set_password(password_);
+  etcdserverpb::AuthenticateResponse response;
+  const grpc::Status status = etcdserverpb::Auth::NewStub(member)->Authenticate(&context, request, &response);
+  if (status.error_code() == grpc::StatusCode::INVALID_ARGUMENT) {
+    return absl::UnauthenticatedError("the user " + Quote(connection_.user) + " or its password is wrong");
+  }
+  if (!status.ok()) return FromGrpc(status);
+  return token_ = response.token();
+}
+
+void EtcdClient::ForgetToken() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  token_.clear();
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> EtcdClient::Prepare(std::size_t member, grpc::ClientContext& context) {
+  const std::shared_ptr<grpc::Channel>& channel = members_[member % members_.size()];
+  if (!Connected(*channel, connection_.try_timeout)) return Unavailable("no connection");
+  if (!connection_.user.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const std::string token, Token(channel));
+    context.AddMetadata("token", token);
+  }
+  context.AddMetadata("hasleader", "true");  // a member without a leader refuses the call instead of waiting
+  return channel;
+}
+
+absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool* answer_lost) {
+  const Clock::time_point until = Clock::now() + 3 * connection_.try_timeout;
+  absl::Status last;
+  int renewals = 0;  // of the token
+  for (std::size_t tries = 1;; ++tries) {
+    const std::size_t member = preferred_;
+    grpc::ClientContext context;
+    const auto channel = Prepare(member, context);
+    if (channel.ok()) {
+      context.set_deadline(After(connection_.try_timeout));
+      const grpc::Status status = attempt(*channel, context);
+      if (status.ok()) return absl::OkStatus();
+      last = FromGrpc(status);
+      const bool old_token = TokenIsOld(status) && ++renewals <= 3;
+      if (old_token) ForgetToken();
+      const bool lost = AnswerLost(status) && !RefusedForNow(status);
+      if (lost && answer_lost != nullptr) *answer_lost = true;
+      if ((lost && answer_lost != nullptr) || !(lost || RefusedForNow(status) || old_token)) {
+        return Explain(action, last);
+      }
+      if (old_token) continue;
+    } else {
+      last = channel.status();
+      if (!absl::IsUnavailable(last) && !absl::IsDeadlineExceeded(last)) return Explain(action, last);
+    }
+    preferred_ = (member + 1) % members_.size();
+    if (Clock::now() >= until) return Explain(action, Unavailable(Message(last)));
+    if (tries % members_.size() == 0) std::this_thread::sleep_for(kPause);
+  }
+}
+
+absl::Status EtcdClient::Explain(std::string_view action, const absl::Status& status) const {
+  const std::string what = fmt::format("cannot {}: {}: {}", action, name_, Message(status));
+  if (absl::IsResourceExhausted(status)) {
+    return ResourceExhausted(
+        "{}: compact and defragment etcd, or raise its --quota-backend-bytes, and then run 'etcdctl alarm disarm'",
+        what);
+  }
+  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) {
+    return Unavailable("{}: check that most members run, and that this host reaches them{}", what,
+                       connection_.ca_file.empty() ? "" : ", and that the CA, the certificate and its key fit");
+  }
+  return absl::Status(status.code(), what);
+}
+
+}  // namespace mooring::manager

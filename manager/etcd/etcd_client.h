@@ -1,0 +1,67 @@
+// Calls to an etcd cluster through any of its members.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mooring::manager {
+
+struct EtcdConnection {
+  std::string endpoints;  // "etcd://host1:2379,host2:2379,host3:2379"; each is a member of the same cluster
+  // PEM files. With `ca_file`, all connections use TLS, and the members' certificates must be signed by it.
+  std::string ca_file;
+  std::string certificate_file;  // of this client, with key_file; empty: none
+  std::string key_file;
+  std::string user;  // empty: no authentication
+  std::string password_file;
+  std::chrono::milliseconds try_timeout{2000};  // for each try with one member
+};
+
+// Safe from several threads.
+class EtcdClient {
+ public:
+  // Connects at the first call. INVALID_ARGUMENT: a setting is wrong. Other errors are those of reading the files.
+  static absl::StatusOr<std::shared_ptr<EtcdClient>> Open(const EtcdConnection& connection);
+
+  // A single try with one member.
+  using Try = std::function<grpc::Status(const std::shared_ptr<grpc::Channel>& member, grpc::ClientContext& context)>;
+
+  // Tries one member after another, for three times try_timeout, while they are away or have no leader. `action`
+  // completes "cannot ...". `answer_lost`: the call may not be made twice; it is set when a member got the call but
+  // gave no answer. Errors name the endpoints. UNAVAILABLE: no member has answered. RESOURCE_EXHAUSTED: etcd is full.
+  absl::Status Call(std::string_view action, const Try& attempt, bool* answer_lost = nullptr);
+
+  // The members, from 0, for calls that last. Prepare connects to a member, and adds what each call needs.
+  std::size_t size() const { return members_.size(); }
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Prepare(std::size_t member, grpc::ClientContext& context);
+
+  const std::string& name() const { return name_; }  // "etcd at host1:2379,host2:2379"
+
+ private:
+  explicit EtcdClient(const EtcdConnection& connection) : connection_(connection) {}
+  absl::StatusOr<std::string> Token(const std::shared_ptr<grpc::Channel>& member);
+  void ForgetToken();
+  absl::Status Explain(std::string_view action, const absl::Status& status) const;
+
+  const EtcdConnection connection_;
+  std::string name_;
+  std::string password_;
+  std::vector<std::shared_ptr<grpc::Channel>> members_;
+  std::atomic<std::size_t> preferred_ = 0;  // the member that answered last
+  std::mutex mutex_;
+  std::string token_;  // under mutex_; empty: not authenticated yet
+};
+
+}  // namespace mooring::manager

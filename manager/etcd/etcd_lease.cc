@@ -1,0 +1,185 @@
+#include "manager/etcd/etcd_lease.h"
+
+#include <etcd.grpc.pb.h>
+#include <fmt/chrono.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr std::chrono::milliseconds kRetry{500};
+
+// "<id> <time>"
+std::string LiveValue(const std::string& id) {
+  return fmt::format("{} {:%Y-%m-%dT%H:%M:%SZ}", id, fmt::gmtime(std::time(nullptr)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EtcdLease>> EtcdLease::Take(std::shared_ptr<EtcdClient> client, Holder holder) {
+  std::unique_ptr<EtcdLease> lease(new EtcdLease(std::move(client), std::move(holder)));
+  MOORING_RETURN_IF_ERROR(lease->TakeNew());
+  lease->thread_ = std::jthread([&self = *lease](const std::stop_token& stop) { self.Run(stop); });
+  return lease;
+}
+
+Lease::Clock::time_point EtcdLease::ValidUntil() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return valid_until_;
+}
+
+std::int64_t EtcdLease::Number() { return Now().number; }
+
+EtcdLease::Current EtcdLease::Now() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return current_;
+}
+
+void EtcdLease::OnChange(std::function<void()> changed) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  changed_ = std::move(changed);
+}
+
+absl::Status EtcdLease::Ended() const {
+  return Unavailable("the lease of host {} in {} ended, so nothing was changed: try again when it has a new one",
+                     Quote(holder_.host), client_->name());
+}
+
+void EtcdLease::HasEnded(std::int64_t number) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (current_.number != number) return;
+    current_.number = 0;
+    valid_until_ = {};
+  }
+  wake_.notify_all();
+}
+
+void EtcdLease::Set(Current current, Clock::time_point valid_until) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  current_ = current;
+  valid_until_ = valid_until;
+}
+
+absl::Status EtcdLease::TakeNew() {
+  etcdserverpb::LeaseGrantRequest request;
+  request.set_ttl(std::chrono::duration_cast<std::chrono::seconds>(holder_.ttl).count());
+  etcdserverpb::LeaseGrantResponse response;
+  Clock::time_point sent;
+  MOORING_RETURN_IF_ERROR(client_->Call("take a lease", [&](const auto& member, grpc::ClientContext& context) {
+    sent = Clock::now();
+    return etcdserverpb::Lease::NewStub(member)->LeaseGrant(&context, request, &response);
+  }));
+  absl::StatusOr<std::int64_t> number = PutKey(response.id());
+  if (!number.ok()) {
+    (void)Revoke(response.id());  // otherwise it ends by itself
+    return number.status();
+  }
+  Set({.number = *number, .id = response.id()}, Validity(sent));
+  return absl::OkStatus();
+}
+
+// Gives the revision that created the key.
+absl::StatusOr<std::int64_t> EtcdLease::PutKey(std::int64_t id) {
+  etcdserverpb::TxnRequest request;
+  etcdserverpb::Compare& missing = *request.add_compare();
+  missing.set_target(etcdserverpb::Compare::CREATE);
+  missing.set_key(holder_.key);
+  missing.set_create_revision(0);
+  etcdserverpb::PutRequest& put = *request.add_success()->mutable_request_put();
+  put.set_key(holder_.key);
+  put.set_value(LiveValue(holder_.id));
+  put.set_lease(id);
+  request.add_failure()->mutable_request_range()->set_key(holder_.key);
+  for (int tries = 0; tries < 5; ++tries) {
+    etcdserverpb::TxnResponse response;
+    MOORING_RETURN_IF_ERROR(client_->Call("take a lease", [&](const auto& member, grpc::ClientContext& context) {
+      return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
+    }));
+    if (response.succeeded()) return response.header().revision();
+    const auto& found = response.responses(0).response_range().kvs(0);
+    if (found.lease() == id) return found.create_revision();  // the answer of an earlier try was lost
+    const std::vector<std::string> value = absl::StrSplit(found.value(), ' ');
+    if (value[0] != holder_.id) {
+      return FailedPrecondition(
+          "another manager with the name of this host, {}, is alive in {} since {}: stop it, or "
+          "give this host another name",
+          Quote(holder_.host), client_->name(), value.back());
+    }
+    if (found.lease() == 0)
+      return Internal("the key {} in {} has no lease: delete it", Quote(holder_.key), client_->name());
+    MOORING_RETURN_IF_ERROR(Revoke(found.lease()));  // this manager was restarted
+  }
+  return Unavailable("the lease of host {} in {} is taken again and again: is the same manager started twice?",
+                     Quote(holder_.host), client_->name());
+}
+
+absl::Status EtcdLease::Revoke(std::int64_t id) {
+  etcdserverpb::LeaseRevokeRequest request;
+  request.set_id(id);
+  const absl::Status status = client_->Call("end a lease", [&](const auto& member, grpc::ClientContext& context) {
+    etcdserverpb::LeaseRevokeResponse response;
+    return etcdserverpb::Lease::NewStub(member)->LeaseRevoke(&context, request, &response);
+  });
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+// NOT_FOUND: it has ended.
+absl::Status EtcdLease::Renew() {
+  const Current current = Now();
+  if (current.number == 0) return NotFound("the lease ended");
+  etcdserverpb::LeaseKeepAliveRequest request;
+  request.set_id(current.id);
+  etcdserverpb::LeaseKeepAliveResponse response;
+  Clock::time_point sent;
+  MOORING_RETURN_IF_ERROR(client_->Call("renew the lease", [&](const auto& member, grpc::ClientContext& context) {
+    sent = Clock::now();
+    const auto stream = etcdserverpb::Lease::NewStub(member)->LeaseKeepAlive(&context);
+    stream->Write(request);
+    const bool read = stream->Read(&response);
+    context.TryCancel();
+    const grpc::Status status = stream->Finish();
+    return read ? grpc::Status::OK : status;
+  }));
+  if (response.ttl() <= 0) return NotFound("the lease ended");
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (current_.number == current.number) valid_until_ = Validity(sent);
+  return absl::OkStatus();
+}
+
+void EtcdLease::Run(const std::stop_token& stop) {
+  std::chrono::milliseconds pause = holder_.ttl / 3;
+  while (true) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      const bool had = current_.number != 0;
+      wake_.wait_for(lock, stop, pause, [&] { return had && current_.number == 0; });
+    }
+    if (stop.stop_requested()) return;
+    const absl::Status renewed = Renew();
+    pause = renewed.ok() ? holder_.ttl / 3 : std::min(kRetry, holder_.ttl / 3);
+    if (!absl::IsNotFound(renewed)) continue;
+    const Current old = Now();
+    Set({.number = 0, .id = old.id}, {});
+    if (old.id != 0) (void)Revoke(old.id);  // its other keys end with it, if only live/<host> was deleted
+    const absl::Status taken = TakeNew();
+    if (taken.ok()) pause = holder_.ttl / 3;
+    log::Write(log::Level::kWarning, taken.ok() ? "lease ended; a new one is taken" : "lease ended",
+               {{"host", holder_.host}, {"error", Message(taken)}});
+    std::function<void()> changed;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      changed = changed_;
+    }
+    if (changed) changed();
+  }
+}
+
+}  // namespace mooring::manager

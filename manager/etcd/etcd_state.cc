@@ -1,0 +1,236 @@
+#include "manager/etcd/etcd_state.h"
+
+#include <etcd.grpc.pb.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "manager/etcd/etcd_lease.h"
+#include "manager/etcd/etcd_watch.h"
+#include "manager/etcd/sealed_values.h"
+#include "manager/state/keys.h"
+#include "manager/state/transaction.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr std::int64_t kPage = 500;  // keys in one answer
+constexpr int kTries = 3;
+
+class EtcdState final : public State {
+ public:
+  EtcdState(std::shared_ptr<EtcdClient> client, std::string root, std::unique_ptr<EtcdLease> lease,
+            std::optional<SealedValues> sealed)
+      : client_(std::move(client)),
+        root_(std::move(root)),
+        lease_(std::move(lease)),
+        sealed_(std::move(sealed)),
+        watches_(std::make_shared<EtcdWatches>(client_, root_)) {}
+  ~EtcdState() override { watches_->Close(); }
+
+  Lease& lease() override { return *lease_; }
+
+  absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) override {
+    etcdserverpb::RangeRequest request;
+    request.set_key(root_ + key);
+    MOORING_ASSIGN_OR_RETURN(const etcdserverpb::RangeResponse response, Read(request));
+    if (response.kvs().empty()) return std::nullopt;
+    return FromEtcd(response.kvs(0));
+  }
+
+  absl::StatusOr<Listing> List(const std::string& prefix) override {
+    absl::StatusOr<Listing> listing = ListOnce(prefix);
+    // The revision of the first page may be compacted before the last is read.
+    for (int tries = 1; tries < kTries && absl::IsOutOfRange(listing.status()); ++tries) listing = ListOnce(prefix);
+    return listing;
+  }
+
+  absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
+    return watches_->Start(prefix, from);
+  }
+
+  void EndWatches() override { watches_->Close(); }
+
+ private:
+  absl::StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request) {
+    etcdserverpb::RangeResponse response;
+    MOORING_RETURN_IF_ERROR(client_->Call("read", [&](const auto& member, grpc::ClientContext& context) {
+      return etcdserverpb::KV::NewStub(member)->Range(&context, request, &response);
+    }));
+    return response;
+  }
+
+  // All pages have the revision of the first.
+  absl::StatusOr<Listing> ListOnce(const std::string& prefix) {
+    etcdserverpb::RangeRequest request;
+    request.set_key(root_ + prefix);
+    request.set_range_end(EndOfPrefix(request.key()));
+    request.set_limit(kPage);
+    Listing listing;
+    for (bool more = true; more;) {
+      MOORING_ASSIGN_OR_RETURN(const etcdserverpb::RangeResponse page, Read(request));
+      if (listing.revision == 0) listing.revision = page.header().revision();
+      request.set_revision(listing.revision);
+      for (const mvccpb::KeyValue& found : page.kvs()) {
+        MOORING_ASSIGN_OR_RETURN(KeyValue value, FromEtcd(found));
+        listing.values.push_back(std::move(value));
+        request.set_key(found.key() + '\0');
+      }
+      more = page.more();
+    }
+    return listing;
+  }
+
+  absl::StatusOr<KeyValue> FromEtcd(const mvccpb::KeyValue& found) const {
+    KeyValue value = {.key = found.key().substr(root_.size()),
+                      .value = found.value(),
+                      .create_revision = found.create_revision(),
+                      .modify_revision = found.mod_revision()};
+    if (!value.key.starts_with(SecretsPrefix())) return value;
+    if (!sealed_) return NoSecretsKey(value.key);
+    MOORING_ASSIGN_OR_RETURN(value.value, sealed_->Unseal(value.key, found.value()));
+    return value;
+  }
+
+  absl::StatusOr<std::string> ToEtcd(const Transaction::Put& put) const {
+    if (!put.key.starts_with(SecretsPrefix())) return put.value;
+    if (!sealed_) return NoSecretsKey(put.key);
+    return sealed_->Seal(put.key, put.value);
+  }
+
+  absl::Status NoSecretsKey(const std::string& key) const {
+    return FailedPrecondition("{} is a secret, and this manager has no key file for secrets in {}: give it one",
+                              Quote(key), client_->name());
+  }
+
+  absl::StatusOr<std::int64_t> DoCommit(const Transaction& transaction) override {
+    MOORING_RETURN_IF_ERROR(CheckKeys(transaction));
+    const EtcdLease::Current lease = lease_->Now();
+    if (lease.number == 0) return lease_->Ended();
+    MOORING_ASSIGN_OR_RETURN(const etcdserverpb::TxnRequest request, ToEtcd(transaction, lease));
+    bool lost = false;
+    etcdserverpb::TxnResponse response;
+    absl::Status status = Send(request, response, lost);
+    // The compare of a changed key lets at most one of the tries change something.
+    const bool repeatable = ComparesAChange(transaction);
+    for (int tries = 1; tries < kTries && lost && !status.ok() && repeatable; ++tries) {
+      status = Send(request, response, lost);
+    }
+    if (!status.ok()) {
+      return lost ? Annotate(status, "it is not known whether the change was made") : status;
+    }
+    if (response.succeeded()) return response.header().revision();
+    if (lost) return MadeBefore(request, response);
+    return Refused(transaction, lease, response);
+  }
+
+  absl::Status Send(const etcdserverpb::TxnRequest& request, etcdserverpb::TxnResponse& response, bool& lost) {
+    return client_->Call(
+        "write",
+        [&](const auto& member, grpc::ClientContext& context) {
+          response.Clear();
+          return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
+        },
+        &lost);
+  }
+
+  absl::StatusOr<etcdserverpb::TxnRequest> ToEtcd(const Transaction& transaction, EtcdLease::Current lease) const {
+    etcdserverpb::TxnRequest request;
+    etcdserverpb::Compare& alive = *request.add_compare();
+    alive.set_target(etcdserverpb::Compare::CREATE);
+    alive.set_key(lease_->key());
+    alive.set_create_revision(lease.number);
+    request.add_failure()->mutable_request_range()->set_key(lease_->key());
+    for (const Transaction::Compare& compare : transaction.compares) {
+      etcdserverpb::Compare& same = *request.add_compare();
+      same.set_target(etcdserverpb::Compare::MOD);
+      same.set_key(root_ + compare.key);
+      same.set_mod_revision(compare.modify_revision);
+      request.add_failure()->mutable_request_range()->set_key(same.key());
+    }
+    for (const std::string& key : transaction.deletes) {
+      request.add_success()->mutable_request_delete_range()->set_key(root_ + key);
+    }
+    for (const Transaction::Put& put : transaction.puts) {
+      etcdserverpb::PutRequest& made = *request.add_success()->mutable_request_put();
+      made.set_key(root_ + put.key);
+      MOORING_ASSIGN_OR_RETURN(*made.mutable_value(), ToEtcd(put));
+      if (put.leased) made.set_lease(lease.id);
+    }
+    return request;
+  }
+
+  static bool ComparesAChange(const Transaction& transaction) {
+    return std::any_of(transaction.compares.begin(), transaction.compares.end(), [&](const auto& compare) {
+      const auto has_key = [&](const auto& put) { return put.key == compare.key; };
+      return std::any_of(transaction.puts.begin(), transaction.puts.end(), has_key) ||
+             std::find(transaction.deletes.begin(), transaction.deletes.end(), compare.key) !=
+                 transaction.deletes.end();
+    });
+  }
+
+  // An earlier try, whose answer was lost, may have made the change, so that the compares do not hold any more. Gives
+  // its revision if a compared key has the value of this change. UNAVAILABLE: it is not known.
+  absl::StatusOr<std::int64_t> MadeBefore(const etcdserverpb::TxnRequest& request,
+                                          const etcdserverpb::TxnResponse& response) const {
+    std::set<std::int64_t> revisions;
+    for (const etcdserverpb::ResponseOp& answer : response.responses()) {
+      for (const mvccpb::KeyValue& found : answer.response_range().kvs()) {
+        for (const etcdserverpb::RequestOp& change : request.success()) {
+          const etcdserverpb::PutRequest& put = change.request_put();
+          if (put.key() == found.key() && put.value() == found.value()) revisions.insert(found.mod_revision());
+        }
+      }
+    }
+    if (revisions.size() == 1) return *revisions.begin();
+    return Unavailable("cannot write: {}: it is not known whether the change was made: read it again", client_->name());
+  }
+
+  absl::Status Refused(const Transaction& transaction, EtcdLease::Current lease,
+                       const etcdserverpb::TxnResponse& response) {
+    const auto& alive = response.responses(0).response_range();
+    if (alive.kvs().empty() || alive.kvs(0).create_revision() != lease.number) {
+      lease_->HasEnded(lease.number);
+      return lease_->Ended();
+    }
+    for (std::size_t i = 0; i < transaction.compares.size(); ++i) {
+      const auto& found = response.responses(static_cast<int>(i) + 1).response_range();
+      const std::int64_t revision = found.kvs().empty() ? 0 : found.kvs(0).mod_revision();
+      MOORING_RETURN_IF_ERROR(CheckRevision(transaction.compares[i], revision));
+    }
+    return Internal("{} refused a change whose conditions hold", client_->name());
+  }
+
+  const std::shared_ptr<EtcdClient> client_;
+  const std::string root_;  // in front of all keys
+  const std::unique_ptr<EtcdLease> lease_;
+  const std::optional<SealedValues> sealed_;
+  const std::shared_ptr<EtcdWatches> watches_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<State>> OpenEtcdState(const EtcdSettings& settings) {
+  if (settings.prefix.empty() || settings.host.empty() || settings.id.empty() ||
+      settings.id.find(' ') != std::string::npos || settings.lease_ttl < std::chrono::seconds(1)) {
+    return InvalidArgument("etcd needs a prefix, a host name, an id without spaces, and a lease of at least 1 s");
+  }
+  std::optional<SealedValues> sealed;
+  if (!settings.secrets_key_file.empty()) {
+    MOORING_ASSIGN_OR_RETURN(sealed, SealedValues::Open(settings.secrets_key_file));
+  }
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<EtcdClient> client, EtcdClient::Open(settings.connection));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<EtcdLease> lease,
+                           EtcdLease::Take(client, {.host = settings.host,
+                                                    .id = settings.id,
+                                                    .key = settings.prefix + "live/" + Escape(settings.host),
+                                                    .ttl = settings.lease_ttl}));
+  return std::make_unique<EtcdState>(std::move(client), settings.prefix, std::move(lease), std::move(sealed));
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,106 @@
+// The state in etcd when something goes wrong.
+#include "manager/etcd/etcd_state.h"
+#include "tests/manager/etcd/etcd_store.h"
+#include "tests/manager/state/state_fixture.h"
+
+namespace mooring::manager {
+namespace {
+
+using testing::EtcdCluster;
+
+std::unique_ptr<State> Open(const EtcdSettings& settings) {
+  auto opened = OpenEtcdState(settings);
+  EXPECT_OK(opened);
+  return opened.ok() ? *std::move(opened) : nullptr;
+}
+
+TEST(EtcdLeaseTest, SecondManagerOfAHostIsRefused) {
+  EtcdSettings settings = NewSettings(SharedCluster());
+  const auto first = Open(settings);
+  settings.id = "id-2";
+  EXPECT_THAT(OpenEtcdState(settings), FailsWith(Code::kFailedPrecondition, "is alive in etcd at 127.0.0.1"));
+  settings.host = "host-2";
+  EXPECT_OK(OpenEtcdState(settings));
+}
+
+TEST(EtcdLeaseTest, RestartedManagerTakesOver) {
+  const EtcdSettings settings = NewSettings(SharedCluster());
+  const auto stale = Open(settings);
+  ASSERT_OK(stale->Commit({.compares = {}, .puts = {{"a", "1", true}}, .deletes = {}}));
+  const auto successor = Open(settings);
+  EXPECT_GT(successor->lease().Number(), stale->lease().Number());
+  EXPECT_FALSE((*successor->Get("a")).has_value()) << "leased keys end with the lease";
+}
+
+TEST(EtcdLeaseTest, EndedLeaseFencesCommits) {
+  const EtcdSettings settings = NewSettings(SharedCluster());
+  const auto state = Open(settings);
+  const std::int64_t before = state->lease().Number();
+  std::promise<void> changed;
+  std::once_flag once;
+  state->lease().OnChange([&] { std::call_once(once, [&] { changed.set_value(); }); });
+  ASSERT_EQ(SharedCluster().Control({"del", settings.prefix + "live/host-1"}), 0);
+  EXPECT_THAT(state->Commit(Put("a", "1")), FailsWith(Code::kUnavailable, "the lease of host 'host-1'"));
+  EXPECT_FALSE((*state->Get("a")).has_value());
+  ASSERT_EQ(changed.get_future().wait_until(Soon()), std::future_status::ready);
+  EXPECT_GT(state->lease().Number(), before);
+  EXPECT_GT(state->lease().ValidUntil(), Now());
+  EXPECT_OK(state->Commit(Put("a", "1")));
+}
+
+TEST(EtcdFaultsTest, CompactedRevisionIsOutOfRange) {
+  const auto state = Open(NewSettings(SharedCluster()));
+  const auto first = state->Commit(Put("a", "1"));
+  ASSERT_OK(first);
+  const auto last = state->Commit(Put("a", "2"));
+  ASSERT_EQ(SharedCluster().Control({"compact", std::to_string(*last)}), 0);
+  EXPECT_THAT((*state->StartWatch("", *first))->Next(Soon()), FailsWith(Code::kOutOfRange, "list again"));
+}
+
+TEST(EtcdFaultsTest, ListReadsAllPages) {
+  const auto state = Open(NewSettings(SharedCluster()));
+  for (int i = 0; i < 1200; i += 100) {
+    Transaction many;
+    for (int j = i; j < i + 100; ++j) many.puts.push_back({"k/" + std::to_string(j), "1"});
+    ASSERT_OK(state->Commit(many));
+  }
+  EXPECT_EQ(state->List("k/")->values.size(), 1200U);
+}
+
+TEST(EtcdFaultsTest, WithoutQuorumIsUnavailable) {
+  EtcdCluster cluster;
+  EtcdSettings settings = NewSettings(cluster);
+  settings.lease_ttl = seconds(3);
+  settings.connection.try_timeout = milliseconds(500);
+  const auto state = Open(settings);
+  cluster.Kill(0);
+  cluster.Kill(1);
+  EXPECT_THAT(state->Commit(Put("a", "1")), FailsWith(Code::kUnavailable, "etcd at 127.0.0.1"));
+  EXPECT_THAT(state->Get("a"), FailsWith(Code::kUnavailable, "check that most members run"));
+  std::this_thread::sleep_until(state->lease().ValidUntil() + milliseconds(100));
+  EXPECT_LT(state->lease().ValidUntil(), Now());
+}
+
+TEST(EtcdFaultsTest, FullEtcdIsResourceExhausted) {
+  EtcdCluster cluster({"--quota-backend-bytes", "1000000"});
+  const auto state = Open(NewSettings(cluster));
+  absl::Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) status = state->Commit(Put("a", std::string(100'000, 'a'))).status();
+  EXPECT_THAT(status, FailsWith(Code::kResourceExhausted, "etcdctl alarm disarm"));
+}
+
+TEST(EtcdFaultsTest, WrongKeyCannotReadSecrets) {
+  TempDir directory;
+  EtcdSettings settings = NewSettings(SharedCluster());
+  settings.secrets_key_file = directory / "key";
+  const auto write_key = [&](char digit) { std::ofstream(settings.secrets_key_file) << std::string(64, digit); };
+  write_key('a');
+  EXPECT_THAT(OpenEtcdState(settings), FailsWith(Code::kFailedPrecondition, "chmod 0600"));
+  fs::permissions(settings.secrets_key_file, fs::perms::owner_read | fs::perms::owner_write);
+  ASSERT_OK(Open(settings)->Commit(Put("shared/secrets/default/db", "hunter2")));
+  write_key('b');
+  EXPECT_THAT(Open(settings)->Get("shared/secrets/default/db"), FailsWith(Code::kFailedPrecondition, "cannot decrypt"));
+}
+
+}  // namespace
+}  // namespace mooring::manager
