@@ -7,19 +7,16 @@
 #include <thread>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 
 namespace mooring {
 namespace {
 
-// A key stands for one byte of the file, which may lie beyond its end. The byte is the FNV-1a hash of the key, which is
-// the same in every build. Two keys with the same byte only wait for each other.
-off_t ByteOf(const std::string& key) {
-  std::uint64_t hash = 0xCBF29CE484222325U;
-  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-  return static_cast<off_t>(hash >> 2U);
-}
+// A key stands for one byte of the file, which may lie beyond its end. Two keys with the same byte only wait for each
+// other.
+off_t ByteOf(const std::string& key) { return static_cast<off_t>(HashOf(key) >> 2U); }
 
 // An open file description lock, fcntl_locking(2): unlike a POSIX lock, it survives when the process closes another
 // descriptor of the file.
@@ -30,6 +27,12 @@ int SetLock(const UniqueFd& file, const std::string& key, short type) {
   range.l_start = ByteOf(key);
   range.l_len = 1;
   return ::fcntl(file.get(), F_OFD_SETLK, &range);
+}
+
+absl::StatusOr<UniqueFd> OpenLockFile(const std::string& path) {
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.ok()) return ErrnoStatus(errno, "open the lock file", path);
+  return file;
 }
 
 // A copy with its own representation: the thread sanitizer does not see the reference counts of a shared one.
@@ -50,16 +53,28 @@ KeyedLocks::Hold::~Hold() {
 
 absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string& path) {
   auto locks = std::make_unique<KeyedLocks>();
-  locks->file_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!locks->file_.ok()) return ErrnoStatus(errno, "open the lock file", path);
+  MOORING_ASSIGN_OR_RETURN(locks->file_, OpenLockFile(path));
   return locks;
+}
+
+absl::Status KeyedLocks::AddFile(const std::string& path, std::function<bool(const std::string& key)> owns) {
+  MOORING_ASSIGN_OR_RETURN(UniqueFd file, OpenLockFile(path));
+  files_.push_back({std::move(file), std::move(owns)});
+  return absl::OkStatus();
+}
+
+const UniqueFd& KeyedLocks::FileOf(const std::string& key) const {
+  for (const KeyFile& file : files_) {
+    if (file.owns(key)) return file.fd;
+  }
+  return file_;
 }
 
 absl::StatusOr<KeyedLocks::Hold> KeyedLocks::Acquire(const std::string& key, std::string_view what,
                                                      Clock::time_point deadline) {
   MOORING_RETURN_IF_ERROR(WaitInProcess(key, what, deadline));
   Hold hold(this, key);
-  if (file_.ok()) MOORING_RETURN_IF_ERROR(WaitForProcesses(key, what, deadline));
+  if (FileOf(key).ok()) MOORING_RETURN_IF_ERROR(WaitForProcesses(key, what, deadline));
   return hold;
 }
 
@@ -81,8 +96,9 @@ absl::Status KeyedLocks::WaitInProcess(const std::string& key, std::string_view 
 // processes is rare.
 absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kLongestPause{16};
+  const UniqueFd& file = FileOf(key);
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
-    if (SetLock(file_, key, F_WRLCK) == 0) return absl::OkStatus();
+    if (SetLock(file, key, F_WRLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return ErrnoStatus(errno, "lock for", key);
     MOORING_RETURN_IF_ERROR(stopped());
     if (Clock::now() >= deadline) return Pending(what, key);
@@ -91,7 +107,7 @@ absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_vi
 }
 
 void KeyedLocks::Release(const std::string& key) {
-  if (file_.ok()) SetLock(file_, key, F_UNLCK);
+  if (const UniqueFd& file = FileOf(key); file.ok()) SetLock(file, key, F_UNLCK);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(key);
   found->second.held = false;

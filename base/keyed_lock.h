@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,6 +39,10 @@ class KeyedLocks {
   // locks.
   static absl::StatusOr<std::unique_ptr<KeyedLocks>> Shared(const std::string& path);
 
+  // Locks the keys that `owns` selects in another file, which may lie on a filesystem of several hosts. The locks hold
+  // between them then. Call it before the first Acquire.
+  absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns);
+
   // Waits until `key` is free. ABORTED ("an operation is pending", CSI 1.12) after `deadline`; after Stop, the error
   // given to Stop. `what` says in the message what the key is. KeyedLocks must outlive every Hold.
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline);
@@ -50,6 +56,11 @@ class KeyedLocks {
     int waiters = 0;
     std::condition_variable free;
   };
+  struct KeyFile {
+    UniqueFd fd;
+    std::function<bool(const std::string& key)> owns;
+  };
+  const UniqueFd& FileOf(const std::string& key) const;
   absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
   absl::Status WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline);
   void Release(const std::string& key);
@@ -59,6 +70,7 @@ class KeyedLocks {
   std::map<std::string, Entry> entries_;  // keys that are held or waited for
   absl::Status stopped_;                  // the error given to Stop; OK before
   UniqueFd file_;                         // not open: locks within this process only
+  std::vector<KeyFile> files_;            // of AddFile
 };
 
 }  // namespace mooring

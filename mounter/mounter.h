@@ -329,15 +329,10 @@ struct ConditionalBind {
   std::string source_fs_type = {};  // empty: any
 };
 
-// Unmounts a certain mount. `done` is also true if nothing is mounted there.
+// Unmounts a certain mount.
 struct ConditionalUnmount {
   UnmountRequest unmount;
   ExpectedMount target;
-};
-
-struct ConditionalOutcome {
-  bool done = false;  // else the condition is not met, and nothing was changed
-  PathInfo target;    // before the call
 };
 
 struct ExamineRequest {
@@ -357,10 +352,11 @@ class Mounter : public Mounts, public LoopDevices, public Filesystems, public Co
  public:
   // Some of the calls above as one, because each call to the mount helper takes a round trip. Their errors are those of
   // the single calls. DEADLINE_EXCEEDED: looking took longer than the deadline of the thread (base/deadline.h), and
-  // nothing was changed.
-  virtual absl::StatusOr<ConditionalOutcome> BindIf(const ConditionalBind& request);
-  virtual absl::StatusOr<ConditionalOutcome> UnmountIf(const ConditionalUnmount& request);
-  virtual absl::StatusOr<Examination> Examine(const ExamineRequest& request);
+  // nothing was changed. False: the condition is not met, and nothing was changed. UnmountIf: true as well if nothing
+  // is mounted there.
+  virtual absl::StatusOr<bool> BindIf(const ConditionalBind& request) = 0;
+  virtual absl::StatusOr<bool> UnmountIf(const ConditionalUnmount& request) = 0;
+  virtual absl::StatusOr<Examination> Examine(const ExamineRequest& request) = 0;
 };
 
 }  // namespace mooring

@@ -50,6 +50,14 @@ SQLite::Database OpenReader(const std::string& path) {
   return {path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, kBusyMilliseconds};
 }
 
+SQLite::Database OpenShared(const std::string& path) {
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, kBusyMilliseconds);
+  database.exec("PRAGMA journal_mode=DELETE");
+  database.exec("PRAGMA synchronous=EXTRA");
+  database.exec("PRAGMA foreign_keys=ON");
+  return database;
+}
+
 absl::Status PrepareSchema(SQLite::Database& database, const DatabaseFile& file, int version, const char* tables,
                            const std::function<absl::Status()>& may_begin) {
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);

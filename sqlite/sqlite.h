@@ -46,6 +46,11 @@ enum class Sync { kOff, kFull };
 SQLite::Database OpenWriter(const std::string& path, Sync sync);
 SQLite::Database OpenReader(const std::string& path);
 
+// Opens a database on a filesystem that several hosts mount, for reading and writing. It has a rollback journal,
+// because a WAL needs memory that all its processes share. A commit is on disk when it returns, with the end of its
+// journal. The filesystem needs locks that work between the hosts.
+SQLite::Database OpenShared(const std::string& path);
+
 // Creates the tables of an empty database; `may_begin` is asked before. It does not write to a database that has its
 // tables, because the disk may be full. FAILED_PRECONDITION: another schema version. Throws SQLite::Exception.
 absl::Status PrepareSchema(SQLite::Database& database, const DatabaseFile& file, int version, const char* tables,

@@ -109,7 +109,9 @@ std::vector<LoopFacts> CollectLoops() {
 bool IsLabelledFor(const LoopFacts& loop, const std::string& volume_id) {
   for (const std::string_view prefix : {"mooring:", "mooring-ro:"}) {
     if (!loop.label.starts_with(prefix)) continue;
-    return volume_id.empty() || std::string_view(loop.label).substr(prefix.size()) == volume_id;
+    const std::string_view owner = std::string_view(loop.label).substr(prefix.size());
+    return volume_id.empty() ||
+           owner.substr(0, owner.find('@')) == volume_id;  // behind it: plugin/model/volume_mount.h
   }
   return false;
 }

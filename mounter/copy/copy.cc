@@ -19,6 +19,7 @@
 #include "mounter/filesystem/identity.h"
 #include "mounter/image/image.h"
 #include "mounter/image/new_file.h"
+#include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/loop_device.h"
 
 namespace mooring {
@@ -65,7 +66,7 @@ absl::Status CheckSize(const Job& job) {
 
 absl::Status UndoCutShort(Job& job) {
   if (!HasUndoFile(job.source.path)) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(CheckUnattached(job.source));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd unattached, LockUnattached(job.source));
   return UndoUnfinished(job.source);
 }
 
@@ -154,9 +155,11 @@ absl::Status CopyImages(const std::vector<ImageCopy>& copies, const SourcePolicy
   for (Job& job : jobs) MOORING_RETURN_IF_ERROR(Lock(job, policy));
   for (Job& job : jobs) {
     MOORING_ASSIGN_OR_RETURN(job.use, FindUse(job.source));
+    // Other hosts may go on reading the image.
+    if (job.idle()) MOORING_RETURN_IF_ERROR(LockAttachment(job.source.fd, job.source.path, ImageAccess::kRead));
   }
   MOORING_RETURN_IF_ERROR(CheckNoneLiesOnFrozen(jobs));
-  MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // the lock keeps these from being changed
+  MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // the locks keep these from being changed
   MOORING_RETURN_IF_ERROR(CopyAtOneInstant(jobs));
   for (Job& job : jobs) {
     job.use = {};

@@ -131,7 +131,7 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
   }
   if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image, {});
   // A user of the block device would go on writing to the old file after the rename, and these writes would be lost.
-  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd unattached, LockUnattached(image));
   return FormatAside(image, fs_type);
 }
 
@@ -140,7 +140,7 @@ absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type
   if (fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
   if (fs_type != "ext4") return InvalidArgument("cannot check {}", Quote(fs_type));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
-  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd unattached, LockUnattached(image));
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   return CheckExt4(image, Thoroughness::kWhereMarked);
 }

@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -31,6 +30,7 @@
 #include "mounter/path/target.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
+#include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
 
@@ -48,14 +48,9 @@ std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   return std::nullopt;
 }
 
-std::string NameOfDevice(dev_t device) {  // "loop3"
-  std::error_code ignored;
-  return std::filesystem::canonical(SysDirectory(device), ignored).filename();
-}
-
 // How many errors a mounted ext4 has met since it was last checked.
 std::uint64_t ErrorsOf(dev_t device) {
-  return ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(device))).value_or(0);
+  return ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", BlockDeviceName(device))).value_or(0);
 }
 
 // The size of a mounted ext4, read from its device because the kernel keeps the superblock there up to date.
@@ -63,7 +58,7 @@ std::uint64_t ErrorsOf(dev_t device) {
 std::uint64_t Ext4Bytes(const UniqueFd& root) {
   struct stat status = {};
   if (::fstat(root.get(), &status) != 0) return 0;
-  const std::string path = "/dev/" + NameOfDevice(status.st_dev);
+  const std::string path = "/dev/" + BlockDeviceName(status.st_dev);
   const UniqueFd device(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!device.ok()) return 0;
   const absl::StatusOr<Ext4Super> super = ReadExt4Super(device.get(), path);
@@ -112,7 +107,7 @@ absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_
   struct stat status = {};
   if (::fstat(root.get(), &status) != 0 || ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) != 0)
     return ErrnoStatus(errno, "ask for the geometry of", path);
-  const std::string node = "/dev/" + NameOfDevice(status.st_dev);
+  const std::string node = "/dev/" + BlockDeviceName(status.st_dev);
   const UniqueFd device(::open(node.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));  // a container may lack the node
   const bool larger = bytes / geometry.blocksize > geometry.datablocks;
   if (!larger && XfsCopiesAreCurrent(device, geometry)) return absl::OkStatus();
@@ -219,11 +214,12 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
   if (!S_ISREG(image.status.st_mode)) {
     return FailedPrecondition("{} is no image file: it grows only while it is mounted", Quote(path));
   }
-  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_ASSIGN_OR_RETURN(UniqueFd unattached, LockUnattached(image));
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
-  if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return CheckUnattached(image);
+  unattached.reset();  // the loop device below the mount takes the lock itself
+  if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return LockUnattached(image).status();
   // The kernel was not asked, or refused. e2fsck repairs or names the cause.
-  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_ASSIGN_OR_RETURN(unattached, LockUnattached(image));
   return ResizeExt4(image);
 }
 

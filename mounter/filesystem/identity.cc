@@ -107,7 +107,7 @@ absl::Status ReplayXfsLog(const std::string& path) {
     request.options = {{"nouuid", std::nullopt}};
     MOORING_RETURN_IF_ERROR(MakeMount(request, loop.info.device).status());
   }
-  return CheckUnattached(image);
+  return LockUnattached(image).status();
 }
 
 // xfs_db changes nothing while the log has to be replayed, which it always has to in a copy of a frozen xfs.

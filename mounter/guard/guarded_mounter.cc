@@ -299,4 +299,15 @@ absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
                   Quote(normal)));
 }
 
+// The same checks as for Bind and Unmount.
+absl::StatusOr<bool> GuardedMounter::BindIf(const ConditionalBind& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.bind.target));
+  return mounter_.BindIf(request);
+}
+
+absl::StatusOr<bool> GuardedMounter::UnmountIf(const ConditionalUnmount& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.unmount.target));
+  return mounter_.UnmountIf(request);
+}
+
 }  // namespace mooring

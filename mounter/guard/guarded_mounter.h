@@ -82,6 +82,10 @@ class GuardedMounter final : public Mounter {
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status CheckNeeds(const Needs& needs) override { return mounter_.CheckNeeds(needs); }
 
+  absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
+  absl::StatusOr<bool> UnmountIf(const ConditionalUnmount& request) override;
+  absl::StatusOr<Examination> Examine(const ExamineRequest& request) override { return mounter_.Examine(request); }
+
  private:
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;

@@ -60,20 +60,22 @@ std::set<TargetGuard::Identity> TargetGuard::IdentitiesOf(const std::vector<std:
 }
 
 absl::Status TargetGuard::CheckTarget(const Target& target) const {
-  const std::string handle = target.Handle();
   // If statx fails, the target is no forbidden directory, because statx on those succeeded at the start.
-  if (const std::optional<Place> itself = PlaceOf(AT_FDCWD, handle, kFlags)) {
+  if (const std::optional<Place> itself = PlaceOf(target.directory().get(), target.name(), kFlags)) {
     if (trees_.contains(itself->identity) || places_.contains(itself->identity)) return Refuse(target);
   }
-  UniqueFd directory(::open(std::string(ParentOf(handle)).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  // Opens one directory after the other. A path such as "../.." could skip one that is moved meanwhile.
+  UniqueFd opened;
+  int directory = target.directory().get();
   std::optional<Place> below;
-  for (int depth = 0; directory.ok() && depth < PATH_MAX; ++depth) {
-    const std::optional<Place> here = PlaceOf(directory.get(), "", kFlags | AT_EMPTY_PATH);
+  for (int depth = 0; directory >= 0 && depth < PATH_MAX; ++depth) {
+    const std::optional<Place> here = PlaceOf(directory, "", kFlags | AT_EMPTY_PATH);
     if (!here) break;
     if (trees_.contains(here->identity)) return Refuse(target);
     if (here == below) return absl::OkStatus();  // ".." of the root is the root
     below = here;
-    directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    opened.reset(::openat(directory, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    directory = opened.get();
   }
   return ErrnoStatus(errno, "inspect the directories above", target.path());
 }

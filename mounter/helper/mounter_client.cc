@@ -106,11 +106,11 @@ absl::Status MounterClient::CheckNeeds(const Needs& needs) {
   return Execute(calls::kNeeds, needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front(), needs);
 }
 
-absl::StatusOr<ConditionalOutcome> MounterClient::BindIf(const ConditionalBind& request) {
+absl::StatusOr<bool> MounterClient::BindIf(const ConditionalBind& request) {
   return Execute(calls::kBindIf, request.bind.target, request);
 }
 
-absl::StatusOr<ConditionalOutcome> MounterClient::UnmountIf(const ConditionalUnmount& request) {
+absl::StatusOr<bool> MounterClient::UnmountIf(const ConditionalUnmount& request) {
   return Execute(calls::kUnmountIf, request.unmount.target, request);
 }
 

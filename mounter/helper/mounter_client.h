@@ -40,8 +40,8 @@ class MounterClient : public Mounter {
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
-  absl::StatusOr<ConditionalOutcome> BindIf(const ConditionalBind& request) override;
-  absl::StatusOr<ConditionalOutcome> UnmountIf(const ConditionalUnmount& request) override;
+  absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
+  absl::StatusOr<bool> UnmountIf(const ConditionalUnmount& request) override;
   absl::StatusOr<Examination> Examine(const ExamineRequest& request) override;
 
  protected:

@@ -100,18 +100,6 @@ void To(const ListedMount& listed, pb::MountInfo& message) {
   message.set_master(listed.master);
 }
 
-absl::StatusOr<ExpectedMount> From(const pb::ExpectedMount& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.label(), &message.root_name()}));
-  return ExpectedMount{message.label(), message.root_name(), message.root_inode(), message.device()};
-}
-
-void To(const ExpectedMount& expected, pb::ExpectedMount& message) {
-  message.set_label(expected.label);
-  message.set_root_name(expected.root_name);
-  message.set_root_inode(expected.root_inode);
-  message.set_device(expected.device);
-}
-
 Usage From(const pb::Usage& message) { return {message.total(), message.used(), message.available()}; }
 
 void To(const Usage& usage, pb::Usage& message) {
@@ -391,74 +379,6 @@ void To(const std::vector<ListedMount>& infos, pb::MountInfos& message) {
 
 void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message) {
   for (const LoopInfo& info : infos) To(info, *message.add_loops());
-}
-
-absl::StatusOr<ConditionalBind> From(const pb::ConditionalBind& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source_fs_type()}));
-  ConditionalBind request;
-  MOORING_ASSIGN_OR_RETURN(request.bind, From(message.bind()));
-  MOORING_ASSIGN_OR_RETURN(request.source, From(message.source()));
-  request.source_fs_type = message.source_fs_type();
-  return request;
-}
-
-void To(const ConditionalBind& request, pb::ConditionalBind& message) {
-  To(request.bind, *message.mutable_bind());
-  To(request.source, *message.mutable_source());
-  message.set_source_fs_type(request.source_fs_type);
-}
-
-absl::StatusOr<ConditionalUnmount> From(const pb::ConditionalUnmount& message) {
-  ConditionalUnmount request;
-  MOORING_ASSIGN_OR_RETURN(request.unmount, From(message.unmount()));
-  MOORING_ASSIGN_OR_RETURN(request.target, From(message.target()));
-  return request;
-}
-
-void To(const ConditionalUnmount& request, pb::ConditionalUnmount& message) {
-  To(request.unmount, *message.mutable_unmount());
-  To(request.target, *message.mutable_target());
-}
-
-absl::StatusOr<ConditionalOutcome> From(const pb::ConditionalOutcome& message) {
-  ConditionalOutcome outcome;
-  outcome.done = message.done();
-  MOORING_ASSIGN_OR_RETURN(outcome.target, From(message.target()));
-  return outcome;
-}
-
-void To(const ConditionalOutcome& outcome, pb::ConditionalOutcome& message) {
-  message.set_done(outcome.done);
-  To(outcome.target, *message.mutable_target());
-}
-
-absl::StatusOr<ExamineRequest> From(const pb::ExamineRequest& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.path()}));
-  ExamineRequest request;
-  request.path = message.path();
-  MOORING_ASSIGN_OR_RETURN(request.expected, From(message.expected()));
-  return request;
-}
-
-void To(const ExamineRequest& request, pb::ExamineRequest& message) {
-  message.set_path(request.path);
-  To(request.expected, *message.mutable_expected());
-}
-
-absl::StatusOr<Examination> From(const pb::Examination& message) {
-  Examination seen;
-  seen.measured = message.measured();
-  MOORING_ASSIGN_OR_RETURN(seen.info, From(message.info()));
-  MOORING_ASSIGN_OR_RETURN(seen.usage, From(message.usage()));
-  seen.problem = message.problem();
-  return seen;
-}
-
-void To(const Examination& seen, pb::Examination& message) {
-  To(seen.info, *message.mutable_info());
-  message.set_measured(seen.measured);
-  To(seen.usage, *message.mutable_usage());
-  message.set_problem(seen.problem);
 }
 
 absl::Status StatusOf(const pb::Answer& answer) {

@@ -41,7 +41,7 @@ absl::StatusOr<std::vector<ListedMount>> From(const pb::MountInfos& message);
 absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message);
 absl::StatusOr<ConditionalBind> From(const pb::ConditionalBind& message);
 absl::StatusOr<ConditionalUnmount> From(const pb::ConditionalUnmount& message);
-absl::StatusOr<ConditionalOutcome> From(const pb::ConditionalOutcome& message);
+absl::StatusOr<bool> From(const pb::ConditionalOutcome& message);
 absl::StatusOr<ExamineRequest> From(const pb::ExamineRequest& message);
 absl::StatusOr<Examination> From(const pb::Examination& message);
 
@@ -63,7 +63,7 @@ void To(const std::vector<ListedMount>& infos, pb::MountInfos& message);
 void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message);
 void To(const ConditionalBind& request, pb::ConditionalBind& message);
 void To(const ConditionalUnmount& request, pb::ConditionalUnmount& message);
-void To(const ConditionalOutcome& outcome, pb::ConditionalOutcome& message);
+void To(bool done, pb::ConditionalOutcome& message);
 void To(const ExamineRequest& request, pb::ExamineRequest& message);
 void To(const Examination& seen, pb::Examination& message);
 

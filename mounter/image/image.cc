@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
@@ -23,6 +26,36 @@ bool IsLeftover(std::string_view name, std::string_view image, std::string_view 
   return digits.size() == kDigits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+std::string OpenedPath(const UniqueFd& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
+
+// Not the byte of an attachment (mounter/loop/attachment_lock.h). All versions must use the same one.
+constexpr off_t kLockedByte = (off_t{1} << 62U) + 1;
+
+// FUSE does not tell its server that a lock ended with its descriptor. A block device that was open for writing makes
+// udev read it again when it is closed.
+absl::StatusOr<bool> LocksItsBytes(const UniqueFd& file, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (!S_ISREG(status.st_mode)) return false;
+  struct statfs filesystem = {};
+  if (::fstatfs(file.get(), &filesystem) != 0) return ErrnoStatus(errno, "look at the filesystem of", path);
+  return filesystem.f_type != FUSE_SUPER_MAGIC;
+}
+
+absl::StatusOr<bool> IsSameFile(const UniqueFd& a, const UniqueFd& b, const std::string& path) {
+  struct stat of_a = {}, of_b = {};
+  if (::fstat(a.get(), &of_a) != 0 || ::fstat(b.get(), &of_b) != 0) return ErrnoStatus(errno, "look at", path);
+  return of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
+}
+
+// Below a read-only mount, the descriptor is only for reading, and LockByte takes a shared lock.
+absl::StatusOr<UniqueFd> Writable(UniqueFd file, const std::string& path) {
+  if ((::fcntl(file.get(), F_GETFL) & O_ACCMODE) == O_RDWR) return file;
+  UniqueFd writable(::open(OpenedPath(file).c_str(), O_RDWR | O_CLOEXEC));
+  if (writable.ok()) return writable;
+  return errno == EROFS ? absl::StatusOr<UniqueFd>(std::move(file)) : ErrnoStatus(errno, "open", path);
+}
+
 }  // namespace
 
 absl::Status CheckOneName(const struct stat& status, const std::string& path) {
@@ -33,14 +66,26 @@ absl::Status CheckOneName(const struct stat& status, const std::string& path) {
       Quote(path), status.st_nlink, ParentOf(path), path);
 }
 
+absl::StatusOr<UniqueFd> LockOpenImage(UniqueFd file, const std::string& path, std::chrono::milliseconds patience) {
+  MOORING_ASSIGN_OR_RETURN(const bool locks_byte, LocksItsBytes(file, path));
+  if (!locks_byte) {
+    MOORING_RETURN_IF_ERROR(LockFile(file, path, patience));
+    return file;
+  }
+  MOORING_ASSIGN_OR_RETURN(UniqueFd writable, Writable(std::move(file), path));
+  MOORING_RETURN_IF_ERROR(LockByte(writable, kLockedByte, path, patience));
+  return writable;
+}
+
 absl::StatusOr<UniqueFd> OpenUnderLock(const std::string& path, const std::function<absl::StatusOr<UniqueFd>()>& open,
                                        std::chrono::milliseconds patience) {
   for (;;) {
-    MOORING_ASSIGN_OR_RETURN(UniqueFd fd, open());
-    MOORING_RETURN_IF_ERROR(LockFile(fd, path, patience));
-    struct stat held = {}, now = {};
-    if (::fstat(fd.get(), &held) != 0) return ErrnoStatus(errno, "look at", path);
-    if (::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino) return fd;
+    MOORING_ASSIGN_OR_RETURN(UniqueFd opened, open());
+    MOORING_ASSIGN_OR_RETURN(UniqueFd fd, LockOpenImage(std::move(opened), path, patience));
+    // NFS asks its server for the path only in open(2): lstat(2) answers from a cache.
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd now, open());
+    MOORING_ASSIGN_OR_RETURN(const bool is_there, IsSameFile(fd, now, path));
+    if (is_there) return fd;
   }
 }
 
@@ -61,7 +106,7 @@ absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::mill
 }
 
 absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags) {
-  UniqueFd fd(::open(fmt::format("/proc/self/fd/{}", image.fd.get()).c_str(), flags | O_CLOEXEC));
+  UniqueFd fd(::open(OpenedPath(image.fd).c_str(), flags | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "open", image.path);
   return fd;
 }

@@ -1,7 +1,8 @@
 // An image file under its lock, and the files that stand beside it while a program works on it.
 //
-// A call that attaches, formats, checks, grows or deletes an image holds its flock(2), and the programs that it runs
-// inherit the lock. So a program that outlives its plugin keeps all others away from the file that it writes.
+// A call that attaches, formats, checks, grows or deletes an image holds its lock, and the programs that it runs
+// inherit the lock. So a program that outlives its plugin keeps all others away from the file that it writes. On a
+// network filesystem the lock holds between hosts.
 //
 //   <image>.formatting-<8 hex digits>   a filesystem that mkfs makes; never worth keeping
 //   <image>.copying-<8 hex digits>      a copy that becomes <image>; the call that makes it holds its lock
@@ -25,7 +26,7 @@ namespace mooring {
 
 struct LockedImage {
   std::string path;
-  UniqueFd fd;  // for reading; holds the lock
+  UniqueFd fd;  // holds the lock
   struct stat status = {};
 };
 
@@ -33,6 +34,12 @@ struct LockedImage {
 // FAILED_PRECONDITION: the file has hard links. A second name could lead to any file on the same filesystem, so every
 // use of an image refuses it.
 absl::Status CheckOneName(const struct stat& status, const std::string& path);
+
+// Takes the lock that calls hold while they work on an image, and returns the descriptor that has it. For a file that
+// is a lock of one byte, fcntl_locking(2): on NFS, flock(2) would lock every byte, also that of an attachment. For
+// block devices and on FUSE it is flock(2). The descriptor of a file is open for writing, unless its mount is
+// read-only. ABORTED: another process held the lock for all of `patience`.
+absl::StatusOr<UniqueFd> LockOpenImage(UniqueFd file, const std::string& path, std::chrono::milliseconds patience);
 
 // Locks the file that `open` opens. A format replaces an image, so the path may lead to another file by the time the
 // lock is held. Then that file is opened and locked instead. ABORTED: another process held the lock for all of

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/host.h"
 #include "base/status.h"
@@ -60,7 +59,8 @@ absl::StatusOr<std::unique_ptr<NewFile>> NewFile::Make(const std::string& path, 
   struct stat owner = {};
   if (::fstat(file->directory_.get(), &owner) != 0) return ErrnoStatus(errno, "look at", parent);
   MOORING_RETURN_IF_ERROR(GiveTo(owner, file->fd_, file->working_path()));
-  MOORING_RETURN_IF_ERROR(LockFile(file->fd_, file->working_path(), std::chrono::milliseconds(0)));
+  MOORING_ASSIGN_OR_RETURN(file->fd_,
+                           LockOpenImage(std::move(file->fd_), file->working_path(), std::chrono::milliseconds(0)));
   return file;
 }
 

@@ -1,10 +1,13 @@
 #include <fcntl.h>
 
+#include <optional>
 #include <utility>
 
 #include "base/deadline.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/conditions.h"
+#include "mounter/kernel/inspect.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
@@ -35,6 +38,26 @@ absl::Status KernelMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(source, request.source));
   MOORING_RETURN_IF_ERROR(sources_.HandToTasks(source, request.source));
   return BindChecked(request, source, target);
+}
+
+// The mount that is inspected is the one that is bound: both go through the same descriptor.
+absl::StatusOr<bool> KernelMounter::BindIf(const ConditionalBind& request) {
+  MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.bind.target, roots_));
+  MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  if (status.mount_root) return false;
+  const absl::StatusOr<Target> source = Target::OfDirectory(request.bind.source);
+  if (absl::IsNotFound(source.status())) return false;
+  MOORING_RETURN_IF_ERROR(source.status());
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, Inspect(*source, sources_));
+  const std::optional<BindRequest> bind = BindOf(request, info);
+  if (!bind) return false;
+  MOORING_RETURN_IF_ERROR(CheckInTime(bind->target));
+  const UniqueFd& directory = source->directory();
+  MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(directory, bind->source));
+  MOORING_RETURN_IF_ERROR(sources_.HandToTasks(directory, bind->source));
+  MOORING_RETURN_IF_ERROR(BindChecked(*bind, directory, target));
+  return true;
 }
 
 }  // namespace mooring

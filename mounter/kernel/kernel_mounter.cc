@@ -4,24 +4,23 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 
 #include <cerrno>
-#include <system_error>
 
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/conditions.h"
 #include "mounter/copy/copy.h"
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/image/image.h"
+#include "mounter/kernel/inspect.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/table/mount_table.h"
-#include "mounter/table/mount_without_table.h"
 
 namespace mooring {
 namespace {
@@ -40,68 +39,24 @@ StatsInfo FromStatvfs(const struct statvfs& status) {
   return stats;
 }
 
-absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status) {
-  if (status.kind == PathInfo::Kind::kRegular) return status.size == 0;
-  // Does not look into a mount, because its filesystem may hang.
-  if (status.kind == PathInfo::Kind::kDirectory && !status.mount_root) return target.IsEmptyDirectory();
-  return false;
-}
-
-// Without statmount(2), because of the kernel or a seccomp profile.
-absl::StatusOr<MountInfo> MountOnOlderKernel(const Target& target, const Target::Status& status,
-                                             const SourcePolicy& sources) {
-  if (status.error == 0) {
-    const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (!place.ok()) return ErrnoStatus(errno, "open", target.path());
-    const auto is_volume = [&sources](dev_t device) { return sources.IsVolumeDevice(device); };
-    MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> known, MountWithoutTable(place, target.path(), is_volume));
-    if (known && !status.unique_id && known->id != status.mount_id) {
-      return NotFound("another mount is at {} by now", Quote(target.path()));
-    }
-    if (known) return *std::move(known);
+// `device`: the number of a block device node.
+absl::StatusOr<StatsInfo> StatsOf(const Target& target, PathInfo::Kind kind, dev_t device, bool mounted) {
+  StatsInfo stats;
+  if (kind == PathInfo::Kind::kBlockDevice) {
+    MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(device));
+    return stats;
   }
-  std::uint64_t id = status.mount_id;
-  if (status.unique_id) {
-    MOORING_ASSIGN_OR_RETURN(id, target.TableMountId());
+  // For a plain directory, statvfs(3) would give the figures of the host's filesystem.
+  if (!mounted || kind != PathInfo::Kind::kDirectory) {
+    return NotFound("nothing is mounted at {}", Quote(target.path()));
   }
-  return LookUpMount(id, false);
-}
-
-absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status, const SourcePolicy& sources) {
-  if (status.unique_id) {
-    absl::StatusOr<MountInfo> info = LookUpMount(status.mount_id, true);
-    if (!absl::IsUnimplemented(info.status())) return info;
-  }
-  return MountOnOlderKernel(target, status, sources);
-}
-
-// NOT_FOUND: the target was unmounted or removed between two calls.
-absl::StatusOr<PathInfo> InspectOnce(const Target& target, const SourcePolicy& sources) {
-  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
-  PathInfo info;
-  info.kind = status.kind;
-  if (status.kind == PathInfo::Kind::kMissing) return info;
-  info.device = status.kind == PathInfo::Kind::kBlockDevice ? status.rdev : status.device;
-  info.inode = status.inode;
-  MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(target, status));
-  if (status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status, sources));
-    // The number of a filesystem without a device has the major number 0. A broken filesystem gives no number.
-    if (status.error != 0 || major(info.device) == 0) info.device = info.mount->device;
-  }
-  if (status.error != 0) info.failure = std::generic_category().message(status.error);
-  const bool mounted = info.mount && info.mount->device == info.device;
-  MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device, mounted));
-  return info;
-}
-
-absl::StatusOr<PathInfo> Inspect(const Target& target, const SourcePolicy& sources) {
-  constexpr int kAttempts = 64;  // each is a lost race with a mount or unmount here
-  absl::StatusOr<PathInfo> info = InspectOnce(target, sources);
-  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) {
-    info = InspectOnce(target, sources);
-  }
-  return info;
+  const std::string handle = target.Handle();
+  struct statvfs filesystem = {};
+  if (::statvfs(handle.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "read the usage of", target.path());
+  stats = FromStatvfs(filesystem);
+  const UniqueFd root(::open(handle.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (root.ok()) stats.unused_bytes = UnusedBytes(root, target.path());
+  return stats;
 }
 
 }  // namespace
@@ -112,14 +67,36 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   if (!target.ok()) return target.status();
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(*target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target->Stat());
+  PathInfo info;
+  info.kind = status.kind;
   if (status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(const PathInfo info, Inspect(*target, sources_));
-    if (info.mount) MOORING_RETURN_IF_ERROR(sources_.CheckUnmount(*target, info));
+    MOORING_ASSIGN_OR_RETURN(info, Inspect(*target, sources_));
   }
-  MOORING_RETURN_IF_ERROR(target->Unmount());
-  if (!request.remove_target || status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
-  if (status.mount_root || targets_.MayRemove(*target)) return target->Remove();
-  return target->CheckRemovable();  // keeps a target of somebody else, and reports one that cannot be a target
+  return UnmountInspected(*target, info, status.mount_root, request.remove_target);
+}
+
+absl::StatusOr<bool> KernelMounter::UnmountIf(const ConditionalUnmount& request) {
+  const UnmountRequest& unmount = request.unmount;
+  absl::StatusOr<Target> target = Target::Resolve(unmount.target, roots_);
+  if (absl::IsNotFound(target.status())) return true;  // the parent does not exist
+  if (!target.ok()) return target.status();
+  MOORING_RETURN_IF_ERROR(targets_.CheckTarget(*target));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, Inspect(*target, sources_));
+  if (!MayUnmount(info, request.target)) return false;
+  MOORING_RETURN_IF_ERROR(CheckInTime(unmount.target));
+  MOORING_RETURN_IF_ERROR(UnmountInspected(*target, info, info.mount.has_value(), unmount.remove_target));
+  return true;
+}
+
+absl::Status KernelMounter::UnmountInspected(const Target& target, const PathInfo& info, bool was_mounted,
+                                             bool remove) const {
+  if (info.mount) {  // else a mount made since then would be unmounted without a check
+    MOORING_RETURN_IF_ERROR(sources_.CheckUnmount(target, info));
+    MOORING_RETURN_IF_ERROR(target.Unmount());
+  }
+  if (!remove || (!was_mounted && info.kind == PathInfo::Kind::kMissing)) return absl::OkStatus();
+  if (was_mounted || targets_.MayRemove(target)) return target.Remove();
+  return target.CheckRemovable();  // keeps a target of somebody else, and reports one that cannot be a target
 }
 
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
@@ -134,21 +111,27 @@ absl::StatusOr<std::vector<ListedMount>> KernelMounter::List(const std::string& 
 absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(path, kEverywhere));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
-  if (status.kind == PathInfo::Kind::kBlockDevice) {
-    StatsInfo stats;
-    MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(status.rdev));
-    return stats;
+  return StatsOf(target, status.kind, status.rdev, status.mount_root);
+}
+
+// Inspects the mount once. Before the usage is read, it must still be mounted.
+absl::StatusOr<Examination> KernelMounter::Examine(const ExamineRequest& request) {
+  Examination seen;
+  absl::StatusOr<Target> target = Target::Resolve(request.path, kEverywhere);
+  if (absl::IsNotFound(target.status())) return seen;
+  if (!target.ok()) return target.status();
+  MOORING_ASSIGN_OR_RETURN(seen.info, Inspect(*target, sources_));
+  if (!IsExpected(seen.info, request.expected)) return seen;
+  const PathInfo::Kind kind = seen.info.kind;
+  if (kind != PathInfo::Kind::kBlockDevice) {
+    MOORING_ASSIGN_OR_RETURN(seen.problem, FindHealthProblem(*seen.info.mount));
   }
-  // For a plain directory, statvfs(3) would give the figures of the host's filesystem.
-  if (!status.mount_root || status.kind != PathInfo::Kind::kDirectory) {
-    return NotFound("nothing is mounted at {}", Quote(path));
-  }
-  struct statvfs filesystem = {};
-  if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "read the usage of", path);
-  StatsInfo stats = FromStatvfs(filesystem);
-  const UniqueFd root(::open(target.Handle().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (root.ok()) stats.unused_bytes = UnusedBytes(root, path);
-  return stats;
+  MOORING_ASSIGN_OR_RETURN(const Target::Status now, target->Stat());
+  const absl::StatusOr<StatsInfo> usage = StatsOf(*target, now.kind, now.rdev, now.mount_root);
+  if (!usage.ok() && seen.problem.empty()) return usage.status();
+  seen.usage = usage.value_or(StatsInfo());
+  seen.measured = true;
+  return seen;
 }
 
 absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {

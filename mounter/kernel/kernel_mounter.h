@@ -55,7 +55,15 @@ class KernelMounter final : public Mounter {
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
+  // Each resolves its paths once, and looks once.
+  absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
+  absl::StatusOr<bool> UnmountIf(const ConditionalUnmount& request) override;
+  absl::StatusOr<Examination> Examine(const ExamineRequest& request) override;
+
  private:
+  // `info` was found at `target`, whose policy allows it.
+  absl::Status UnmountInspected(const Target& target, const PathInfo& info, bool was_mounted, bool remove) const;
+
   std::vector<std::string> roots_;
   const SourcePolicy& sources_;
   const TargetPolicy& targets_;

@@ -11,16 +11,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 #include <string_view>
+#include <thread>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
+#include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_census.h"
 #include "mounter/loop/loop_mounted.h"
@@ -215,12 +218,17 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
 
 absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd file, Reopen(image, spec.read_only ? O_RDONLY : O_RDWR));
-  constexpr int kAttempts = 64;  // each fails only because another process took the same free number
+  if (S_ISREG(image.status.st_mode)) {  // other programs stack loop devices on a block device
+    const ImageAccess access = spec.read_only ? ImageAccess::kRead : ImageAccess::kWrite;
+    MOORING_RETURN_IF_ERROR(LockAttachment(file, image.path, access));
+  }
+  constexpr int kAttempts = 64;  // each fails because another process took the same free number, and waits longer
   // The kernel names the same free device to all callers, so the threads of this process ask one after the other.
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   int error = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(attempt));
     MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeLoopNumber());
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
@@ -257,7 +265,7 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
   return Attach(spec, image);
 }
 
-absl::Status CheckUnattached(const LockedImage& image) {
+absl::StatusOr<UniqueFd> LockUnattached(const LockedImage& image) {
   const auto find = [&image]() -> absl::StatusOr<std::optional<LoopInfo>> {
     MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
     MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
@@ -270,8 +278,11 @@ absl::Status CheckUnattached(const LockedImage& image) {
   };
   const auto is_going = [](const std::optional<LoopInfo>& loop) { return loop && loop->auto_clear && !loop->mounted; };
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> over, AskUntilSettled(find, is_going));
-  if (!over) return absl::OkStatus();
-  return FailedPrecondition("{} is in use through {}", Quote(image.path), over->device);
+  if (over) return FailedPrecondition("{} is in use through {}", Quote(image.path), over->device);
+  if (!S_ISREG(image.status.st_mode)) return UniqueFd();
+  MOORING_ASSIGN_OR_RETURN(UniqueFd file, Reopen(image, O_RDWR));
+  MOORING_RETURN_IF_ERROR(LockAttachment(file, image.path, ImageAccess::kWrite));
+  return file;
 }
 
 bool IsOver(const LoopInfo& loop, const struct stat& file) {

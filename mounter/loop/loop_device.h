@@ -28,11 +28,13 @@ struct LoopSpec {
 bool IsOver(const LoopInfo& loop, const struct stat& file);
 
 // The device of the image, or a new one. The lock of the image keeps two processes from making two.
-// FAILED_PRECONDITION: a check or a growth of its filesystem was cut short.
+// FAILED_PRECONDITION: a check or a growth of its filesystem was cut short, or another host has attached it.
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image);
 
-// FAILED_PRECONDITION names a device over the image. Waits for a device that is going (mounter/loop/settle.h).
-absl::Status CheckUnattached(const LockedImage& image);
+// Nobody attaches the image file while the descriptor is open. A block device is not locked, so its descriptor is not
+// open. FAILED_PRECONDITION names a device over the image, or another host has attached it. Waits for a device that is
+// going (mounter/loop/settle.h).
+absl::StatusOr<UniqueFd> LockUnattached(const LockedImage& image);
 
 // All loop devices of this host, without LoopInfo::mounted (mounter/loop/loop_mounted.h). A device that hangs delays
 // this by half a second, and only once.

@@ -46,15 +46,16 @@ std::string FirstSymlink(const std::string& path) {
   }
 }
 
-// The last directory on the way to `path` that can be opened. The broken filesystem is mounted there, or above.
+// The last directory on the way to `path`, or `path` itself, that can be opened. The broken filesystem is mounted
+// there, or above.
 std::string LastThatOpens(const std::string& path) {
   std::string last = "/";
-  for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string prefix = path.substr(0, end);
-    if (!UniqueFd(::open(prefix.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)).ok()) break;
+    if (!UniqueFd(::open(prefix.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)).ok()) return last;
     last = prefix;
+    if (end == std::string::npos) return last;
   }
-  return last;
 }
 
 absl::Status OpenError(int error, const std::string& path) {
@@ -162,21 +163,27 @@ absl::StatusOr<Target> Target::ResolveForMount(const std::string& path, const st
                             " (the orchestrator has to create the directory above a target)");
 }
 
+absl::StatusOr<Target> Target::OfDirectory(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath("path", path));
+  MOORING_ASSIGN_OR_RETURN(UniqueFd directory, OpenNoSymlinks(normal, O_PATH | O_DIRECTORY));
+  return Target(std::move(normal), std::move(directory), ".", ProcFdPath);
+}
+
 absl::StatusOr<Target::Status> Target::Stat() const {
   struct statx status = {};
-  if (::statx(parent_.get(), name_.c_str(), kStatFlags, kStatMask, &status) != 0) {
+  if (::statx(directory_.get(), name_.c_str(), kStatFlags, kStatMask, &status) != 0) {
     if (errno == ENOENT) return Status{};
     return MeansBroken(errno) ? StatBroken(errno) : ErrnoStatus(errno, "inspect", path_);
   }
   return FromStatx(status);
 }
 
-// For a filesystem that does not answer: only opens a path to it. If the path leads to another mount than the parent's,
-// it is the root of that mount.
+// For a filesystem that does not answer: only opens a path to it. If that is on another mount than the directory, it is
+// the root of that mount.
 absl::StatusOr<Target::Status> Target::StatBroken(int error) const {
-  const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd fd(::openat(directory_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const std::optional<std::uint64_t> here = fd.ok() ? TableMountIdOf(fd) : std::nullopt;
-  if (!here || here == TableMountIdOf(parent_)) return ErrnoStatus(error, "inspect", path_);
+  if (!here || here == TableMountIdOf(directory_)) return OpenError(error, path_);
   Status result;
   result.kind = PathInfo::Kind::kDirectory;
   result.mount_root = true;
@@ -187,19 +194,19 @@ absl::StatusOr<Target::Status> Target::StatBroken(int error) const {
 
 absl::StatusOr<std::uint64_t> Target::TableMountId() const {
   struct statx status = {};
-  if (::statx(parent_.get(), name_.c_str(), kStatFlags, sys::kStatxMntId, &status) == 0) return status.stx_mnt_id;
+  if (::statx(directory_.get(), name_.c_str(), kStatFlags, sys::kStatxMntId, &status) == 0) return status.stx_mnt_id;
   return ErrnoStatus(errno, "inspect", path_);
 }
 
 absl::StatusOr<bool> Target::IsEmptyDirectory() const {
-  const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd fd(::openat(directory_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "open the directory", path_);
   return mooring::IsEmptyDirectory(fd, path_);
 }
 
 absl::StatusOr<UniqueFd> Target::OpenToLock(TargetKind kind) const {
   const bool directory = kind == TargetKind::kDirectory;
-  UniqueFd fd = OpenResolved(parent_.get(), name_, directory ? O_RDONLY | O_DIRECTORY : O_PATH, RESOLVE_BENEATH);
+  UniqueFd fd = OpenResolved(directory_.get(), name_, directory ? O_RDONLY | O_DIRECTORY : O_PATH, RESOLVE_BENEATH);
   if (!fd.ok()) return OpenError(errno, path_);
   return directory ? absl::StatusOr<UniqueFd>(std::move(fd)) : OpenRegular(fd);
 }
@@ -219,11 +226,11 @@ absl::StatusOr<UniqueFd> Target::OpenRegular(const UniqueFd& found) const {
 
 absl::StatusOr<bool> Target::Make(TargetKind kind) const {
   if (kind == TargetKind::kDirectory) {
-    if (::mkdirat(parent_.get(), name_.c_str(), kTargetDirectoryMode) == 0) return true;
+    if (::mkdirat(directory_.get(), name_.c_str(), kTargetDirectoryMode) == 0) return true;
     if (errno == EEXIST) return false;
     return ErrnoStatus(errno, "create the directory", path_);
   }
-  UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kTargetFileMode));
+  UniqueFd fd(::openat(directory_.get(), name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kTargetFileMode));
   if (fd.ok()) return true;
   if (errno == EEXIST) return false;
   return ErrnoStatus(errno, "create the file", path_);
@@ -234,7 +241,9 @@ absl::Status Target::CheckRemovable() const {
   if (status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
   bool removable = status.kind == PathInfo::Kind::kRegular && status.size == 0;
   if (status.kind == PathInfo::Kind::kDirectory && !status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(removable, IsEmptyDirectory());
+    const absl::StatusOr<bool> empty = IsEmptyDirectory();
+    if (absl::IsNotFound(empty.status())) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(removable, empty);
   }
   if (removable && !status.mount_root) return absl::OkStatus();
   return FailedPrecondition("{} is not removed: it is not an empty directory or file", Quote(path_));
@@ -242,7 +251,7 @@ absl::Status Target::CheckRemovable() const {
 
 absl::Status Target::Remove() const {
   const auto is_gone = [this](int flags) {
-    return ::unlinkat(parent_.get(), name_.c_str(), flags) == 0 || errno == ENOENT;
+    return ::unlinkat(directory_.get(), name_.c_str(), flags) == 0 || errno == ENOENT;
   };
   if (is_gone(AT_REMOVEDIR)) return absl::OkStatus();
   if (errno != ENOTDIR) return ErrnoStatus(errno, "remove the directory (only if it is empty)", path_);
@@ -297,6 +306,6 @@ absl::Status Target::CheckArrived(const UniqueFd& mount) const {
       Quote(here));
 }
 
-std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }
+std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", directory_.get(), name_); }
 
 }  // namespace mooring

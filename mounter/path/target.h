@@ -1,4 +1,4 @@
-// Resolves a path once, to an open parent directory and a last name. No component on the way may be a symbolic link,
+// Resolves a path once, to an open directory and a last name. No component on the way may be a symbolic link,
 // and the last one is never followed. So nobody can redirect an operation by exchanging a component later.
 #pragma once
 
@@ -37,7 +37,14 @@ class Target {
   static absl::StatusOr<Target> ResolveForMount(const std::string& path, const std::vector<std::string>& roots,
                                                 FdPath fd_path = ProcFdPath);
 
+  // The directory itself, opened: Stat and Handle are about this one, whatever is mounted or moved there later.
+  // FAILED_PRECONDITION: it is no directory, or a component is a symbolic link.
+  static absl::StatusOr<Target> OfDirectory(const std::string& path);
+
   const std::string& path() const { return path_; }
+  // Every call looks up name() in directory(), which was opened with O_PATH. The name of OfDirectory is ".".
+  const UniqueFd& directory() const { return directory_; }
+  const std::string& name() const { return name_; }
 
   struct Status {
     PathInfo::Kind kind = PathInfo::Kind::kMissing;
@@ -54,7 +61,7 @@ class Target {
   absl::StatusOr<Status> Stat() const;
   absl::StatusOr<std::uint64_t> TableMountId() const;  // the id in mountinfo of the mount at the target
 
-  absl::StatusOr<bool> IsEmptyDirectory() const;
+  absl::StatusOr<bool> IsEmptyDirectory() const;  // NOT_FOUND: it is missing, or is being removed
 
   // Opens the directory or regular file for reading, never through a link. FAILED_PRECONDITION: it is something else,
   // and was not opened.
@@ -79,18 +86,21 @@ class Target {
   // moved later. But the answer is true at this moment, and no mount stays at an unknown place.
   absl::Status CheckArrived(const UniqueFd& mount) const;
 
-  // A path to the target that stays valid if directories above it are moved: "/proc/self/fd/<parent>/<name>".
+  // A path to the target that stays valid if directories above it are moved: "/proc/self/fd/<directory>/<name>".
   std::string Handle() const;
 
  private:
-  Target(std::string path, UniqueFd parent, std::string name, FdPath fd_path)
-      : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)), fd_path_(std::move(fd_path)) {}
+  Target(std::string path, UniqueFd directory, std::string name, FdPath fd_path)
+      : path_(std::move(path)),
+        directory_(std::move(directory)),
+        name_(std::move(name)),
+        fd_path_(std::move(fd_path)) {}
 
   absl::StatusOr<Status> StatBroken(int error) const;
   absl::StatusOr<UniqueFd> OpenRegular(const UniqueFd& found) const;
 
   std::string path_;
-  UniqueFd parent_;
+  UniqueFd directory_;
   std::string name_;
   FdPath fd_path_;
 };
@@ -98,7 +108,8 @@ class Target {
 // Opens an existing path. FAILED_PRECONDITION: a component is a symbolic link, even if it is the last one.
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags);
 
-// `directory` has just been opened for reading. `path` is for messages.
+// `directory` has just been opened for reading. `path` is for messages. NOT_FOUND: rmdir(2) is removing the directory.
+// For a moment its path still leads to it.
 absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path);
 
 // The id in mountinfo of the mount that an open file is on. Empty: /proc does not say.

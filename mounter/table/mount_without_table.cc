@@ -1,41 +1,29 @@
 #include "mounter/table/mount_without_table.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <limits.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
 
-#include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/sys/btrfs_device.h"
+#include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
 
-// "loop3"; empty: there is no such block device.
-std::string NameOfDisk(dev_t device) {
-  std::array<char, PATH_MAX> place = {};
-  const std::string link = fmt::format("/sys/dev/block/{}:{}", major(device), minor(device));
-  const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
-  return size < 0 ? "" : std::string(NameOf(std::string_view(place.data(), static_cast<std::size_t>(size))));
-}
-
 // A directory's filesystem, by its device. The type comes from sysfs, because statfs(2) asks the server of a filesystem
 // that has one, which may hang. Empty: no device of a volume.
 absl::StatusOr<std::string> TypeOf(const UniqueFd& place, const IsVolumeDevice& is_volume, dev_t& device) {
   if (major(device) != 0) {
-    const std::string name = is_volume(device) ? NameOfDisk(device) : "";
+    const std::string name = is_volume(device) ? BlockDeviceName(device) : "";
     return name.empty() ? std::string() : MountedType(name);
   }
   const std::optional<dev_t> below = BtrfsDeviceOf(place.get());

@@ -215,6 +215,7 @@ void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) co
     volume.mutable_content_source()->mutable_volume()->set_volume_id(info.source);
   }
   if (info.pool != kDefaultPool) (*volume.mutable_volume_context())[std::string(kPoolKey)] = info.pool;
+  if (!TagOfId(info.id).empty()) return;  // reachable from everywhere
   auto& segments = *volume.add_accessible_topology()->mutable_segments();
   for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
 }

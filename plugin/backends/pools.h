@@ -23,6 +23,10 @@ struct Pool {
   // each single volume must fit into the free space.
   std::optional<double> overcommit = std::nullopt;
 
+  // The tag of a pool that several hosts share (plugin/model/volume_id.h). Empty: only this host has the pool.
+  std::string tag = {};
+
+  bool shared() const { return !tag.empty(); }
   const BackendTraits& traits() const { return TraitsOf(kind); }
 };
 

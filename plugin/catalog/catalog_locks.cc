@@ -9,9 +9,28 @@
 
 namespace mooring {
 
+namespace {
+
+constexpr std::string_view kInPool = "pool ", kBehindTag = ": ";
+
+}  // namespace
+
+std::string KeyIn(std::string_view tag, const std::string& key) {
+  return tag.empty() ? key : std::string(kInPool).append(tag).append(kBehindTag) + key;
+}
+
+std::string_view TagOfKey(std::string_view key) {
+  constexpr std::size_t kDigits = 2 * kPoolTagBytes;
+  if (!key.starts_with(kInPool)) return TagOfId(key);
+  key.remove_prefix(kInPool.size());
+  return key.size() > kDigits && key.substr(kDigits).starts_with(kBehindTag) ? key.substr(0, kDigits)
+                                                                             : std::string_view();
+}
+
 absl::StatusOr<KeyedLocks::Hold> LockName(KeyedLocks& locks, const NameKind& kind, const std::string& name,
-                                          const Call& call) {
-  absl::StatusOr<KeyedLocks::Hold> hold = locks.Acquire(std::string(kind.prefix) + name, "name", call.wait_until);
+                                          const Call& call, std::string_view tag) {
+  absl::StatusOr<KeyedLocks::Hold> hold =
+      locks.Acquire(KeyIn(tag, std::string(kind.prefix) + name), "name", call.wait_until);
   if (!absl::IsAborted(hold.status())) return hold;
   return Aborted("another {} for {} is still under way: call again later", kind.call, Quote(name));
 }

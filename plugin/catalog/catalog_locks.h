@@ -23,9 +23,16 @@ inline constexpr NameKind kVolumeName = {"name:", "CreateVolume"};
 inline constexpr NameKind kSnapshotName = {"snapshot name:", "CreateSnapshot"};
 inline constexpr NameKind kGroupName = {"group name:", "CreateVolumeGroupSnapshot"};
 
-// All of them wait until Call::wait_until, and are ABORTED then.
+// The key of something in the shared pool with that tag. An empty tag changes nothing.
+std::string KeyIn(std::string_view tag, const std::string& key);
+
+// The tag of the shared pool that a key belongs to, of KeyIn or of an id. Empty: none. KeyedLocks::AddFile gets such
+// keys to the file of that pool, where they exclude the calls of other hosts, too.
+std::string_view TagOfKey(std::string_view key);
+
+// All of them wait until Call::wait_until, and are ABORTED then. `tag`: of the shared pool of the volume or snapshot.
 absl::StatusOr<KeyedLocks::Hold> LockName(KeyedLocks& locks, const NameKind& kind, const std::string& name,
-                                          const Call& call);
+                                          const Call& call, std::string_view tag = {});
 absl::StatusOr<KeyedLocks::Hold> LockId(KeyedLocks& locks, const std::string& id, const Call& call);
 
 // Locks the ids in sorted order, so that two such calls never wait for each other.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "plugin/catalog/catalog_locks.h"
 
 namespace mooring {
 namespace {
@@ -31,7 +32,8 @@ absl::StatusOr<PoolRoom::Room> PoolRoom::RoomIn(const Pool& pool) {
 absl::StatusOr<std::optional<KeyedLocks::Hold>> PoolRoom::Lock(const Pool& pool, std::uint64_t more_bytes,
                                                                const Call& call) {
   if (!pool.overcommit) return std::optional<KeyedLocks::Hold>();
-  MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold hold, locks_.Acquire("pool:" + pool.name, "pool", call.wait_until));
+  MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold hold,
+                           locks_.Acquire(KeyIn(pool.tag, "pool:" + pool.name), "pool", call.wait_until));
   MOORING_ASSIGN_OR_RETURN(const Room room, RoomIn(pool));
   if (more_bytes <= room.left) return std::optional<KeyedLocks::Hold>(std::move(hold));
   if (more_bytes > room.most) {

@@ -126,7 +126,8 @@ absl::Status SnapshotCatalog::Reconcile() {
 // While this process holds the locks of the name, the id and the sources, no other process works on the set.
 void SnapshotCatalog::FinishInterrupted(const SnapshotSet& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
-  const auto name = LockName(locks_, listed.is_group ? kGroupName : kSnapshotName, listed.name, at_once);
+  const NameKind& kind = listed.is_group ? kGroupName : kSnapshotName;
+  const auto name = LockName(locks_, kind, listed.name, at_once, TagOfId(listed.id));
   if (!name.ok()) return;
   const absl::Status cleared = maker_.ClearName(listed, {std::chrono::steady_clock::now() + kHelperEnds});
   if (cleared.ok() || absl::IsAborted(cleared)) return;

@@ -34,6 +34,9 @@ std::vector<std::string> SourcesOf(const std::vector<SnapshotRecord>& snapshots)
   return ids;
 }
 
+// Snapshots lie in the pool of the first volume.
+std::string_view TagFor(const std::vector<std::string>& volume_ids) { return TagOfId(volume_ids.front()); }
+
 absl::Status CheckSources(const std::string& name, bool is_group, const std::vector<SnapshotRecord>& there,
                           const std::vector<std::string>& wanted) {
   if (Sorted(SourcesOf(there)) == Sorted(wanted)) return absl::OkStatus();
@@ -45,9 +48,9 @@ absl::Status CheckSources(const std::string& name, bool is_group, const std::vec
                        there.front().source_volume_id);
 }
 
-SnapshotRecord Draft(const std::string& volume_id, const CopySource& source) {
+SnapshotRecord Draft(const std::string& volume_id, const CopySource& source, std::string_view tag) {
   SnapshotRecord record;
-  record.id = NewSnapshotId();
+  record.id = NewSnapshotId(tag);
   record.source_volume_id = volume_id;
   record.bytes = source.bytes;
   record.restore_bytes = std::min(source.bytes, source.asked_bytes);
@@ -60,10 +63,11 @@ SnapshotRecord Draft(const std::string& volume_id, const CopySource& source) {
 
 absl::StatusOr<SnapshotSet> SnapshotMaker::FindOrMake(const std::string& name, bool is_group,
                                                       const std::vector<std::string>& volume_ids, const Call& call) {
+  const std::string_view tag = TagFor(volume_ids);
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
-                           LockName(locks_, is_group ? kGroupName : kSnapshotName, name, call));
+                           LockName(locks_, is_group ? kGroupName : kSnapshotName, name, call, tag));
   for (int attempt = 0; attempt < kSnapshotAttempts; ++attempt) {
-    MOORING_ASSIGN_OR_RETURN(std::optional<SnapshotSet> there, sets_.FindNamed(name, is_group));
+    MOORING_ASSIGN_OR_RETURN(std::optional<SnapshotSet> there, sets_.FindNamed(name, is_group, tag));
     if (!there) return Make(name, is_group, volume_ids, call);
     if (there->state == SnapshotState::kReady) {
       MOORING_RETURN_IF_ERROR(CheckSources(name, is_group, there->snapshots, volume_ids));
@@ -80,11 +84,12 @@ absl::StatusOr<SnapshotSet> SnapshotMaker::Make(const std::string& name, bool is
   // This comes before the locks, which are only for existing volumes.
   for (const std::string& id : volume_ids) MOORING_RETURN_IF_ERROR(volumes_.Find(id).status());
   MOORING_ASSIGN_OR_RETURN(const auto holds, LockIds(locks_, volume_ids, call));
-  SnapshotSet set = {.id = is_group ? NewGroupId() : "", .name = name, .is_group = is_group, .snapshots = {}};
+  SnapshotSet set = {
+      .id = is_group ? NewGroupId(TagFor(volume_ids)) : "", .name = name, .is_group = is_group, .snapshots = {}};
   std::vector<CopySource> sources;
   for (const std::string& id : volume_ids) {
     MOORING_ASSIGN_OR_RETURN(CopySource source, FindSource(id));
-    set.snapshots.push_back(Draft(id, source));
+    set.snapshots.push_back(Draft(id, source, TagFor(volume_ids)));
     sources.push_back(std::move(source));
   }
   if (!is_group) set.id = set.snapshots.front().id;

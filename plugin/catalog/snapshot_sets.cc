@@ -38,8 +38,9 @@ absl::StatusOr<std::optional<SnapshotSet>> SnapshotSets::Find(const std::string&
   return is_group ? WithMembers(store_.FindGroupById(id)) : Alone(store_.FindById(id));
 }
 
-absl::StatusOr<std::optional<SnapshotSet>> SnapshotSets::FindNamed(const std::string& name, bool is_group) {
-  return is_group ? WithMembers(store_.FindGroupByName(name)) : Alone(store_.FindByName(name));
+absl::StatusOr<std::optional<SnapshotSet>> SnapshotSets::FindNamed(const std::string& name, bool is_group,
+                                                                   std::string_view tag) {
+  return is_group ? WithMembers(store_.FindGroupByName(name, tag)) : Alone(store_.FindByName(name, tag));
 }
 
 absl::StatusOr<std::vector<SnapshotSet>> SnapshotSets::ListUnfinished() {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,7 +33,7 @@ class SnapshotSets {
       : store_(store), volumes_(volumes), pools_(pools), contents_(contents) {}
 
   absl::StatusOr<std::optional<SnapshotSet>> Find(const std::string& id, bool is_group);
-  absl::StatusOr<std::optional<SnapshotSet>> FindNamed(const std::string& name, bool is_group);
+  absl::StatusOr<std::optional<SnapshotSet>> FindNamed(const std::string& name, bool is_group, std::string_view tag);
   absl::StatusOr<std::vector<SnapshotSet>> ListUnfinished();
 
   // Moves a ready set to `deleting`, and deletes it.

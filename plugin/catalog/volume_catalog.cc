@@ -35,23 +35,35 @@ class VolumeProblems {
   }
 
  private:
+  struct PoolProblem {
+    bool hides_volumes = false;  // a look at one of its volumes could hang
+    std::string text = {};
+  };
+
   std::string ProblemOf(const VolumeRecord& record) {
     const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
     if (!pool.ok()) return Message(pool.status());
+    const PoolProblem& of_pool = ProblemOf(**pool);
+    if (of_pool.hides_volumes) return of_pool.text;
     const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
     if (!location.ok()) return Message(location.status()) + ": put it back, or delete the volume";
     if (!location->path.empty() && (*pool)->traits().enforces_size && location->bytes < record.bytes) {
       return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
                          record.bytes);
     }
-    const auto known = shortages_.find(record.pool);
-    if (known != shortages_.end()) return known->second;
-    const absl::StatusOr<BackendCapacity> capacity = (*pool)->backend->Capacity();
-    return shortages_[record.pool] = capacity.ok() ? capacity->shortage : Message(capacity.status());
+    return of_pool.text;
+  }
+
+  const PoolProblem& ProblemOf(const Pool& pool) {
+    const auto known = pools_asked_.find(pool.name);
+    if (known != pools_asked_.end()) return known->second;
+    const absl::StatusOr<BackendCapacity> capacity = pool.backend->Capacity();
+    return pools_asked_[pool.name] = {.hides_volumes = absl::IsUnavailable(capacity.status()),
+                                      .text = capacity.ok() ? capacity->shortage : Message(capacity.status())};
   }
 
   const Pools& pools_;
-  std::map<std::string, std::string> shortages_;  // BackendCapacity::shortage by pool
+  std::map<std::string, PoolProblem> pools_asked_;  // by name
 };
 
 }  // namespace
@@ -126,7 +138,8 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const PageSpec& spec) {
 
 absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
   const absl::StatusOr<const Pool*> pool = pools_.Find(spec.pool);
-  if (!spec.possible || !pool.ok() || !maker_.node().HasAll(spec.topology)) return CapacityInfo();
+  if (!spec.possible || !pool.ok()) return CapacityInfo();
+  if (!(*pool)->shared() && !maker_.node().HasAll(spec.topology)) return CapacityInfo();
   return room_.Capacity(**pool, spec.minimum_bytes);
 }
 

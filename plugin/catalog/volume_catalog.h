@@ -45,7 +45,7 @@ struct VolumePage {
 class VolumeCatalog : public VolumeSource {
  public:
   struct Settings {
-    std::string node_id;           // the only node these volumes can be published to
+    std::string node_id;           // the only node that volumes outside of shared pools can be published to
     Segments topology;             // of that node
     std::int64_t max_volumes = 0;  // that may be published to it at a time; 0: no limit
   };

@@ -71,9 +71,10 @@ bool VolumeMaker::Node::HasOneOf(const std::vector<Segments>& topologies) const 
 }
 
 absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, LockName(locks_, kVolumeName, spec.name, call));
+  const std::string tag = TagFor(spec);
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, LockName(locks_, kVolumeName, spec.name, call, tag));
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
-    MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> there, store_.FindByName(spec.name));
+    MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> there, store_.FindByName(spec.name, tag));
     if (!there) {
       MOORING_ASSIGN_OR_RETURN(const auto source, lookup_.LockSource(spec.source.id, call));
       MOORING_ASSIGN_OR_RETURN(VolumeRecord record, NewRecord(spec));
@@ -100,6 +101,15 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, c
   return Aborted("another process is creating or deleting the volume {}: call again later", Quote(spec.name));
 }
 
+// The tag of the shared pool that the volume is to lie in; empty: none. A copy lies beside its source, unless the call
+// names a pool.
+std::string VolumeMaker::TagFor(const CreateVolumeSpec& spec) const {
+  if (spec.pool.empty()) return std::string(TagOfId(spec.source.id));
+  const absl::StatusOr<const Pool*> pool = pools_.Find(spec.pool);
+  return pool.ok() ? (*pool)->tag : "";
+}
+
+// The volumes of a shared pool are reachable from everywhere.
 absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const {
   const auto differs = [&](const std::string& how) {
     return AlreadyExists("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how);
@@ -125,14 +135,14 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
     return differs(fmt::format("{}, and such a volume as is asked for needs at least {}", SizeText(existing.bytes),
                                SizeText(spec.minimum_bytes)));
   }
-  if (!node_.HasOneOf(spec.topologies)) {
+  if (TagOfId(existing.id).empty() && !node_.HasOneOf(spec.topologies)) {
     return differs(fmt::format("topology {}, and another one is asked for", SegmentsText(node_.topology)));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec) {
-  if (!node_.HasOneOf(spec.topologies)) {
+  if (TagFor(spec).empty() && !node_.HasOneOf(spec.topologies)) {
     return ResourceExhausted(
         "accessibility_requirements name no place where this plugin can make volumes: volumes of node {} are reachable "
         "only at {}",
@@ -141,8 +151,12 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec
   if (spec.source.exists()) return NewCopy(spec);
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
+  if (pool->shared() && !spec.ephemeral.empty()) {
+    return InvalidArgument("an inline volume lives on one node, and pool {} is shared by several: take another pool",
+                           pool->name);
+  }
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
-  return VolumeRecord{.id = NewVolumeId(),
+  return VolumeRecord{.id = NewVolumeId(pool->tag),
                       .name = spec.name,
                       .state = VolumeState::kCreating,
                       .bytes = bytes,
@@ -170,7 +184,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
   if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
-  return VolumeRecord{.id = NewVolumeId(),
+  return VolumeRecord{.id = NewVolumeId(pool->tag),
                       .name = spec.name,
                       .state = VolumeState::kCreating,
                       .bytes = bytes,

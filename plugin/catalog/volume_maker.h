@@ -39,6 +39,7 @@ class VolumeMaker {
   const Node& node() const { return node_; }
 
  private:
+  std::string TagFor(const CreateVolumeSpec& spec) const;
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
   absl::Status CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec);
   absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);

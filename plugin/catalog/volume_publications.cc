@@ -57,14 +57,25 @@ absl::Status VolumePublications::CheckAccess(const VolumeRecord& record, const C
   return InvalidArgument(NoBlockAccess(pool->name, pool->kind));
 }
 
+// How many volumes may be published to the node of the call. 0: no limit.
+absl::StatusOr<std::int64_t> VolumePublications::MostVolumes(const ControllerPublishSpec& spec) {
+  if (!TagOfId(spec.volume_id).empty()) {
+    MOORING_ASSIGN_OR_RETURN(const auto node, nodes_.Find(spec.volume_id, spec.node_id));
+    if (node) return node->max_volumes;
+    return NotFound(
+        "node {} is not known in the shared pool of volume {}: start mooring-plugin with that pool on the node",
+        Quote(spec.node_id), Quote(spec.volume_id));
+  }
+  if (spec.node_id == node_id_) return max_volumes_;
+  return NotFound("node {} is not known here: volume {} lives on node {} and can be published only there",
+                  Quote(spec.node_id), Quote(spec.volume_id), Quote(node_id_));
+}
+
 absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
   MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
-  if (spec.node_id != node_id_) {
-    return NotFound("node {} is not known here: volume {} lives on node {} and can be published only there",
-                    Quote(spec.node_id), Quote(spec.volume_id), Quote(node_id_));
-  }
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t max_volumes, MostVolumes(spec));
   PublicationRecord wanted = ToRecord(spec);
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
   for (const PublicationRecord& publication : there) {
@@ -74,13 +85,13 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
     wanted.read_only = wanted.read_only && publication.read_only;  // read-write wins over read-only
   }
   // A volume that is already published to the node keeps its place.
-  const std::int64_t most = there.empty() ? max_volumes_ : 0;
+  const std::int64_t most = there.empty() ? max_volumes : 0;
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
   if (done) return absl::OkStatus();
   return ResourceExhausted(
       "node {} has {} volumes published to it, as many as --max-volumes allows: unpublish one first, or raise the "
       "limit",
-      Quote(spec.node_id), max_volumes_);
+      Quote(spec.node_id), max_volumes);
 }
 
 absl::Status VolumePublications::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {

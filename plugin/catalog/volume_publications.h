@@ -1,4 +1,5 @@
-// The publications of volumes to this node: ControllerPublishVolume and its opposite.
+// The publications of volumes to nodes: ControllerPublishVolume and its opposite. A volume of a shared pool can be
+// published to any node that has the pool, to one at a time. The others can be published to this node only.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +7,23 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/catalog/store/shared_nodes.h"
 #include "plugin/catalog/volume_lookup.h"
 
 namespace mooring {
 
 class VolumePublications {
  public:
-  // `node_id` is the only node that volumes can be published to. At most `max_volumes` may be; 0: no limit.
+  // `node_id` is this node, to which at most `max_volumes` may be published; 0: no limit.
   VolumePublications(CatalogStore& store, VolumeLookup& lookup, const Pools& pools, std::string node_id,
                      std::int64_t max_volumes)
-      : store_(store), lookup_(lookup), pools_(pools), node_id_(std::move(node_id)), max_volumes_(max_volumes) {}
+      : store_(store),
+        nodes_(store.files()),
+        lookup_(lookup),
+        pools_(pools),
+        node_id_(std::move(node_id)),
+        max_volumes_(max_volumes) {}
 
   // As VolumeCatalog::Publish and Unpublish.
   absl::Status Publish(const ControllerPublishSpec& spec, const Call& call);
@@ -25,9 +33,11 @@ class VolumePublications {
   absl::Status CheckNone(const std::string& id);
 
  private:
+  absl::StatusOr<std::int64_t> MostVolumes(const ControllerPublishSpec& spec);
   absl::Status CheckAccess(const VolumeRecord& record, const Capability& capability) const;
 
   CatalogStore& store_;
+  SharedNodes nodes_;
   VolumeLookup& lookup_;
   const Pools& pools_;
   const std::string node_id_;

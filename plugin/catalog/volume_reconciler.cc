@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "plugin/catalog/catalog_locks.h"
 #include "plugin/model/repeat.h"
+#include "plugin/model/volume_id.h"
 
 namespace mooring {
 namespace {
@@ -33,7 +34,7 @@ absl::Status VolumeReconciler::Reconcile() {
 // While this process holds the locks of the name and the id, no other process works on the volume.
 void VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
-  const auto name = LockName(locks_, kVolumeName, listed.name, at_once);
+  const auto name = LockName(locks_, kVolumeName, listed.name, at_once, TagOfId(listed.id));
   const auto hold = lookup_.Lock(listed.id, at_once);
   const bool copies = listed.state == VolumeState::kCreating;
   const auto source = lookup_.LockSource(copies ? listed.source : "", at_once);

@@ -229,7 +229,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "ignore");
   add_list("--pool", flags.pools, "MOORING_POOL", ';',
            "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend (path=, "
-           "overcommit=, match=, size=); may be repeated, or several with semicolons");
+           "overcommit=, shared=, match=, size=); may be repeated, or several with semicolons");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "most volumes published to this node at a time, 0: no limit");

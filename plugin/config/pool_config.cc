@@ -63,6 +63,9 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
   } else if (key == "size") {
     pool.bytes = ParseWhole<std::uint64_t>(value).value_or(0);
     if (pool.bytes == 0) return WrongPool(text, "size must be a whole number of bytes");
+  } else if (key == "shared") {
+    if (value != "true" && value != "false") return WrongPool(text, "shared must be true or false");
+    pool.shared = value == "true";
   } else if (key == "overcommit") {
     const double ratio = ParseWhole<double>(value).value_or(0);
     if (!(ratio > 0) || ratio > kMostOvercommit) {

@@ -1,8 +1,12 @@
 #include "plugin/model/volume_mount.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
 
 #include "base/file/path.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/volume_id.h"
@@ -19,12 +23,33 @@ std::string Behind(std::string_view prefix, std::string_view text) {
   return text.starts_with(prefix) ? std::string(text.substr(prefix.size())) : "";
 }
 
+std::string& NodeMark() {
+  static std::string mark;
+  return mark;
+}
+
+std::string WithNode(const std::string& volume_id) {
+  return TagOfId(volume_id).empty() ? volume_id : volume_id + NodeMark();
+}
+
+// Without the mark of this node. Empty: the mark of another node.
+std::string WithoutNode(const std::string& marked) {
+  const std::string id = marked.substr(0, marked.find('@'));
+  return id == marked || WithNode(id) == marked ? id : "";
+}
+
 }  // namespace
 
-std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
-std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + volume_id; }
+void SetNodeOfLabels(const std::string& node_id) {
+  NodeMark() = fmt::format("@{:08x}", static_cast<std::uint32_t>(HashOf(node_id)));
+}
 
-std::string OwnerOf(const LoopInfo& loop) { return Behind(kLabel, loop.label) + Behind(kReadOnlyLabel, loop.label); }
+std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + WithNode(volume_id); }
+std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + WithNode(volume_id); }
+
+std::string OwnerOf(const LoopInfo& loop) {
+  return WithoutNode(Behind(kLabel, loop.label) + Behind(kReadOnlyLabel, loop.label));
+}
 
 std::string OwnerOf(const MountInfo& mount) {
   if (mount.fs_type == "tmpfs") {

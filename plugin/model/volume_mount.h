@@ -2,6 +2,9 @@
 //
 //   loop device   by its label, "mooring:<volume id>", or "mooring-ro:<volume id>" for the read-only device
 //
+//                 a volume of a shared pool has "@<8 digits>" behind it, which stand for the node: two nodes may be on
+//                 one kernel (SetNodeOfLabels)
+//
 //   tmpfs         by the source of the mount, "mooring:<volume id>"
 //
 //   directory     by the root of the mount, whose name is the volume id and whose inode is that of the volume
@@ -21,6 +24,10 @@
 namespace mooring {
 
 inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices and tmpfs of the plugin
+
+// The node of this process. Call it before the first label is made. OwnerOf does not find the volumes of shared pools
+// that another node uses.
+void SetNodeOfLabels(const std::string& node_id);
 
 std::string LabelFor(const std::string& volume_id);
 std::string ReadOnlyLabelFor(const std::string& volume_id);

@@ -129,12 +129,11 @@ absl::StatusOr<bool> Publisher::PublishByRecord(const PublishSpec& spec, const N
   request.source_fs_type = spec.capability.fs_type;
   VolumeUse use = PublishedUse(spec, request.bind, staged->options);
   use.done = true;
-  const absl::StatusOr<bool> published = store_.RecordAndMount(use, [&]() -> absl::StatusOr<bool> {
-    MOORING_ASSIGN_OR_RETURN(const ConditionalOutcome outcome, mounter_.BindIf(request));
-    return outcome.done;
-  });
-  if (absl::IsUnavailable(published.status())) return false;  // the next helper tells how far this one got
-  return published;
+  const absl::StatusOr<bool> published = store_.RecordAndMount(use, [&] { return mounter_.BindIf(request); });
+  // UNAVAILABLE: the next helper tells how far this one got. FAILED_PRECONDITION: nothing was mounted. The usual calls
+  // look at more, so they name the cause, or find that the volume is published there already.
+  const bool unknown = absl::IsUnavailable(published.status()) || absl::IsFailedPrecondition(published.status());
+  return unknown ? absl::StatusOr<bool>(false) : published;
 }
 
 BindRequest Publisher::RequestFor(const PublishSpec& spec, const NodeVolume& volume) const {

@@ -58,12 +58,11 @@ absl::StatusOr<bool> VolumeTeardown::UnpublishByRecord(const std::string& volume
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(volume_id, target_path, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
   if (!known || known->volume_id != volume_id || known->access_type != AccessType::kMount) return false;
-  const absl::StatusOr<ConditionalOutcome> outcome = mounter_.UnmountIf(
+  const absl::StatusOr<bool> done = mounter_.UnmountIf(
       {.unmount = {.target = target_path, .remove_target = true}, .target = ExpectedMountOf(volume_id)});
   // Another mount is at the path, or below it; or the mount helper ended, and the next one tells how far it got.
-  if (absl::IsFailedPrecondition(outcome.status()) || absl::IsUnavailable(outcome.status())) return false;
-  if (!outcome.ok()) return outcome.status();
-  if (!outcome->done) return false;
+  if (absl::IsFailedPrecondition(done.status()) || absl::IsUnavailable(done.status())) return false;
+  if (!done.ok() || !*done) return done;
   MOORING_RETURN_IF_ERROR(store_.DeleteEnded(target_path));
   return true;
 }

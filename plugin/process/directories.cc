@@ -54,14 +54,13 @@ absl::Status CheckWritableTo(const RunAs& user, const std::string& path, std::st
 }
 
 // An empty directory in its place would have no volumes, and new ones would go to the disk of the mount point.
-absl::Status CheckIsThere(const std::string& path, std::string_view what, const RunAs& user) {
+absl::Status CheckIsThere(const std::string& path, std::string_view what, std::string_view why, const RunAs& user) {
   if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
   const std::string command =
       user.is_root() ? "mkdir -m 0700" : fmt::format("install -d -m 0700 -o {} -g {}", user.uid, user.gid);
   return FailedPrecondition(
-      "{} {} is missing, and --require-directories says that none is made: mount its disk; on a new disk, make the "
-      "directory ({})",
-      what, Quote(path), command);
+      "{} {} is missing, and {} says that none is made: mount its disk; on a new disk, make the directory ({})", what,
+      Quote(path), why, command);
 }
 
 // Whose files a directory may hold.
@@ -87,13 +86,14 @@ std::string ChownCommand(const std::string& path, Holding holding, uid_t owner, 
 // Opens one directory and holds what is asked about it.
 class OwnDirectory {
  public:
-  OwnDirectory(std::string_view what, Holding holding, const Config& config)
-      : what_(what), holding_(holding), config_(config), user_(UserOf(config)) {}
+  // `refuse`: what forbids to make a missing directory. Empty: nothing does.
+  OwnDirectory(std::string_view what, Holding holding, const Config& config, std::string_view refuse)
+      : what_(what), holding_(holding), refuse_(refuse), config_(config), user_(UserOf(config)) {}
 
   // Gives the real path.
   absl::StatusOr<std::string> Prepare(const std::string& path) {
-    MOORING_RETURN_IF_ERROR(config_.if_missing == IfMissing::kMake ? MakeRealDirectory(path, user_.uid, user_.gid)
-                                                                   : CheckIsThere(path, what_, user_));
+    MOORING_RETURN_IF_ERROR(refuse_.empty() ? MakeRealDirectory(path, user_.uid, user_.gid)
+                                            : CheckIsThere(path, what_, refuse_, user_));
     MOORING_ASSIGN_OR_RETURN(directory_, OpenRealDirectory(path));
     if (!user_.is_root()) MOORING_RETURN_IF_ERROR(CheckNoDoubtfulLink(directory_));
     MOORING_RETURN_IF_ERROR(CheckOwner());
@@ -147,10 +147,15 @@ class OwnDirectory {
 
   const std::string_view what_;
   const Holding holding_;
+  const std::string_view refuse_;
   const Config& config_;
   const RunAs user_;
   RealDirectory directory_;
 };
+
+std::string_view WhatRefuses(const Config& config) {
+  return config.if_missing == IfMissing::kMake ? "" : "--require-directories";
+}
 
 // Missing parents are made, too: they are root's, and others may pass them.
 absl::Status MakeParents(const std::string& path) {
@@ -169,7 +174,7 @@ absl::StatusOr<std::string> PrepareStateDir(const Config& config) {
       return FailedPrecondition(Message(made) + ": see that it can be made there, or give the plugin another one");
     }
   }
-  OwnDirectory directory(kStateDirectory, Holding::kPlugin, config);
+  OwnDirectory directory(kStateDirectory, Holding::kPlugin, config, WhatRefuses(config));
   MOORING_ASSIGN_OR_RETURN(std::string path, directory.Prepare(config.state_dir));
   for (const char* record : kRecords) MOORING_RETURN_IF_ERROR(directory.CheckOwnerOf(record));
   return path;
@@ -190,23 +195,18 @@ absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
 absl::StatusOr<std::string> PreparePool(const PoolConfig& pool, const Config& config) {
   if (pool.path.empty()) return config.state_dir + "/volumes";
   const Holding holding = TypeOf(pool.kind).tasks_files ? Holding::kTasks : Holding::kPlugin;
-  absl::StatusOr<std::string> path = OwnDirectory(kVolumeDirectory, holding, config).Prepare(pool.path);
+  const std::string_view refuse = pool.shared ? "shared=true" : WhatRefuses(config);
+  absl::StatusOr<std::string> path = OwnDirectory(kVolumeDirectory, holding, config, refuse).Prepare(pool.path);
   return path.ok() ? path : Annotate(path.status(), fmt::format("pool {}", pool.name));
 }
 
-}  // namespace
-
-absl::Status CheckWritable(const std::string& directory, std::string_view what) {
-  const int error = ErrnoOfAccess(directory);
-  return error == 0 ? absl::OkStatus() : CannotWrite(error, directory, what, {::geteuid(), ::getegid()});
-}
-
-absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config) {
+absl::Status CheckEmpty(const std::string& catalog, const std::vector<PoolConfig>& pools,
+                        const std::string& state_dir) {
   std::ptrdiff_t count = 0;
   std::vector<std::string> directories;
-  for (const PoolConfig& pool : config.pools) {
+  for (const PoolConfig& pool : pools) {
     const BackendType& type = TypeOf(pool.kind);
-    const std::string directory = type.directory(pool, config.state_dir);
+    const std::string directory = type.directory(pool, state_dir);
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory));
     const std::ptrdiff_t here = std::count_if(names.begin(), names.end(), [&](const std::string& name) {
       return !IdOfFile(name, type.entry_suffix).empty();
@@ -219,6 +219,23 @@ absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config) 
       "the volume catalog {} is missing or empty, and {} volume(s) or snapshot(s) lie in {}: put a copy of the catalog "
       "back (docs/backup.md); or, to begin anew without them, move them away and start the plugin again",
       Quote(catalog), count, fmt::join(directories, ", "));
+}
+
+}  // namespace
+
+absl::Status CheckWritable(const std::string& directory, std::string_view what) {
+  const int error = ErrnoOfAccess(directory);
+  return error == 0 ? absl::OkStatus() : CannotWrite(error, directory, what, {::geteuid(), ::getegid()});
+}
+
+absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config) {
+  std::vector<PoolConfig> pools = config.pools;
+  std::erase_if(pools, [](const PoolConfig& pool) { return pool.shared; });
+  return CheckEmpty(catalog, pools, config.state_dir);
+}
+
+absl::Status CheckSharedBeginsEmpty(const std::string& catalog, const PoolConfig& pool) {
+  return CheckEmpty(catalog, {pool}, "");
 }
 
 absl::StatusOr<Config> PrepareDirectories(Config config) {

@@ -22,6 +22,8 @@ absl::Status CheckWritable(const std::string& directory, std::string_view what);
 
 // Whether a plugin without a catalog is new. With a lost catalog, the plugin would answer that its volumes do not
 // exist, and orchestrators would forget them. FAILED_PRECONDITION: volumes or snapshots lie in the directory of a pool.
+// A shared pool has a catalog of its own, with the volumes of no other pool.
 absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config);
+absl::Status CheckSharedBeginsEmpty(const std::string& catalog, const PoolConfig& pool);
 
 }  // namespace mooring

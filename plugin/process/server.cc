@@ -35,12 +35,14 @@
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/ephemeral/ephemeral_volumes.h"
 #include "plugin/kubelet/kubelet_registration.h"
+#include "plugin/model/volume_mount.h"
 #include "plugin/node/node_volumes.h"
 #include "plugin/node/uses/node_store.h"
 #include "plugin/process/directories.h"
 #include "plugin/process/listen.h"
 #include "plugin/process/plugin_metrics.h"
 #include "plugin/process/preflight.h"
+#include "plugin/process/shared_pools.h"
 
 namespace mooring {
 namespace {
@@ -75,13 +77,16 @@ mode_t NewDirectoryMode(const Config& config) {
   return config.mounter == MounterKind::kHelper && ::geteuid() != 0 ? kNeverStaged : 0755;
 }
 
-Pools MakePools(const Config& config, Mounter& mounter) {
+Pools MakePools(const Config& config, const SharedTags& tags, Mounter& mounter) {
   std::vector<Pool> pools;
-  const BackendParts parts = {mounter, config.if_missing, NewDirectoryMode(config)};
   for (const PoolConfig& pool : config.pools) {
     const BackendType& type = TypeOf(pool.kind);
     const std::string directory = type.directory(pool, config.state_dir);
-    pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit});
+    const auto tag = tags.find(pool.name);
+    const BackendParts parts = {mounter, pool.shared ? IfMissing::kRefuse : config.if_missing,
+                                NewDirectoryMode(config)};
+    pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit,
+                     tag == tags.end() ? "" : tag->second});
   }
   return Pools(std::move(pools));
 }
@@ -101,12 +106,12 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 // In the order of dependence: each member uses only members above it, and is destroyed before them.
 struct PluginServer::Parts {
   Parts(const Config& config, Mounter& mounter, const Outside& outside, std::unique_ptr<CatalogStore> opened_catalog,
-        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks)
+        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks, const SharedTags& tags)
       : catalog_store(std::move(opened_catalog)),
-        snapshot_store(catalog_store->database()),
+        snapshot_store(catalog_store->files()),
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
-        pools(MakePools(config, mounter)),
+        pools(MakePools(config, tags, mounter)),
         has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
         catalog(*catalog_store, snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
         snapshots(snapshot_store, catalog, pools, *volume_locks, mounter),
@@ -309,7 +314,10 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
-  auto parts = std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(node), std::move(locks));
+  SetNodeOfLabels(config.node_id);
+  MOORING_ASSIGN_OR_RETURN(const SharedTags tags, OpenSharedPools(config, *catalog, *locks));
+  auto parts =
+      std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(node), std::move(locks), tags);
   MOORING_RETURN_IF_ERROR(parts->Listen(config));
   MOORING_RETURN_IF_ERROR(parts->ServeMetrics(std::move(outside.metrics)));
   log::Info("serving", {{"version", Version()},

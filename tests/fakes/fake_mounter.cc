@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "mounter/conditions.h"
+
 namespace mooring::testing {
 
 bool Gate::WaitUntilReached(std::chrono::seconds patience) {
@@ -197,6 +199,39 @@ absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
 absl::StatusOr<std::string> FakeMounter::HealthProblem(const std::string& mount_path) {
   MOORING_RETURN_IF_ERROR(Enter("HealthProblem", mount_path));
   return With([&](FakeKernel& kernel) { return kernel.HealthProblem(mount_path); });
+}
+
+absl::StatusOr<bool> FakeMounter::BindIf(const ConditionalBind& request) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Find(request.bind.target));
+  if (target.mount) return false;
+  MOORING_ASSIGN_OR_RETURN(const PathInfo source, Find(request.bind.source));
+  const std::optional<BindRequest> bind = BindOf(request, source);
+  if (!bind) return false;
+  MOORING_RETURN_IF_ERROR(CheckInTime(request.bind.target));
+  MOORING_RETURN_IF_ERROR(Bind(*bind));
+  return true;
+}
+
+absl::StatusOr<bool> FakeMounter::UnmountIf(const ConditionalUnmount& request) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Find(request.unmount.target));
+  if (!MayUnmount(target, request.target)) return false;
+  MOORING_RETURN_IF_ERROR(CheckInTime(request.unmount.target));
+  MOORING_RETURN_IF_ERROR(Unmount(request.unmount));
+  return true;
+}
+
+absl::StatusOr<Examination> FakeMounter::Examine(const ExamineRequest& request) {
+  Examination seen;
+  MOORING_ASSIGN_OR_RETURN(seen.info, Find(request.path));
+  if (!IsExpected(seen.info, request.expected)) return seen;
+  if (seen.info.kind != PathInfo::Kind::kBlockDevice) {
+    MOORING_ASSIGN_OR_RETURN(seen.problem, HealthProblem(request.path));
+  }
+  const absl::StatusOr<StatsInfo> usage = Stats(request.path);
+  if (!usage.ok() && seen.problem.empty()) return usage.status();
+  seen.usage = usage.value_or(StatsInfo());
+  seen.measured = true;
+  return seen;
 }
 
 }  // namespace mooring::testing

@@ -80,6 +80,11 @@ class FakeMounter final : public Mounter {
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
+  // Made of the single calls, so that a test sees and fails each of them.
+  absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
+  absl::StatusOr<bool> UnmountIf(const ConditionalUnmount& request) override;
+  absl::StatusOr<Examination> Examine(const ExamineRequest& request) override;
+
  private:
   struct Fault {
     std::string operation;

@@ -1,8 +1,10 @@
 #include "plugin/backends/directory/directory_backend.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +31,15 @@ namespace {
 
 constexpr std::string_view kMaking = ".making";
 constexpr std::string_view kDeleting = ".deleting";
+
+// A mount of a directory is recognised by its root. The kernel shows that of each NFS mount as "/".
+absl::Status CheckRootsAreShown(const std::string& directory) {
+  struct statfs filesystem = {};
+  if (::statfs(directory.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "look at the filesystem of", directory);
+  if (filesystem.f_type != NFS_SUPER_MAGIC) return absl::OkStatus();
+  return FailedPrecondition("{} lies on NFS, where a directory volume in use cannot be recognised: use an image pool",
+                            Quote(directory));
+}
 
 class DirectoryBackend final : public Backend {
  public:
@@ -59,6 +70,7 @@ class DirectoryBackend final : public Backend {
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   if (Locate(draft.id).ok()) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckRootsAreShown(directory_));
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   const std::string path = PathOf(draft.id), making = path + std::string(kMaking);
   // A leftover directory is empty, because no call returned its volume.
@@ -114,7 +126,9 @@ absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) c
   return location;
 }
 
-absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const { return SpaceIn(directory_); }
+absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const {
+  return AskInTime(directory_, [directory = directory_] { return SpaceIn(directory); });
+}
 
 bool DirectoryBackend::HoldsData(const std::string& id) const {
   std::error_code error;

@@ -11,11 +11,11 @@
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
-#include "base/file/unique_fd.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/image/image.h"
+#include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/settle.h"
 #include "plugin/backends/interface/pool_space.h"
 #include "plugin/model/volume_id.h"
@@ -43,16 +43,19 @@ absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
   return found;
 }
 
+// NOT_FOUND: there is none.
+absl::StatusOr<UniqueFd> OpenImage(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.ok()) return ErrnoStatus(errno, "open the image", path);
+  MOORING_RETURN_IF_ERROR(CheckRegular(fd.get(), path).status());
+  return fd;
+}
+
 // Opens and locks the image. NOT_FOUND: there is none. Formatting replaces the file, so the file is compared again
 // under the lock.
 absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patience) {
-  const auto open = [&path]() -> absl::StatusOr<UniqueFd> {
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (!fd.ok()) return ErrnoStatus(errno, "open the image", path);
-    MOORING_RETURN_IF_ERROR(CheckRegular(fd.get(), path).status());
-    return fd;
-  };
-  return OpenUnderLock(path, open, patience);
+  return OpenUnderLock(
+      path, [&path] { return OpenImage(path); }, patience);
 }
 
 absl::Status Resize(int fd, const std::string& path, std::uint64_t bytes) {
@@ -108,6 +111,15 @@ void LogIfStays(const std::string& name, const absl::Status& removed) {
   log::WarningIfFailed(removed, "a leftover file could not be removed", {{"file", name}});
 }
 
+absl::Status Prepare(const std::string& directory, IfMissing if_missing) {
+  if (if_missing == IfMissing::kMake) return MakePrivateDirectory(directory);
+  if (::access(directory.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  return FailedPrecondition(
+      "the directory of volumes {} is missing, and none is made in a shared pool or with --require-directories: mount "
+      "its filesystem, and call again",
+      Quote(directory));
+}
+
 std::string DeviceNames(const std::vector<LoopInfo>& loops) {
   std::string names;
   for (const LoopInfo& loop : loops) names += (names.empty() ? "" : ", ") + loop.device;
@@ -116,20 +128,14 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
 
 }  // namespace
 
-ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing)
-    : directory_(std::move(directory)), if_missing_(if_missing), loops_(loops), contents_(contents) {
+ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing,
+                           bool shared)
+    : directory_(std::move(directory)), if_missing_(if_missing), shared_(shared), loops_(loops), contents_(contents) {
   if (if_missing == IfMissing::kRefuse)
     MakePrivateDirectory(directory_).IgnoreError();  // later calls report a missing directory
 }
 
-absl::Status ImageBackend::PrepareDirectory() const {
-  if (if_missing_ == IfMissing::kMake) return MakePrivateDirectory(directory_);
-  if (::access(directory_.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
-  return FailedPrecondition(
-      "the directory of volumes {} is missing, and --require-directories says that none is made: mount its disk, and "
-      "call again",
-      Quote(directory_));
-}
+absl::Status ImageBackend::PrepareDirectory() const { return Prepare(directory_, if_missing_); }
 
 absl::Status ImageBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
@@ -172,7 +178,8 @@ absl::Status ImageBackend::DeleteIfUnused(const std::string& id, const std::func
     return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy became the image meanwhile
   }
   MOORING_RETURN_IF_ERROR(image.status());
-  MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
+  MOORING_RETURN_IF_ERROR(WaitUntilNoLoop(path));
+  MOORING_RETURN_IF_ERROR(LockAttachment(*image, path, ImageAccess::kWrite));  // until it is deleted
   MOORING_RETURN_IF_ERROR(begin());
   // The image goes first: without its undo file, a half-grown image could be used again.
   MOORING_RETURN_IF_ERROR(RemoveFile(path));
@@ -191,10 +198,15 @@ absl::Status ImageBackend::RemoveBeside(const std::string& id) {
 }
 
 absl::Status ImageBackend::CheckUnused(const std::string& id) {
-  return Locate(id).ok() ? WaitUntilUnused(PathOf(id)) : absl::OkStatus();
+  if (!Locate(id).ok()) return absl::OkStatus();
+  const std::string path = PathOf(id);
+  MOORING_RETURN_IF_ERROR(WaitUntilNoLoop(path));
+  const absl::StatusOr<UniqueFd> image = OpenImage(path);
+  if (absl::IsNotFound(image.status())) return absl::OkStatus();  // another process deleted it
+  return image.ok() ? LockAttachment(*image, path, ImageAccess::kWrite) : image.status();
 }
 
-absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
+absl::Status ImageBackend::WaitUntilNoLoop(const std::string& path) {
   const absl::StatusOr<std::vector<LoopInfo>> loops =
       AskUntilSettled([&] { return loops_.FindLoops(path); }, [](const auto& found) { return !found.empty(); });
   if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process deleted it
@@ -211,16 +223,28 @@ absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
   const auto has = static_cast<std::uint64_t>(found.st_size);
   if (has >= bytes) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(LockGrowth(fd, path));
   MOORING_RETURN_IF_ERROR(CheckSpace(bytes - has));
   return Resize(fd.get(), path, bytes);
+}
+
+// A volume may grow while this host uses it. Another host would not notice that the file of its loop device grows. The
+// hosts of a shared pool notice it in NodeExpandVolume, which follows.
+absl::Status ImageBackend::LockGrowth(const UniqueFd& fd, const std::string& path) {
+  if (shared_) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool unattached, TryLockAttachment(fd, path, ImageAccess::kWrite));
+  if (unattached) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, loops_.FindLoops(path));
+  return loops.empty() ? LockAttachment(fd, path, ImageAccess::kWrite) : absl::OkStatus();
 }
 
 absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const {
   if (!IsStoredId(id)) return NotFound("volume {} does not exist", Quote(id));
   const std::string path = PathOf(id);
   struct statx found = {};
-  // The kernel's cached attributes suffice, so that one hanging file server does not block a list.
-  const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+  // The kernel's cached attributes suffice, so that one hanging file server does not block a list. In a shared pool
+  // they may be older than a growth by another host.
+  const int flags = AT_SYMLINK_NOFOLLOW | (shared_ ? AT_STATX_FORCE_SYNC : AT_STATX_DONT_SYNC);
   if (::statx(AT_FDCWD, path.c_str(), flags, STATX_TYPE | STATX_SIZE, &found) != 0) {
     return ErrnoStatus(errno, "find the image", path);
   }
@@ -229,8 +253,10 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
 }
 
 absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
-  MOORING_RETURN_IF_ERROR(PrepareDirectory());
-  return SpaceIn(directory_);
+  return AskInTime(directory_, [directory = directory_, if_missing = if_missing_]() -> absl::StatusOr<BackendCapacity> {
+    MOORING_RETURN_IF_ERROR(Prepare(directory, if_missing));
+    return SpaceIn(directory);
+  });
 }
 
 // A new image has no data extent.
@@ -271,11 +297,14 @@ namespace {
 
 absl::Status CompleteImagePool(PoolConfig& pool) {
   const bool lies_in_state_dir = pool.name == kDefaultPool;
-  return pool.path.empty() && !lies_in_state_dir ? InvalidArgument("path is missing") : absl::OkStatus();
+  if (!pool.path.empty()) return absl::OkStatus();
+  if (pool.shared) return InvalidArgument("path is missing: name the directory that the hosts share");
+  return lies_in_state_dir ? absl::OkStatus() : InvalidArgument("path is missing");
 }
 
-std::unique_ptr<Backend> MakeImageBackend(const PoolConfig&, const std::string& directory, const BackendParts& parts) {
-  return std::make_unique<ImageBackend>(directory, parts.mounter, parts.mounter, parts.if_missing);
+std::unique_ptr<Backend> MakeImageBackend(const PoolConfig& pool, const std::string& directory,
+                                          const BackendParts& parts) {
+  return std::make_unique<ImageBackend>(directory, parts.mounter, parts.mounter, parts.if_missing, pool.shared);
 }
 
 }  // namespace
@@ -292,7 +321,7 @@ const BackendType& ImageBackendType() {
                  .keeps_data = true,
                  .tunes = true,
                  .fs_types = {"ext4", "xfs", "btrfs"}},
-      .pool_keys = {"path", "overcommit"},
+      .pool_keys = {"path", "overcommit", "shared"},
       .complete = CompleteImagePool,
       .owns_path = true,
       .entry_suffix = kImageSuffix,

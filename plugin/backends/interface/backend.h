@@ -85,6 +85,7 @@ class Backend {
   // waits for nothing that may hang.
   virtual absl::StatusOr<VolumeLocation> Locate(const std::string& id) const = 0;
 
+  // UNAVAILABLE: the pool does not answer, so Locate could hang as well.
   virtual absl::StatusOr<BackendCapacity> Capacity() const = 0;
 
   // Capacity for metrics, which ask every few seconds: it takes no lock that calls wait for, and reads no device.

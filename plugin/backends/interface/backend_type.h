@@ -27,6 +27,7 @@ struct PoolConfig {
   std::string path = {};                             // absolute and normalised; empty: in the state directory
   std::uint64_t bytes = 0;                           // `size`; 0: not given
   std::optional<double> overcommit = std::nullopt;   // Pool::overcommit
+  bool shared = false;                               // several hosts mount the directory, and have this pool
   std::map<std::string, std::string> own_keys = {};  // keys that only this kind of backend has
 };
 

@@ -5,7 +5,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/volume_size.h"
@@ -24,7 +32,57 @@ std::string ShortageOf(const std::string& directory, std::uint64_t available, st
       Quote(directory), available / kMiB, total / kMiB);
 }
 
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPatience{500};
+
+// The directories that threads ask for, with the time when they began.
+class Questions {
+ public:
+  using Started = std::multimap<std::string, Clock::time_point>;
+
+  // Empty: an earlier question has no answer yet.
+  std::optional<Started::iterator> Begin(const std::string& directory) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [first, last] = started_.equal_range(directory);
+    const auto hangs = [](const auto& question) { return Clock::now() - question.second > kPatience; };
+    if (std::any_of(first, last, hangs)) return std::nullopt;
+    return started_.emplace(directory, Clock::now());
+  }
+  void End(Started::iterator question) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    started_.erase(question);
+  }
+
+ private:
+  std::mutex mutex_;
+  Started started_;
+};
+
+Questions& Asked() {
+  static auto* const asked = new Questions;  // threads that hang may outlive main()
+  return *asked;
+}
+
 }  // namespace
+
+absl::StatusOr<BackendCapacity> AskInTime(const std::string& directory,
+                                          std::function<absl::StatusOr<BackendCapacity>()> ask) {
+  const auto question = Asked().Begin(directory);
+  std::future<absl::StatusOr<BackendCapacity>> answer;
+  if (question) {
+    std::packaged_task<absl::StatusOr<BackendCapacity>()> task([ask = std::move(ask), question = *question] {
+      const absl::Cleanup end = [question] { Asked().End(question); };
+      return ask();
+    });
+    answer = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (answer.wait_for(kPatience) == std::future_status::ready) return answer.get();
+  }
+  return Unavailable(
+      "the filesystem of {} gives no answer: it hangs, or the server or device below it (FUSE, NFS); end or mend that",
+      Quote(directory));
+}
 
 absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory) {
   struct statvfs filesystem = {};

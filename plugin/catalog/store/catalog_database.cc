@@ -1,11 +1,15 @@
 #include "plugin/catalog/store/catalog_database.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <utility>
 
+#include "base/host.h"
 #include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/model/volume_id.h"
 
 namespace mooring {
 namespace {
@@ -64,12 +68,25 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
+// A node is known here from the first start of its plugin with this pool.
+constexpr char kSharedTables[] = R"(
+  CREATE TABLE pool (number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL);
+  CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL) WITHOUT ROWID;
+)";
+
 // Throws if a table is missing or has another number of columns: the file has this version, but is not a catalog.
 void CheckTables(SQLite::Database& database) {
   for (const char* const row : {"volumes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", "publications VALUES (?,?,?,?,?)",
                                 "snapshots VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", "snapshot_groups VALUES (?,?,?,?,?)"}) {
     const SQLite::Statement fits(database, std::string("INSERT INTO ") + row);
   }
+}
+
+DatabaseFile SharedCatalogFile(const std::string& path) {
+  return {.path = path,
+          .name = "the volume catalog of the shared pool",
+          .if_damaged = "Stop the plugins of all hosts, and put a copy of it back (docs/backup.md)",
+          .if_other = "start the version of mooring-plugin that wrote it (docs/upgrade.md)"};
 }
 
 DatabaseFile CatalogFile(const std::string& path) {
@@ -85,8 +102,8 @@ DatabaseFile CatalogFile(const std::string& path) {
 
 }  // namespace
 
-CatalogDatabase::CatalogDatabase(DatabaseFile file, SQLite::Database writer)
-    : file_(std::move(file)), writer_(std::move(writer)), reader_(OpenReader(file_.path)) {}
+CatalogDatabase::CatalogDatabase(DatabaseFile file, SQLite::Database writer, OpenToRead open)
+    : file_(std::move(file)), open_(open), writer_(std::move(writer)), reader_(open_(file_.path)) {}
 
 absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path,
                                                                        const std::function<absl::Status()>& may_begin) {
@@ -96,7 +113,31 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std
     SQLite::Database writer = OpenWriter(path, Sync::kFull);
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, kTables, may_begin));
     CheckTables(writer);
-    return std::make_shared<CatalogDatabase>(file, std::move(writer));
+    return std::make_shared<CatalogDatabase>(file, std::move(writer), OpenReader);
+  });
+}
+
+// A reader may have to roll the journal of a dead host back, so its connection can write.
+absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
+    const std::string& path, const std::string& pool, const std::function<absl::Status()>& may_begin) {
+  const DatabaseFile file = SharedCatalogFile(path);
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
+  return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
+    SQLite::Database writer = mooring::OpenShared(path);
+    const std::string about = fmt::format("INSERT INTO pool VALUES (1, '{}', '{}');", RandomHex(kPoolTagBytes), pool);
+    const std::string tables = std::string(kTables) + kSharedTables + about;
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, tables.c_str(), may_begin));
+    CheckTables(writer);
+    const std::string name = writer.execAndGet("SELECT name FROM pool").getString();
+    if (name != pool) {
+      return FailedPrecondition("the shared pool has the name {} on its other hosts, and {} here: give it that name",
+                                Quote(name), Quote(pool));
+    }
+    std::string tag = writer.execAndGet("SELECT tag FROM pool").getString();
+    auto database = std::make_shared<CatalogDatabase>(file, std::move(writer), mooring::OpenShared);
+    database->pool_ = pool;
+    database->tag_ = std::move(tag);
+    return database;
   });
 }
 
@@ -104,7 +145,7 @@ template <typename Action>
 auto CatalogDatabase::ReadTable(std::string_view what, Action action) {
   const std::lock_guard<std::mutex> lock(counter_mutex_);
   return Guarded(what, file_, [&] {
-    if (!counter_) counter_.emplace(OpenReader(file_.path));
+    if (!counter_) counter_.emplace(open_(file_.path));
     return counter_->Run(what, file_, action);
   });
 }

@@ -1,5 +1,7 @@
-// The catalog's file, its tables, and the connections that its stores share (catalog_store.h, snapshot_store.h). Reads
-// and writes have a connection each, so that no read waits for the fsync of another call. Only their .cc files use it.
+// A file of the catalog, its tables, and the connections that its stores share (catalog_store.h, snapshot_store.h). The
+// local file has a WAL. The file of a shared pool (catalog_files.h) has a rollback journal, the tag and the name of the
+// pool, and its nodes. Reads and writes have a connection each, so that no read of the local file waits for the fsync
+// of another call. Only the .cc files of the stores use it.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -25,7 +27,16 @@ class CatalogDatabase {
   // creating them. FAILED_PRECONDITION: the file has another schema version.
   static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path,
                                                                const std::function<absl::Status()>& may_begin);
-  explicit CatalogDatabase(DatabaseFile file, SQLite::Database writer);  // throws SQLite::Exception
+  // The same for the file of a shared pool. FAILED_PRECONDITION also: its hosts know the pool by another name.
+  static absl::StatusOr<std::shared_ptr<CatalogDatabase>> OpenShared(const std::string& path, const std::string& pool,
+                                                                     const std::function<absl::Status()>& may_begin);
+
+  using OpenToRead = SQLite::Database (*)(const std::string& path);
+  CatalogDatabase(DatabaseFile file, SQLite::Database writer, OpenToRead open);  // throws SQLite::Exception
+
+  // The shared pool, and its tag. Empty: this is the local file.
+  const std::string& pool() const { return pool_; }
+  const std::string& tag() const { return tag_; }
 
   // They call `action` with the statements of a connection, under its lock. Errors: Guarded, with `what`.
   template <typename Action>
@@ -47,6 +58,8 @@ class CatalogDatabase {
   auto ReadTable(std::string_view what, Action action);
 
   const DatabaseFile file_;
+  const OpenToRead open_;
+  std::string pool_, tag_;
   SharedConnection writer_;
   SharedConnection reader_;  // is closed first: the last connection to close tidies the WAL up
   std::mutex counter_mutex_;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "plugin/catalog/store/catalog_database.h"
+#include "plugin/catalog/store/catalog_files.h"
 #include "plugin/model/propagation_column.h"
 #include "sqlite/sqlite.h"
 
@@ -42,6 +42,22 @@ std::optional<VolumeRecord> FirstVolumeIn(Use&& row) {
   return row.Step() ? std::optional<VolumeRecord>(VolumeIn(row)) : std::nullopt;
 }
 
+absl::StatusOr<std::vector<ListedVolume>> ReadyVolumesIn(CatalogDatabase& file, std::int64_t after, std::size_t most) {
+  constexpr int kNode = 13;  // the column after those of a volume
+  constexpr std::string_view kList =
+      "SELECT listed.*, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND ephemeral = '' "
+      "ORDER BY seq LIMIT ?) AS listed LEFT JOIN publications ON volume_id = id ORDER BY seq, node_id";
+  const auto limit = static_cast<std::int64_t>(most);
+  return file.Read("list the volumes of", [&](Statements& statements) {
+    std::vector<ListedVolume> volumes;
+    for (Use row = statements(kList, after, limit); row.Step();) {
+      if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({VolumeIn(row), {}});
+      if (!row.IsNull(kNode)) volumes.back().nodes.push_back(row.Text(kNode));
+    }
+    return volumes;
+  });
+}
+
 }  // namespace
 
 std::string_view StateText(VolumeState state) {
@@ -63,18 +79,18 @@ VolumeState ParseState(std::string_view text) {
   return VolumeState::kReady;
 }
 
-CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database) : database_(std::move(database)) {}
+CatalogStore::CatalogStore(std::shared_ptr<CatalogFiles> files) : files_(std::move(files)) {}
 
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path, const MayBegin& may_begin) {
   // It is asked before the file is created: a refused start leaves nothing behind.
   if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> database,
                            RepeatWhileBusy([&] { return CatalogDatabase::Open(path, may_begin); }));
-  return std::unique_ptr<CatalogStore>(new CatalogStore(std::move(database)));
+  return std::unique_ptr<CatalogStore>(new CatalogStore(std::make_shared<CatalogFiles>(std::move(database))));
 }
 
 absl::StatusOr<std::string> CatalogStore::KeepNodeId(const std::string& wanted) {
-  return database_->Write("look up the node of", [&](Statements& statements) {
+  return files_->local().Write("look up the node of", [&](Statements& statements) {
     const auto recorded = [&] {
       Use row = statements("SELECT id FROM node");
       return row.Step() ? row.Text(0) : "";
@@ -89,7 +105,7 @@ absl::StatusOr<std::string> CatalogStore::KeepNodeId(const std::string& wanted) 
 }
 
 absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
-  return database_->Write("add a volume to", [&](Statements& statements) {
+  return files_->Write(volume.id, "add a volume to", [&](Statements& statements) {
     return statements("INSERT INTO volumes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                       volume.id, volume.name, std::string(StateText(volume.state)),
                       static_cast<std::int64_t>(volume.bytes), static_cast<std::int64_t>(volume.asked_bytes),
@@ -100,14 +116,14 @@ absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
 }
 
 absl::StatusOr<bool> CatalogStore::Move(const std::string& id, VolumeState from, VolumeState to) {
-  return database_->Write("change a volume in", [&](Statements& statements) {
+  return files_->Write(id, "change a volume in", [&](Statements& statements) {
     constexpr std::string_view kMove = "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2";
     return statements(kMove, id, std::string(StateText(from)), std::string(StateText(to))).Exec() == 1;
   });
 }
 
 absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked) {
-  return database_->Write("change a volume in", [&](Statements& statements) {
+  return files_->Write(id, "change a volume in", [&](Statements& statements) {
     statements("UPDATE volumes SET capacity_bytes = ?2, asked_bytes = ?3 WHERE id = ?1", id,
                static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(asked))
         .Exec();
@@ -115,14 +131,14 @@ absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes, 
 }
 
 absl::Status CatalogStore::SetTuning(const std::string& id, const VolumeTuning& tuning) {
-  return database_->Write("change a volume in", [&](Statements& statements) {
+  return files_->Write(id, "change a volume in", [&](Statements& statements) {
     statements("UPDATE volumes SET tuning = ?2 WHERE id = ?1", id, ToText(tuning)).Exec();
   });
 }
 
 absl::Status CatalogStore::Delete(const std::string& id) {
-  return database_->Write("remove a volume from",
-                          [&](Statements& statements) { statements("DELETE FROM volumes WHERE id = ?", id).Exec(); });
+  return files_->Write(id, "remove a volume from",
+                       [&](Statements& statements) { statements("DELETE FROM volumes WHERE id = ?", id).Exec(); });
 }
 
 absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publication, std::int64_t most_volumes) {
@@ -131,7 +147,7 @@ absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publi
       "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
       "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
       "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)";
-  return database_->Write("publish a volume in", [&](Statements& statements) {
+  return files_->Write(publication.volume_id, "publish a volume in", [&](Statements& statements) {
     return statements(kPublish, publication.volume_id, publication.node_id, publication.access_type,
                       publication.capability, publication.read_only ? 1 : 0, most_volumes)
                .Exec() == 1;
@@ -139,43 +155,47 @@ absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publi
 }
 
 absl::Status CatalogStore::DeletePublications(const std::string& volume_id, const std::string& node_id) {
-  return database_->Write("unpublish a volume in", [&](Statements& statements) {
+  return files_->Write(volume_id, "unpublish a volume in", [&](Statements& statements) {
     statements("DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)", volume_id, node_id)
         .Exec();
   });
 }
 
 absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
-  return database_->Read("add up the volumes of", [&](Statements& statements) {
+  return files_->OfPool(pool).Read("add up the volumes of", [&](Statements& statements) {
     Use row = statements("SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 
 absl::StatusOr<std::vector<PoolCount>> CatalogStore::CountByPool() {
-  return database_->Count("count the volumes of",
-                          "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
+  return files_->Join([](CatalogDatabase& file) {
+    return file.Count("count the volumes of",
+                      "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
+  });
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> CatalogStore::NameUnfinished() {
-  return database_->NameUnfinished("list the unfinished volumes of",
-                                   "SELECT id, pool FROM volumes WHERE state <> 'ready'");
+  return files_->Join([](CatalogDatabase& file) {
+    return file.NameUnfinished("list the unfinished volumes of", "SELECT id, pool FROM volumes WHERE state <> 'ready'");
+  });
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
-  return database_->Read("look up a volume in", [&](Statements& statements) {
+  return files_->Read(id, "look up a volume in", [&](Statements& statements) {
     return FirstVolumeIn(statements("SELECT * FROM volumes WHERE id = ?", id));
   });
 }
 
-absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::string& name) {
-  return database_->Read("look up a volume in", [&](Statements& statements) {
+absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::string& name, std::string_view tag) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfTag(tag));
+  return file->Read("look up a volume in", [&](Statements& statements) {
     return FirstVolumeIn(statements("SELECT * FROM volumes WHERE name = ?", name));
   });
 }
 
 absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const std::string& volume_id) {
-  return database_->Read("look up publications in", [&](Statements& statements) {
+  return files_->Read(volume_id, "look up publications in", [&](Statements& statements) {
     std::vector<PublicationRecord> publications;
     for (Use row = statements("SELECT * FROM publications WHERE volume_id = ? ORDER BY node_id", volume_id);
          row.Step();) {
@@ -190,28 +210,20 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
 }
 
 absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  constexpr int kNode = 13;  // the column after those of a volume
-  constexpr std::string_view kList =
-      "SELECT listed.*, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND ephemeral = '' "
-      "ORDER BY seq LIMIT ?) AS listed LEFT JOIN publications ON volume_id = id ORDER BY seq, node_id";
-  return database_->Read("list the volumes of", [&](Statements& statements) {
-    std::vector<ListedVolume> volumes;
-    for (Use row = statements(kList, after, static_cast<std::int64_t>(most)); row.Step();) {
-      if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({VolumeIn(row), {}});
-      if (!row.IsNull(kNode)) volumes.back().nodes.push_back(row.Text(kNode));
-    }
-    return volumes;
-  });
+  return files_->Page(after, most, ReadyVolumesIn,
+                      [](ListedVolume& listed) -> std::int64_t& { return listed.volume.seq; });
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
-  return database_->Read("list the volumes of", [](Statements& statements) {
-    return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
+  return files_->Join([](CatalogDatabase& file) {
+    return file.Read("list the volumes of", [](Statements& statements) {
+      return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
+    });
   });
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListEphemeral() {
-  return database_->Read("list the volumes of", [](Statements& statements) {
+  return files_->local().Read("list the volumes of", [](Statements& statements) {
     return VolumesIn(statements("SELECT * FROM volumes WHERE ephemeral <> '' ORDER BY seq"));
   });
 }

@@ -1,5 +1,6 @@
 // The records of volumes and publications on disk, in SQLite: the request and its progress. Several processes may use
-// one file.
+// one file. The records of a shared pool are in a file of that pool (catalog_files.h), which several hosts use. The
+// name of a volume is unique in its file.
 //
 // A write is on disk when its call returns (WAL, synchronous=FULL). Reads have their own connection, so they never wait
 // for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors are returned as INTERNAL with
@@ -22,7 +23,7 @@
 
 namespace mooring {
 
-class CatalogDatabase;
+class CatalogFiles;
 
 enum class VolumeState { kCreating, kReady, kDeleting };
 
@@ -111,22 +112,23 @@ class CatalogStore {
   absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished();
 
   absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
-  absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);
+  // In the shared pool with that tag; empty: outside of shared pools.
+  absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name, std::string_view tag = {});
   absl::StatusOr<std::vector<PublicationRecord>> Publications(const std::string& volume_id);
 
   // The first `most` ready volumes whose seq is larger than `after`, by seq. Without ephemeral volumes, which are no
   // volumes of the controller.
   absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most);
   absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
-  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in any state
+  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in any state; shared pools have none
 
-  // For SnapshotStore.
-  const std::shared_ptr<CatalogDatabase>& database() const { return database_; }
+  // For SnapshotStore and SharedNodes.
+  const std::shared_ptr<CatalogFiles>& files() const { return files_; }
 
  private:
-  explicit CatalogStore(std::shared_ptr<CatalogDatabase> database);
+  explicit CatalogStore(std::shared_ptr<CatalogFiles> files);
 
-  const std::shared_ptr<CatalogDatabase> database_;
+  const std::shared_ptr<CatalogFiles> files_;
 };
 
 }  // namespace mooring

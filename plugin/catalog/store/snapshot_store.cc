@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "plugin/catalog/store/catalog_database.h"
+#include "plugin/catalog/store/catalog_files.h"
 
 namespace mooring {
 namespace {
@@ -38,6 +38,8 @@ std::vector<SnapshotRecord> SnapshotsIn(Use&& row) {
   return snapshots;
 }
 
+constexpr std::string_view kLookUp = "look up snapshots in";
+
 template <typename Record>
 std::optional<Record> OneIn(Use&& row, Record (*read)(Use&)) {
   return row.Step() ? std::optional<Record>(read(row)) : std::nullopt;
@@ -54,18 +56,19 @@ bool InsertSnapshot(Statements& statements, const SnapshotRecord& record) {
 
 }  // namespace
 
-template <typename Action>
-auto SnapshotStore::Read(Action action) {
-  return database_->Read("look up snapshots in", action);
+// Joins what `read` reads from each file.
+template <typename Read>
+auto SnapshotStore::ReadAll(Read read) {
+  return files_->Join([&](CatalogDatabase& file) { return file.Read(kLookUp, read); });
 }
 
 absl::StatusOr<bool> SnapshotStore::Insert(const SnapshotRecord& snapshot) {
-  return database_->Write("add a snapshot to",
-                          [&](Statements& statements) { return InsertSnapshot(statements, snapshot); });
+  return files_->Write(snapshot.id, "add a snapshot to",
+                       [&](Statements& statements) { return InsertSnapshot(statements, snapshot); });
 }
 
 absl::StatusOr<bool> SnapshotStore::InsertGroup(const GroupRecord& group, const std::vector<SnapshotRecord>& members) {
-  return database_->Write("add a group of snapshots to", [&](Statements& statements) {
+  return files_->Write(group.id, "add a group of snapshots to", [&](Statements& statements) {
     SQLite::Transaction all(statements.database(), SQLite::TransactionBehavior::IMMEDIATE);
     constexpr std::string_view kInsert = "INSERT INTO snapshot_groups VALUES (NULL, ?, ?, ?, ?) ON CONFLICT DO NOTHING";
     const std::string state(StateText(group.state));
@@ -79,7 +82,7 @@ absl::StatusOr<bool> SnapshotStore::InsertGroup(const GroupRecord& group, const 
 }
 
 absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState from, SnapshotState to) {
-  return database_->Write("change a snapshot in", [&](Statements& statements) {
+  return files_->Write(id, "change a snapshot in", [&](Statements& statements) {
     SQLite::Transaction all(statements.database(), SQLite::TransactionBehavior::IMMEDIATE);
     constexpr std::string_view kMoveGroup = "UPDATE snapshot_groups SET state = ?3 WHERE id = ?1 AND state = ?2";
     constexpr std::string_view kMoveMembers = "UPDATE snapshots SET state = ?2 WHERE group_id = ?1";
@@ -94,7 +97,7 @@ absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState fr
 }
 
 absl::Status SnapshotStore::Delete(const std::string& id) {
-  return database_->Write("remove a snapshot from", [&](Statements& statements) {
+  return files_->Write(id, "remove a snapshot from", [&](Statements& statements) {
     SQLite::Transaction all(statements.database(), SQLite::TransactionBehavior::IMMEDIATE);
     statements("DELETE FROM snapshots WHERE id = ?1 OR group_id = ?1", id).Exec();
     statements("DELETE FROM snapshot_groups WHERE id = ?", id).Exec();
@@ -103,32 +106,36 @@ absl::Status SnapshotStore::Delete(const std::string& id) {
 }
 
 absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindById(const std::string& id) {
-  return Read([&](Statements& statements) {
+  return files_->Read(id, kLookUp, [&](Statements& statements) {
     return OneIn(statements("SELECT * FROM snapshots WHERE id = ?", id), SnapshotIn);
   });
 }
 
-absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindByName(const std::string& name) {
-  return Read([&](Statements& statements) {
+absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindByName(const std::string& name, std::string_view tag) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfTag(tag));
+  return file->Read(kLookUp, [&](Statements& statements) {
     return OneIn(statements("SELECT * FROM snapshots WHERE name = ? AND group_id = ''", name), SnapshotIn);
   });
 }
 
 absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupById(const std::string& id) {
-  return Read([&](Statements& statements) {
+  return files_->Read(id, kLookUp, [&](Statements& statements) {
     return OneIn(statements("SELECT * FROM snapshot_groups WHERE id = ?", id), GroupIn);
   });
 }
 
-absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupByName(const std::string& name) {
-  return Read([&](Statements& statements) {
+absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupByName(const std::string& name,
+                                                                          std::string_view tag) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfTag(tag));
+  return file->Read(kLookUp, [&](Statements& statements) {
     return OneIn(statements("SELECT * FROM snapshot_groups WHERE name = ?", name), GroupIn);
   });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::Members(const std::string& group_id) {
   constexpr std::string_view kMembers = "SELECT * FROM snapshots WHERE group_id = ?1 AND group_id <> '' ORDER BY seq";
-  return Read([&](Statements& statements) { return SnapshotsIn(statements(kMembers, group_id)); });
+  return files_->Read(group_id, kLookUp,
+                      [&](Statements& statements) { return SnapshotsIn(statements(kMembers, group_id)); });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const SnapshotFilter& filter) {
@@ -141,22 +148,26 @@ absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const Snaps
   constexpr std::string_view kList = "SELECT * FROM snapshots WHERE state = 'ready' AND seq > ?1 ORDER BY seq LIMIT ?2";
   constexpr std::string_view kListOfSource =
       "SELECT * FROM snapshots WHERE state = 'ready' AND seq > ?1 AND source_volume_id = ?3 ORDER BY seq LIMIT ?2";
-  return Read([&](Statements& statements) {
-    const auto most = static_cast<std::int64_t>(filter.most);
-    return filter.source_volume_id.empty()
-               ? SnapshotsIn(statements(kList, filter.after, most))
-               : SnapshotsIn(statements(kListOfSource, filter.after, most, filter.source_volume_id));
-  });
+  const auto list = [&](CatalogDatabase& file, std::int64_t after, std::size_t at_most) {
+    const auto most = static_cast<std::int64_t>(at_most);
+    return file.Read(kLookUp, [&](Statements& statements) {
+      return filter.source_volume_id.empty()
+                 ? SnapshotsIn(statements(kList, after, most))
+                 : SnapshotsIn(statements(kListOfSource, after, most, filter.source_volume_id));
+    });
+  };
+  return files_->Page(filter.after, filter.most, list,
+                      [](SnapshotRecord& record) -> std::int64_t& { return record.seq; });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListUnfinished() {
-  return Read([](Statements& statements) {
+  return ReadAll([](Statements& statements) {
     return SnapshotsIn(statements("SELECT * FROM snapshots WHERE state <> 'ready' AND group_id = '' ORDER BY seq"));
   });
 }
 
 absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {
-  return Read([](Statements& statements) {
+  return ReadAll([](Statements& statements) {
     std::vector<GroupRecord> groups;
     Use row = statements("SELECT * FROM snapshot_groups WHERE state <> 'ready' ORDER BY seq");
     while (row.Step()) groups.push_back(GroupIn(row));
@@ -165,24 +176,28 @@ absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {
 }
 
 absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
-  return Read([&](Statements& statements) {
+  return files_->OfPool(pool).Read(kLookUp, [&](Statements& statements) {
     Use row = statements("SELECT COALESCE(SUM(bytes), 0) FROM snapshots WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 
 absl::StatusOr<std::vector<PoolCount>> SnapshotStore::CountByPool() {
-  return database_->Count("count the snapshots of",
-                          "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
+  return files_->Join([](CatalogDatabase& file) {
+    return file.Count("count the snapshots of",
+                      "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
+  });
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> SnapshotStore::NameUnfinished() {
-  return database_->NameUnfinished("list the unfinished snapshots of",
-                                   "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
+  return files_->Join([](CatalogDatabase& file) {
+    return file.NameUnfinished("list the unfinished snapshots of",
+                               "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
+  });
 }
 
 absl::StatusOr<std::vector<std::string>> SnapshotStore::AllIds() {
-  return Read([](Statements& statements) {
+  return ReadAll([](Statements& statements) {
     std::vector<std::string> ids;
     for (Use row = statements("SELECT id FROM snapshots"); row.Step();) ids.push_back(row.Text(0));
     return ids;

@@ -1,5 +1,5 @@
 // The records of snapshots and groups of snapshots on disk: the request and its progress. They are in the catalog's
-// file, on the connections of CatalogStore, with the same promises.
+// files, on the connections of CatalogStore, with the same promises. A name is unique in its file.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,7 @@ struct SnapshotFilter {
 
 class SnapshotStore {
  public:
-  explicit SnapshotStore(std::shared_ptr<CatalogDatabase> database) : database_(std::move(database)) {}
+  explicit SnapshotStore(std::shared_ptr<CatalogFiles> files) : files_(std::move(files)) {}
 
   // False: the id is taken, or another snapshot without a group has the name.
   absl::StatusOr<bool> Insert(const SnapshotRecord& snapshot);
@@ -66,9 +67,10 @@ class SnapshotStore {
   absl::Status Delete(const std::string& id);  // OK if it does not exist
 
   absl::StatusOr<std::optional<SnapshotRecord>> FindById(const std::string& id);
-  absl::StatusOr<std::optional<SnapshotRecord>> FindByName(const std::string& name);  // without members of groups
+  // In the shared pool with that tag; empty: outside of shared pools. Without members of groups.
+  absl::StatusOr<std::optional<SnapshotRecord>> FindByName(const std::string& name, std::string_view tag = {});
   absl::StatusOr<std::optional<GroupRecord>> FindGroupById(const std::string& id);
-  absl::StatusOr<std::optional<GroupRecord>> FindGroupByName(const std::string& name);
+  absl::StatusOr<std::optional<GroupRecord>> FindGroupByName(const std::string& name, std::string_view tag = {});
   absl::StatusOr<std::vector<SnapshotRecord>> Members(const std::string& group_id);
 
   absl::StatusOr<std::vector<SnapshotRecord>> ListReady(const SnapshotFilter& filter);  // by seq
@@ -83,10 +85,10 @@ class SnapshotStore {
   absl::StatusOr<std::vector<std::string>> AllIds();               // of snapshots, in any state
 
  private:
-  template <typename Action>
-  auto Read(Action action);
+  template <typename Read>
+  auto ReadAll(Read read);
 
-  const std::shared_ptr<CatalogDatabase> database_;
+  const std::shared_ptr<CatalogFiles> files_;
 };
 
 }  // namespace mooring

@@ -17,6 +17,10 @@ TEST_F(HelperGuardTest, TargetsOutsideAreRefused) {
           helper().Unmount(UnmountOf(target, true)), helper().Change({.target = target})}) {
       EXPECT_THAT(status, Refused("--mount-root " + Path("csi")));
     }
+    EXPECT_THAT(helper().BindIf({.bind = BindOf(Target("staged"), target), .source = {}}).status(),
+                Refused("--mount-root"));
+    EXPECT_THAT(helper().UnmountIf({.unmount = UnmountOf(target, true), .target = {}}).status(),
+                Refused("--mount-root"));
   }
   EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("../outside/x"))),
               FailsWith(StatusCode::kInvalidArgument, ""));
@@ -35,6 +39,10 @@ TEST_F(HelperGuardTest, ForbiddenDirectoriesAreRefusedUnderEveryPath) {
     EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target(target))), Refused(kReason));
     EXPECT_THAT(helper().Mount(MountOfImage("a.img", target)), Refused(kReason));
     EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), true)), Refused(kReason));
+    EXPECT_THAT(helper().BindIf({.bind = BindOf(Target("staged"), Target(target)), .source = {}}).status(),
+                Refused(kReason));
+    EXPECT_THAT(helper().UnmountIf({.unmount = UnmountOf(Target(target), true), .target = {}}).status(),
+                Refused(kReason));
   }
   EXPECT_FALSE(Exists(Path("own/x")));
   EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("beside"))));

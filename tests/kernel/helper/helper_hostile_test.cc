@@ -1,7 +1,6 @@
 // A hostile plugin sends broken frames, invalid messages, files that are no sockets, and too many channels. The mount
 // helper survives, serves an honest channel meanwhile, and mounts nothing where it must not.
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -14,6 +13,7 @@
 #include "mounter/helper/helper_server.h"
 #include "mounter/helper/wire.h"
 #include "tests/kernel/helper/helper_test.h"
+#include "tests/support/hold_image.h"
 
 namespace mooring::testing {
 namespace {
@@ -349,8 +349,7 @@ TEST_F(HostileTest, ItEndsWhenItsControlSocketIsClosed) {
 // A killed plugin leaves running calls. The helper waits for them, but only for a short time.
 TEST_F(HostileTest, ItEndsDuringACall) {
   Sparse("volumes/a.img", 16 * kMiB);
-  const UniqueFd lock(::open(Image("a.img").c_str(), O_RDONLY | O_CLOEXEC));
-  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  const UniqueFd lock = HoldImage(Image("a.img"));
   pb::Request request;
   request.mutable_attach_loop()->set_backing_file(Image("a.img"));
   request.mutable_attach_loop()->set_label("mooring:a");

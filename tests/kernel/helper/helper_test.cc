@@ -34,6 +34,8 @@ std::unique_ptr<HelperMounter> StartHelper(const HelperPolicy& policy) {
 }
 
 void HelperProcessTest::SetUp() {
+  // TearDown counts children. An earlier test in this process may have left one that is about to end.
+  EXPECT_TRUE(Eventually([] { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }));
   Dir("volumes");
   Dir("csi");
   Dir("own");

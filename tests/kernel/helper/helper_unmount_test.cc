@@ -19,6 +19,12 @@ TEST_F(HelperGuardTest, MountsOfOthersAreNotUnmounted) {
     for (const bool remove : {false, true}) {
       EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), remove)), Refused("neither belongs to a volume"));
     }
+    const ExpectedMount there = {.device = mounter_.Find(Target(target))->device};  // as a hostile plugin may claim
+    EXPECT_THAT(helper().UnmountIf({.unmount = UnmountOf(Target(target)), .target = there}).status(),
+                Refused("neither belongs to a volume"));
+    const auto bound = helper().BindIf({.bind = BindOf(Target(target), Target("x")), .source = there});
+    EXPECT_FALSE(bound.value_or(false)) << target;
+    EXPECT_FALSE(Exists(Target("x")));
     EXPECT_TRUE(mounter_.Find(Target(target))->mount.has_value()) << target;
     EXPECT_EQ(::umount(Target(target).c_str()), 0);
   }

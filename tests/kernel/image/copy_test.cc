@@ -1,10 +1,10 @@
 // Copies of images during writes: clean without a replay, of one instant, and nothing stays frozen afterwards.
 #include "tests/kernel/image/copy_test.h"
 
-#include <sys/file.h>
-
 #include <algorithm>
 #include <ostream>
+
+#include "tests/support/hold_image.h"
 
 namespace mooring::testing {
 namespace {
@@ -285,8 +285,7 @@ TEST_P(PoolCopyTest, CopyWithinAFilesystemToBeFrozenIsRefused) {
 
 TEST_P(PoolCopyTest, WaitsForTheLockOfTheSource) {
   Volume("v", "ext4");
-  UniqueFd lock(::open(Pooled("v").c_str(), O_RDONLY | O_CLOEXEC));
-  ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+  UniqueFd lock = HoldImage(Pooled("v"));
   std::atomic<bool> done{false};
   std::thread copy([&] {
     EXPECT_OK(mounter_.Copy({CopyOf("v", "snap")}));

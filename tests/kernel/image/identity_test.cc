@@ -1,11 +1,10 @@
 // RenewIdentity: a copy of a filesystem is mounted beside its source, and has the same contents.
 #include "mounter/filesystem/identity.h"
 
-#include <sys/file.h>
-
 #include <set>
 
 #include "tests/kernel/kernel_test.h"
+#include "tests/support/hold_image.h"
 
 namespace mooring::testing {
 namespace {
@@ -20,8 +19,7 @@ class RenewTest : public KernelTest {
  protected:
   // The open file with its lock, as NewFile holds it.
   absl::Status Renew(const std::string& image, const std::string& fs_type) {
-    const UniqueFd held(::open(image.c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
+    const UniqueFd held = HoldImage(image);
     return RenewIdentity(image, fs_type, held);
   }
 };

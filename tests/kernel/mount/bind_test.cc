@@ -234,9 +234,9 @@ class ConditionalTest : public KernelTest {
     return {.bind = BindOf(Path("staged"), Path(target)), .source = kExpected};
   }
   ConditionalUnmount Ended() { return {.unmount = UnmountOf(Path("target"), true), .target = kExpected}; }
-  void ExpectUndone(const absl::StatusOr<ConditionalOutcome>& outcome) {
-    ASSERT_OK(outcome);
-    EXPECT_FALSE(outcome->done);
+  void ExpectUndone(const absl::StatusOr<bool>& done) {
+    ASSERT_OK(done);
+    EXPECT_FALSE(*done);
   }
 
   const ExpectedMount kExpected = {.label = "mooring:vol-1"};
@@ -249,13 +249,13 @@ TEST_F(ConditionalTest, BindsAndUnmountsWhatIsExpected) {
   request.source_fs_type = "ext4";
   const auto bound = mounter_.BindIf(request);
   ASSERT_OK(bound);
-  EXPECT_TRUE(bound->done);
+  EXPECT_TRUE(*bound);
   EXPECT_EQ(OptionsAt(Path("target")), "rw,nodev,noexec,relatime") << "the stricter of both";
   const auto ended = mounter_.UnmountIf(Ended());
   ASSERT_OK(ended);
-  EXPECT_TRUE(ended->done);
+  EXPECT_TRUE(*ended);
   EXPECT_FALSE(Exists(Path("target")));
-  EXPECT_TRUE(mounter_.UnmountIf(Ended())->done) << "nothing is there any more";
+  EXPECT_TRUE(*mounter_.UnmountIf(Ended())) << "nothing is there any more";
   EXPECT_EQ(OptionsAt(Path("staged")), "rw,noexec,relatime");
 }
 
@@ -281,6 +281,17 @@ TEST_F(ConditionalTest, BindsNothingElse) {
   EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime") << "no second mount is stacked";
 }
 
+TEST_F(ConditionalTest, ASourceThatCannotBeReadIsAnError) {
+  ConditionalBind missing = Bound();
+  missing.bind.source = Path("missing");
+  ExpectUndone(mounter_.BindIf(missing));
+  ConditionalBind link = Bound();
+  ASSERT_EQ(::symlink(Path("staged").c_str(), Path("link").c_str()), 0);
+  link.bind.source = Path("link");
+  EXPECT_THAT(mounter_.BindIf(link), Refused("is a symbolic link"));
+  EXPECT_FALSE(Exists(Path("target")));
+}
+
 TEST_F(ConditionalTest, UnmountsNothingElse) {
   ASSERT_EQ(::mount("mooring:vol-2", Dir("target").c_str(), "tmpfs", 0, nullptr), 0);
   ExpectUndone(mounter_.UnmountIf(Ended()));
@@ -300,7 +311,7 @@ TEST_F(ConditionalTest, ADirectoryIsExpectedByItsNameAndInode) {
   request.source = {.label = "mooring:vol-3", .root_name = "vol-3", .root_inode = StatOf(volume).st_ino + 1};
   ExpectUndone(mounter_.BindIf(request));
   request.source.root_inode = StatOf(volume).st_ino;
-  EXPECT_TRUE(mounter_.BindIf(request)->done);
+  EXPECT_TRUE(*mounter_.BindIf(request));
 }
 
 TEST_F(ConditionalTest, ExaminesUsageAndHealth) {

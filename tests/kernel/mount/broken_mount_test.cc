@@ -106,6 +106,14 @@ TEST_F(ShutDownTest, IsNotStackedOn) {
   EXPECT_THAT(mounter_.Bind(BindOf(Dir("source"), Path("bound"))), Refused("mount already"));
 }
 
+TEST_F(ShutDownTest, IsNotBound) {
+  ConditionalBind request;
+  request.bind = BindOf(Path("target"), Path("other"));
+  request.source.label = "mooring-kernel-test";
+  EXPECT_THAT(mounter_.BindIf(request), Refused("umount -l " + Path("target")));
+  EXPECT_FALSE(Exists(Path("other")));
+}
+
 TEST_F(ShutDownTest, IsUnmountedAndMountedAgain) {
   EXPECT_OK(mounter_.Unmount(UnmountOf(Path("bound"), true)));
   EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));

@@ -1,8 +1,11 @@
 // Find and List against mountinfo, sysfs and stat(2).
 #include <fmt/ranges.h>
+#include <sched.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "tests/kernel/kernel_test.h"
 
@@ -196,6 +199,40 @@ TEST_F(FindTest, NeverFailsWhileTheMountComesAndGoes) {
   stop = true;
   mounting.join();
   EXPECT_GT(mounted, 0);
+}
+
+void RunOn(int processor, int policy) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(processor), &set);
+  const sched_param parameter = {};
+  EXPECT_EQ(::sched_setaffinity(0, sizeof(set), &set), 0);
+  EXPECT_EQ(::sched_setscheduler(0, policy, &parameter), 0);
+}
+
+// rmdir(2) marks the directory as removed while its path still leads to it. At that moment it wakes the readers of the
+// directory, and then gets no processor before Find has ended.
+TEST_F(FindTest, ADirectoryThatIsBeingRemovedIsMissing) {
+  const int processor = ::sched_getcpu();
+  std::atomic<bool> stop = false;
+  std::thread removing([&] {
+    RunOn(processor, SCHED_IDLE);
+    while (!stop) {
+      EXPECT_EQ(::mkdir(Path("target").c_str(), 0700), 0);
+      EXPECT_EQ(::rmdir(Path("target").c_str()), 0);
+    }
+  });
+  std::thread finding([&] {
+    RunOn(processor, SCHED_OTHER);
+    for (int i = 0; i < 5000 && !HasFailure(); ++i) {
+      EXPECT_OK(mounter_.Find(Path("target")));
+      EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+      std::this_thread::sleep_for(std::chrono::microseconds(20 + i % 50));  // the other thread runs
+    }
+    stop = true;
+  });
+  finding.join();
+  removing.join();
 }
 
 class ListTest : public FindTest {

@@ -94,6 +94,7 @@ TEST_F(TuningTest, ADeviceThatIsNoLongerTheFilesIsLeftAlone) {
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 1000}),
               FailsWith(StatusCode::kInvalidArgument, "no number of sectors"));
   ASSERT_OK(mounter_.DetachLoop(*loop));
+  ASSERT_TRUE(NoLoopOver(image));
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
 }
 

@@ -204,6 +204,43 @@ TEST_F(HungFilesystem, VolumeIsUnpublishedAfterAHungFilesystemDies) {
   EXPECT_OK(driver().Unstage(hung.id, hung.staging));
 }
 
+// A pool lies on what hangs.
+class HungPool : public HungFilesystem {
+ protected:
+  void SetUp() override {
+    HungFilesystem::SetUp();
+    plugin().Terminate();
+    AddFlags({"--pool", "name=served,backend=image,path=" + OnFuse("pool")});
+    Start();
+    in_pool_ = Created(CreateRequest("in-pool", kSharedMount, kVolumeBytes, {{"pool", "served"}}));
+  }
+  std::string in_pool_;
+};
+
+TEST_F(HungPool, AListIsCompleteAndInTime) {
+  Hang();
+  driver().set_deadline(std::chrono::seconds(10));
+  for (const milliseconds patience : {milliseconds(500), milliseconds(0)}) {
+    const auto start = Clock::now();
+    const auto page = driver().List();
+    EXPECT_LT(Since(start), patience + kPromptly);
+    ASSERT_OK(page);
+    EXPECT_EQ(page->entries_size(), 2);
+    for (const auto& entry : page->entries()) {
+      const auto& condition = entry.status().volume_condition();
+      EXPECT_EQ(condition.abnormal(), entry.volume().volume_id() == in_pool_) << condition.message();
+      EXPECT_THAT(condition.message(), HasSubstr(condition.abnormal() ? "gives no answer" : "healthy"));
+    }
+  }
+  GetCapacityRequest room;
+  (*room.mutable_parameters())["pool"] = "served";
+  EXPECT_THAT(driver().Send(room), FailsWith(Code::kUnavailable, OnFuse("pool")));
+  ExpectOthersServed(1);
+  fuse_->Resume();
+  EXPECT_TRUE(Eventually([&] { return driver().Send(room).status.ok(); }));
+  EXPECT_OK(driver().Delete(in_pool_));
+}
+
 // The paths of the volume answer, but the filesystem of its image does not.
 class HungImage : public HungFilesystem {
  protected:

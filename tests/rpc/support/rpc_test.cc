@@ -1,12 +1,12 @@
 #include "tests/rpc/support/rpc_test.h"
 
 #include <sqlite3.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/hold_image.h"
 #include "tests/support/holders.h"
 
 namespace mooring::testing {
@@ -104,9 +104,8 @@ int RpcTest::CountInLog(const std::string& piece, std::size_t from) const {
 
 UniqueFd RpcTest::RestartHeldUp() {
   const std::string id = Created();
-  UniqueFd lock(::open(Image(id).c_str(), O_RDWR | O_CLOEXEC));
   StopPlugin();
-  EXPECT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0) << Image(id);
+  UniqueFd lock = HoldImage(Image(id));
   Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'creating' WHERE id = '" + id + "'");
   plugin_.Launch();
   EXPECT_TRUE(Eventually([&] { return Probe().status.ok(); })) << "the socket is there at once";

@@ -21,5 +21,25 @@ TEST(FileLockTest, WaitsWithinItsLimit) {
   EXPECT_NE(::flock(late.get(), LOCK_SH | LOCK_NB), 0);
 }
 
+// A lock for each open file, not for each process: two of one process exclude each other, too.
+TEST(FileLockTest, ByteIsSharedOnlyAmongReaders) {
+  const TempDir dir;
+  const std::string path = dir / "file";
+  const auto take = [&](int flags, off_t byte) {
+    UniqueFd file(::open(path.c_str(), flags | O_CREAT | O_CLOEXEC, 0600));
+    EXPECT_OK(LockByte(file, byte, path, std::chrono::milliseconds(0)));
+    return file;
+  };
+  const auto is_refused = [&](int flags, off_t byte) {
+    const UniqueFd file(::open(path.c_str(), flags | O_CLOEXEC));
+    return absl::IsAborted(LockByte(file, byte, path, std::chrono::milliseconds(5)));
+  };
+  const UniqueFd writer = take(O_RDWR, 1), reader = take(O_RDONLY, 2), second_reader = take(O_RDONLY, 2);
+  EXPECT_TRUE(is_refused(O_RDWR, 1));
+  EXPECT_TRUE(is_refused(O_RDONLY, 1));
+  EXPECT_TRUE(is_refused(O_RDWR, 2));
+  EXPECT_FALSE(is_refused(O_RDWR, 3));
+}
+
 }  // namespace
 }  // namespace mooring::testing

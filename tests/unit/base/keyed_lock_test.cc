@@ -129,6 +129,22 @@ TEST_F(SharedKeyedLocksTest, UnopenableFileIsNamed) {
   EXPECT_NE(Message(status).find("missing/lock"), std::string::npos) << status;
 }
 
+// Two hosts have lock files of their own, and one in a directory that both mount.
+TEST_F(SharedKeyedLocksTest, AddedFileHasItsKeysAlone) {
+  const auto host = [this](const std::string& name) {
+    auto locks = *KeyedLocks::Shared(directory_ + "/" + name);
+    EXPECT_OK(locks->AddFile(directory_ + "/shared", [](const std::string& key) { return key.starts_with("s"); }));
+    return locks;
+  };
+  const auto here = host("here"), there = host("there");
+  auto shared = std::make_optional(here->Acquire("shared", "volume", In(milliseconds(10))));
+  const auto own = here->Acquire("own", "volume", In(milliseconds(10)));
+  EXPECT_TRUE(absl::IsAborted(there->Acquire("shared", "volume", In(milliseconds(10))).status()));
+  EXPECT_OK(there->Acquire("own", "volume", In(milliseconds(10))));
+  shared.reset();
+  EXPECT_OK(there->Acquire("shared", "volume", In(milliseconds(10))));
+}
+
 TEST(KeyedLocksTest, OnlyOneOfManyHoldsAKey) {
   KeyedLocks locks;
   std::atomic<int> inside = 0, done = 0;

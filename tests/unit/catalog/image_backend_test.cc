@@ -1,7 +1,6 @@
 #include "plugin/backends/image/image_backend.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -13,6 +12,7 @@
 #include "plugin/model/volume_size.h"
 #include "tests/fakes/fake_contents.h"
 #include "tests/fakes/fake_loops.h"
+#include "tests/support/hold_image.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -35,12 +35,6 @@ class ImageBackendTest : public ::testing::Test {
   }
 
   std::vector<std::string> Files() const { return *EntriesOrNone(directory_ + "/volumes"); }
-
-  static UniqueFd Locked(const std::string& path) {
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_EQ(::flock(fd.get(), LOCK_EX | LOCK_NB), 0) << path;
-    return fd;
-  }
 
   const TempDir scratch_;
   const std::string directory_ = scratch_.path();
@@ -161,7 +155,7 @@ TEST_F(ImageBackendTest, DeletesNothingIfTheKernelDoesNotAnswer) {
 TEST_F(ImageBackendTest, AnImageThatAnotherProcessHoldsIsNotDeleted) {
   const std::string id = Created();
   {
-    const UniqueFd stage = Locked(Image(id));
+    const UniqueFd stage = HoldImage(Image(id));
     EXPECT_TRUE(absl::IsAborted(backend_->Delete(id)));
     EXPECT_OK(backend_->Locate(id));
   }
@@ -203,7 +197,7 @@ TEST_F(ImageBackendTest, GrowingKeepsTheDataAndNeverShrinks) {
 // Formatting replaces the file while it holds the lock, so Grow must use the new file.
 TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenOpensTheCurrentFile) {
   const std::string id = Created(kMiB);
-  UniqueFd formatter = Locked(Image(id));
+  UniqueFd formatter = HoldImage(Image(id));
   std::thread grow([&] { EXPECT_OK(backend_->Grow(id, 2 * kMiB)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
@@ -220,7 +214,7 @@ TEST_F(ImageBackendTest, RemovesLeftoversUnlessAProgramIsFormatting) {
   for (const std::string& id : {killed, formatting, deleted}) std::ofstream(Formatting(id)) << "half";
   for (const std::string& id : {killed, deleted}) std::ofstream(Image(id) + ".undo") << "undo";
   std::ofstream(directory_ + "/volumes/notes.formatting") << "not ours";
-  const UniqueFd mkfs = Locked(Image(formatting));
+  const UniqueFd mkfs = HoldImage(Image(formatting));
   EXPECT_OK(backend_->Reconcile());
   EXPECT_FALSE(std::filesystem::exists(Formatting(killed)));
   EXPECT_FALSE(std::filesystem::exists(Formatting(deleted)));
@@ -258,7 +252,7 @@ TEST_F(ImageBackendTest, RemovesLeftoversOfCopiesUnlessAProgramIsCopying) {
   ASSERT_OK(backend_->Reconcile());
   for (const std::string& id : {killed, copying}) std::ofstream(Copying(id)) << "half";
   std::ofstream(directory_ + "/volumes/notes.img.copying-0123abcd") << "not ours";
-  UniqueFd copier = Locked(Copying(copying));
+  UniqueFd copier = HoldImage(Copying(copying));
   EXPECT_THAT(*backend_->Reconcile(), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(Copying(killed)));
   EXPECT_TRUE(std::filesystem::exists(Copying(copying)));

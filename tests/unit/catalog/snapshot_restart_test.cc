@@ -1,8 +1,8 @@
 // Snapshots and copies of killed processes.
 #include <fcntl.h>
 
-#include "base/file/file_lock.h"
 #include "base/file/unique_fd.h"
+#include "tests/support/hold_image.h"
 #include "tests/unit/catalog/volume_catalog_fixture.h"
 
 namespace mooring::testing {
@@ -104,8 +104,8 @@ TEST_F(SnapshotRestartTest, WaitsForACopyThatAMountHelperStillMakes) {
        [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
   const std::string half = (*here().snapshot_store->FindByName("s"))->id;
   const std::string working = Image(half) + ".copying-0123abcd";
-  auto helper = std::make_unique<UniqueFd>(::open(working.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  ASSERT_OK(LockFile(*helper, working, std::chrono::milliseconds(0)));
+  std::ofstream(working).flush();
+  auto helper = std::make_unique<UniqueFd>(HoldImage(working));
   EXPECT_OK(here().snapshots.Reconcile());
   EXPECT_TRUE(*here().snapshot_store->FindByName("s")) << "left for later";
   EXPECT_TRUE(absl::IsAborted(here().snapshots.Create({.name = "s", .source_volume_id = volume}, Soon()).status()));

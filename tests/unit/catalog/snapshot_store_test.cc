@@ -40,7 +40,7 @@ class SnapshotStoreTest : public ::testing::Test {
   SnapshotStore& store() {
     if (!store_) {
       catalog_ = *CatalogStore::Open(path());
-      store_ = std::make_unique<SnapshotStore>(catalog_->database());
+      store_ = std::make_unique<SnapshotStore>(catalog_->files());
     }
     return *store_;
   }

@@ -79,7 +79,7 @@ struct Process {
       : pools(ImagePool(directory, loops, contents, overcommit)),
         backend(static_cast<HookedBackend&>(*pools.all().front().backend)),
         store(*CatalogStore::Open(directory + "/catalog.db")),
-        snapshot_store(std::make_unique<SnapshotStore>(store->database())),
+        snapshot_store(std::make_unique<SnapshotStore>(store->files())),
         locks(*KeyedLocks::Shared(directory + "/lock")),
         catalog(*store, *snapshot_store, pools, *locks, contents,
                 {.node_id = node_id,

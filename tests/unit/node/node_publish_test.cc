@@ -17,6 +17,17 @@ TEST_F(NodePublishTest, MultiWriterTargetBesideSingleWriterTargetIsRefused) {
               FailsWith(StatusCode::kFailedPrecondition, "SINGLE_NODE_WRITER allows one target"));
 }
 
+// The first call of a publish looks at less than the usual ones do.
+TEST_F(NodePublishTest, ARefusedFirstCallIsMadeUpFor) {
+  const Capability many = MountCapability(AccessMode::kMultiNodeMultiWriter);
+  StageIt(many);
+  mounter_.Fail("Bind", FailedPrecondition("/pods/1 is a mount already"));
+  EXPECT_OK(Publish(PublishAt("/pods/1", many)));
+  mounter_.Fail("Bind", Internal("the source cannot be read"));
+  EXPECT_THAT(Publish(PublishAt("/pods/2", many)), FailsWith(StatusCode::kInternal, "the source cannot be read"));
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/1", "/staging/a"));
+}
+
 TEST_F(NodePublishTest, TargetWithoutMountDoesNotBlockOtherTargets) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));

@@ -43,6 +43,14 @@ TEST_F(PoolDirectory, BecomesItsRealPath) {
   EXPECT_EQ(pools->front().path, std::filesystem::canonical(dir_ / "real"));
 }
 
+// On a host whose mount is missing, a new directory would hide that.
+TEST_F(PoolDirectory, OfASharedPoolIsNeverCreated) {
+  const std::vector<PoolConfig> pools = {{.name = "nfs", .path = dir_ / "a", .shared = true}};
+  EXPECT_THAT(Prepare(pools).status(), FailsWith(StatusCode::kFailedPrecondition, "is missing, and shared=true"));
+  ASSERT_EQ(::mkdir((dir_ / "a").c_str(), 0700), 0);
+  EXPECT_OK(Prepare(pools));
+}
+
 TEST_F(PoolDirectory, OthersMayNotWriteThere) {
   ASSERT_EQ(::mkdir((dir_ / "a").c_str(), 0700), 0);
   ASSERT_EQ(::mkdir((dir_ / "a/x").c_str(), 0700), 0);

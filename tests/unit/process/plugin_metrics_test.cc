@@ -36,7 +36,7 @@ class PluginMetricsTest : public ::testing::Test {
     pools.push_back({"mem", BackendKind::kTmpfs, std::make_unique<FakePool>(memory_)});
     pools_ = std::make_unique<Pools>(std::move(pools));
     catalog_ = *CatalogStore::Open(dir_ / "catalog.db");
-    snapshots_ = std::make_unique<SnapshotStore>(catalog_->database());
+    snapshots_ = std::make_unique<SnapshotStore>(catalog_->files());
     node_ = *NodeStore::Open(dir_ / "node.db", "boot");
     metrics_ = std::make_unique<PluginMetrics>(PluginMetrics::Sources{
         *pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; }, [this] { return restarts_; },

@@ -30,6 +30,15 @@ TEST(PoolConfigTest, AFlagReplacesTheDefaultPoolOrAddsAnother) {
   EXPECT_EQ((*pools)[2].bytes, 4096U);
 }
 
+TEST(PoolConfigTest, APoolIsSharedIfItSaysSo) {
+  const auto pools =
+      ParsePools({"name=a,backend=image,path=/a,shared=true", "name=b,backend=image,path=/b,shared=false"});
+  ASSERT_OK(pools);
+  EXPECT_FALSE((*pools)[0].shared);
+  EXPECT_TRUE((*pools)[1].shared);
+  EXPECT_FALSE((*pools)[2].shared);
+}
+
 TEST(PoolConfigTest, ATmpfsPoolHasHalfOfTheMemoryByDefault) {
   const auto pools = ParsePools({"name=mem,backend=tmpfs"});
   ASSERT_OK(pools);
@@ -78,7 +87,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=device,path=/dev/disk/by-id", "match is missing"},
         Wrong{"name=a,backend=device,match=", "match must"}, Wrong{"name=a,backend=device,match=*/x", "match must"},
         Wrong{"name=a,backend=device,match=*,overcommit=2", "it takes path, match"},
-        Wrong{"name=a,backend=image,path=/a,match=*", "has no 'match'"}));
+        Wrong{"name=a,backend=image,path=/a,match=*", "has no 'match'"},
+        Wrong{"name=a,backend=image,path=/a,shared=yes", "shared must be true or false"},
+        Wrong{"name=default,backend=image,shared=true", "name the directory that the hosts share"},
+        Wrong{"name=a,backend=directory,path=/a,shared=true", "has no 'shared'"},
+        Wrong{"name=a,backend=device,match=*,shared=true", "has no 'shared'"},
+        Wrong{"name=a,backend=tmpfs,shared=true", "has no 'shared'"}));
 
 TEST(PoolConfigTest, RefusesANameThatIsGivenTwice) {
   constexpr char kWhy[] = "there is a pool of this name already";

@@ -1,0 +1,89 @@
+// The files of the catalog: the local one, and one in each shared pool. A shared pool is a directory that several hosts
+// mount. Its records lie beside its images, so that each host finds them. The id of a volume or snapshot tells in which
+// file its record is (plugin/model/volume_id.h).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "plugin/catalog/store/catalog_database.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+
+class CatalogFiles {
+ public:
+  explicit CatalogFiles(std::shared_ptr<CatalogDatabase> local) : files_{std::move(local)} {}
+
+  // Opens the file of a shared pool, and returns the tag of the pool. Call it before the first use of the others.
+  // FAILED_PRECONDITION: the file has another schema version, or another pool has this tag.
+  absl::StatusOr<std::string> AddShared(const std::string& path, const std::string& pool,
+                                        const std::function<absl::Status()>& may_begin);
+
+  CatalogDatabase& local() const { return *files_.front(); }
+  CatalogDatabase& OfPool(std::string_view pool) const;
+
+  // FAILED_PRECONDITION: it lies in a shared pool that the plugin was not started with.
+  absl::StatusOr<CatalogDatabase*> OfId(std::string_view id) const { return OfTag(TagOfId(id)); }
+  absl::StatusOr<CatalogDatabase*> OfTag(std::string_view tag) const;
+
+  // CatalogDatabase::Write and Read of the file that has the id.
+  template <typename Action>
+  auto Write(std::string_view id, std::string_view what, Action action) const -> decltype(local().Write(what, action)) {
+    MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, OfId(id));
+    return file->Write(what, action);
+  }
+  template <typename Action>
+  auto Read(std::string_view id, std::string_view what, Action action) const -> decltype(local().Read(what, action)) {
+    MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, OfId(id));
+    return file->Read(what, action);
+  }
+
+  // Calls `list(file)` for each file, and joins the results.
+  template <typename List>
+  auto Join(List list) const -> decltype(list(local())) {
+    auto all = list(local());
+    for (std::size_t i = 1; all.ok() && i < files_.size(); ++i) {
+      MOORING_ASSIGN_OR_RETURN(auto more, list(*files_[i]));
+      all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    }
+    return all;
+  }
+
+  // Reads a page over all files: the first `most` records behind `after`. `list(file, after, most)` reads one of them
+  // by the file's own numbers, and `seq(record)` is a reference to the number of a record, which becomes unique here.
+  template <typename List, typename Seq>
+  auto Page(std::int64_t after, std::size_t most, List list, Seq seq) const -> decltype(list(local(), after, most)) {
+    typename decltype(list(local(), after, most))::value_type page;
+    for (std::size_t i = 0; i < files_.size() && page.size() < most; ++i) {
+      const std::int64_t first = static_cast<std::int64_t>(i) << kSeqBits;
+      if (after >= first + kMostSeq) continue;
+      MOORING_ASSIGN_OR_RETURN(auto records,
+                               list(*files_[i], std::max<std::int64_t>(after - first, 0), most - page.size()));
+      for (auto& record : records) {
+        seq(record) += first;
+        page.push_back(std::move(record));
+      }
+    }
+    return page;
+  }
+
+ private:
+  static constexpr int kSeqBits = 48;  // the rest of a sequence number is the number of the file
+  static constexpr std::int64_t kMostSeq = std::int64_t{1} << kSeqBits;
+
+  std::vector<std::shared_ptr<CatalogDatabase>> files_;  // the local one is the first
+};
+
+}  // namespace mooring
