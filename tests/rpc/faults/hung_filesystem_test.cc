@@ -210,10 +210,12 @@ class HungPool : public HungFilesystem {
   void SetUp() override {
     HungFilesystem::SetUp();
     plugin().Terminate();
-    AddFlags({"--pool", "name=served,backend=image,path=" + OnFuse("pool")});
+    pool_ = OnFuse("pool");
+    AddFlags({"--pool", "name=served,backend=image,path=" + pool_});
     Start();
     in_pool_ = Created(CreateRequest("in-pool", kSharedMount, kVolumeBytes, {{"pool", "served"}}));
   }
+  std::string pool_;
   std::string in_pool_;
 };
 
@@ -234,7 +236,7 @@ TEST_F(HungPool, AListIsCompleteAndInTime) {
   }
   GetCapacityRequest room;
   (*room.mutable_parameters())["pool"] = "served";
-  EXPECT_THAT(driver().Send(room), FailsWith(Code::kUnavailable, OnFuse("pool")));
+  EXPECT_THAT(driver().Send(room), FailsWith(Code::kUnavailable, pool_));
   ExpectOthersServed(1);
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] { return driver().Send(room).status.ok(); }));
