@@ -236,6 +236,41 @@ test_f3_a_server_that_stops_delays_no_other_volume() {
   expect "what is left in the pool" "$(inside ls -A /exported/images)" ''
 }
 
+# Two plugins as two nodes. The second one's mount shares nothing with the first, so only the server knows both locks.
+test_f4_a_shared_pool_on_nfs_moves_between_nodes() {
+  local id second=/run/second/csi.sock used round
+  inside mkdir -p /srv/nfs-second /srv/nfs/shared /srv/shared-stage /srv/shared-stage-2 /run/second
+  inside mount -t nfs4 -o timeo=10,nosharecache 127.0.0.1:/exported /srv/nfs-second
+  inside chown mooring:mooring /srv/nfs/shared
+  add_pool 'name=shared,backend=image,path=/srv/nfs/shared,shared=true'
+  inside systemd-run --quiet --unit=mooring-second mooring-plugin --endpoint "unix://$second" --state-dir /var/lib/second \
+    --user mooring --node-id second --mount-root /srv --pool name=shared,backend=image,path=/srv/nfs-second/shared,shared=true
+  second() { inside env "CSI_ENDPOINT=unix://$second" mooring csi "$@"; }
+  await "the second plugin is ready" second probe
+  id=$(csi create moving --size 64MiB --fs-type ext4 --param pool=shared --json | jq -r .volume.volume_id)
+
+  for round in 1 2 3; do
+    csi stage "$id" --staging-path /srv/shared-stage
+    csi publish "$id" --staging-path /srv/shared-stage --target-path /srv/shared-target
+    inside sh -c "echo $round >>/srv/shared-target/rounds && sync /srv/shared-target/rounds"
+    if used=$(second stage "$id" --staging-path /srv/shared-stage-2 2>&1); then fail "two nodes have it"; fi
+    expect_match "the refusal" "$used" FAILED_PRECONDITION
+    csi unpublish "$id" --target-path /srv/shared-target
+    csi unstage "$id" --staging-path /srv/shared-stage
+
+    second stage "$id" --staging-path /srv/shared-stage-2
+    second publish "$id" --staging-path /srv/shared-stage-2 --target-path /srv/shared-target-2
+    expect "the content on the second node" "$(inside tail -n 1 /srv/shared-target-2/rounds)" "$round"
+    refused FAILED_PRECONDITION csi stage "$id" --staging-path /srv/shared-stage
+    second unpublish "$id" --target-path /srv/shared-target-2
+    second unstage "$id" --staging-path /srv/shared-stage-2
+  done
+  expect "the filesystem" "$(inside e2fsck -fn "/srv/nfs/shared/$id.img" >/dev/null 2>&1 && echo clean)" clean
+  csi delete "$id"
+  inside systemctl stop mooring-second.service
+  inside umount /srv/nfs-second
+}
+
 # Mounts and loop devices on a kernel without statmount(2), with a udev that opens each new device. Left out:
 # - Tests of copies, formats, superblocks and the command line.
 # - Suites that take more than a minute on an emulated processor: TargetTest, Mounter/SwapTest, and the helper's.
