@@ -2,7 +2,7 @@
 //
 // Each host has a lease of etcd, and below it the key live/<host>. A commit is one transaction of etcd, which also
 // compares that live/<host> is still the one of this lease. So a manager that stood still for longer than its lease
-// changes nothing any more. Values below SecretsPrefix() are encrypted before they are sent (sealed_values.h).
+// changes nothing any more. Secrets (IsSecret in state/keys.h) are encrypted before they are sent (sealed_values.h).
 // Durability::kOrdered is the same as kSynced: etcd answers when most members have synced the commit.
 //
 // A transaction has at most 125 keys, and 1.5 MB: etcd refuses more (INVALID_ARGUMENT).

@@ -45,10 +45,13 @@ struct Transaction {
     std::string key;
     std::int64_t modify_revision = 0;  // 0: the key must not exist
   };
+  // Whether the key is deleted when a lease ends (Lease): no; with that of this host; with the lease that it has
+  // already.
+  enum class EndsWith { kNoLease, kOwnLease, kItsLease };
   struct Put {
     std::string key;
     std::string value;
-    bool leased = false;  // the key is deleted when the lease of this host ends (Lease)
+    EndsWith ends_with = EndsWith::kNoLease;  // kItsLease: the key must exist, so compare its revision
   };
   std::vector<Compare> compares;
   std::vector<Put> puts;
@@ -62,8 +65,8 @@ struct Change {
   KeyValue value;  // kDelete: the last value; modify_revision is the revision that deleted it
 };
 
-// Gives all changes in the order of their revisions. Changes of secrets (SecretsPrefix) have no value; read it with
-// Get.
+// Gives all changes in the order of their revisions. Changes of secrets (IsSecret in keys.h) have no value; read it
+// with Get.
 class Watch {
  public:
   virtual ~Watch() = default;
