@@ -237,7 +237,9 @@ absl::StatusOr<std::unique_ptr<State>> OpenEtcdState(const EtcdSettings& setting
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<EtcdLease> lease,
                            EtcdLease::Take(client, {.host = settings.host,
                                                     .id = settings.id,
-                                                    .key = settings.prefix + "live/" + Escape(settings.host),
+                                                    .key = settings.prefix + LiveKey(settings.host),
+                                                    .cluster_key = settings.prefix + ClusterKey(),
+                                                    .cluster = settings.cluster,
                                                     .ttl = settings.lease_ttl}));
   return std::make_unique<EtcdState>(std::move(client), settings.prefix, std::move(lease), std::move(sealed));
 }

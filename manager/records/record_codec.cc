@@ -93,6 +93,7 @@ static void CopyFields(FieldCopier& copy, Host& host) {
   copy("version", host.version);
   copy("draining", host.draining);
   copy("lost", host.lost);
+  copy("gave_up_claims", host.gave_up_claims);
   copy("joined_at_ms", host.joined_at);
   copy("away_since_ms", host.away_since);
   CopyRevisions(copy, host.revisions);

@@ -136,12 +136,19 @@ struct Claim {
 // A host of the state: it joins at its first start, and is alive while it holds its lease.
 struct Host {
   std::string name;
-  std::string version;    // of its manager
-  bool draining = false;  // it takes no new claims
-  bool lost = false;      // a person says that nothing runs on it any more; cleared when its manager is back
+  std::string version;          // of its manager
+  bool draining = false;        // it takes no new claims
+  bool lost = false;            // a person says that nothing runs on it any more; cleared when its manager is back
+  bool gave_up_claims = false;  // others freed claims of it; cleared when it has unmounted what it does not hold now
   Time joined_at = {};
   std::optional<Time> away_since;  // when another host saw that its lease had ended
   Revisions revisions;
+};
+
+struct HostStatus {
+  Host host;
+  bool alive = false;              // it has a lease
+  std::int64_t live_revision = 0;  // of its key LiveKey; 0: it is not alive
 };
 
 // Whether both belong to the same claim: an allocation has one claim on a volume in each mode. For claims, requests for

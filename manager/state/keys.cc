@@ -74,6 +74,9 @@ std::string SecretsStateKey(const VolumeKey& volume) {
   return fmt::format("{}{}/{}", SecretsPrefix(), Escape(volume.ns), Escape(volume.id));
 }
 
+std::string ClusterKey() { return "shared/cluster"; }
+std::string NewVolumesKey() { return "shared/new-volumes"; }
+
 std::string ClaimsPrefix() { return "shared/claims/"; }
 std::string ClaimsPrefix(const VolumeKey& volume) {
   return fmt::format("shared/claims/{}/{}/", Escape(volume.ns), Escape(volume.id));
@@ -114,6 +117,7 @@ std::string RegistryStateKey(const std::string& host) { return fmt::format("host
 std::string DockerStateKey(const std::string& host, const std::string& volume) {
   return fmt::format("hosts/{}/docker/{}", Escape(host), Escape(volume));
 }
+std::string JoinedClusterKey(const std::string& host) { return fmt::format("hosts/{}/cluster", Escape(host)); }
 std::string BootStateKey(const std::string& host) { return fmt::format("hosts/{}/boot", Escape(host)); }
 
 }  // namespace mooring::manager

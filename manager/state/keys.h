@@ -3,6 +3,8 @@
 //
 //   shared/volumes/<namespace>/<volume>                        Volume, without its secrets
 //   shared/secrets/<namespace>/<volume>                        its secrets
+//   shared/cluster                                             the id of the shared state
+//   shared/new-volumes                                         changes with each volume that gets its external id
 //   shared/claims/<namespace>/<volume>/<mode>/<allocation>     Claim
 //   shared/hosts/<host>                                        Host
 //   live/<host>                                                exists while the lease of that host lasts (Lease)
@@ -20,6 +22,7 @@
 //   hosts/<host>/plugins/<name>                                PluginRecord
 //   hosts/<host>/registry                                      the plugin registry, in its order
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/
+//   hosts/<host>/cluster                                       the shared state that this host belongs to
 //   hosts/<host>/boot                                          the last boot in which the manager served
 //
 // The key of a volume, claim or Docker record contains the volume's name. A commit changes records of one space only:
@@ -53,6 +56,8 @@ std::string VolumeStateKey(const VolumeKey& volume);
 std::string SecretsPrefix();
 std::string SecretsStateKey(const VolumeKey& volume);
 bool IsSecret(std::string_view key);  // a store of many hosts encrypts its value; watches do not show it
+std::string NewVolumesKey();
+std::string ClusterKey();
 std::string ClaimsPrefix();
 std::string ClaimsPrefix(const VolumeKey& volume);
 std::string ClaimStateKey(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
@@ -77,6 +82,7 @@ std::string PluginsPrefix(const std::string& host);
 std::string PluginStateKey(const std::string& host, const std::string& name);
 std::string RegistryStateKey(const std::string& host);
 std::string DockerStateKey(const std::string& host, const std::string& volume);
+std::string JoinedClusterKey(const std::string& host);
 std::string BootStateKey(const std::string& host);
 
 }  // namespace mooring::manager

@@ -119,6 +119,11 @@ Changes& Changes::If(const std::string& key, std::int64_t modify_revision) {
   return *this;
 }
 
+Changes& Changes::IfAndTouch(const std::string& key, std::int64_t modify_revision) {
+  transaction_.puts.push_back({.key = key, .value = ""});
+  return If(key, modify_revision);
+}
+
 Changes& Changes::With(Durability durability) {
   transaction_.durability = durability;
   return *this;

@@ -35,7 +35,8 @@ class Changes {
   Changes& Delete(const std::string& host, const PluginRecord& plugin);
 
   Changes& If(const std::string& key, std::int64_t modify_revision);  // only if it has this revision; 0: is missing
-  Changes& With(Durability durability);                               // the default is kSynced
+  Changes& IfAndTouch(const std::string& key, std::int64_t modify_revision);  // and gives it a new revision
+  Changes& With(Durability durability);                                       // the default is kSynced
 
   const Transaction& transaction() const { return transaction_; }
 

@@ -77,7 +77,7 @@ class Watch {
 };
 
 // The right of this host to change the state and to start work for it. Other hosts see that it has ended, and may then
-// take over what it did. A store of one host has a lease that never ends.
+// take over what it did. A store of one host has a lease that never ends, not even with the process.
 class Lease {
  public:
   using Clock = std::chrono::steady_clock;
@@ -90,9 +90,6 @@ class Lease {
   // The number of this lease, which no other lease of any host has; 0: this host has none now. When a lease has ended,
   // the next one has another number, and leased keys have to be put again.
   virtual std::int64_t Number() = 0;
-
-  // Calls `changed` when Number has changed, from a thread of the store. Call this once, before the first Commit.
-  virtual void OnChange(std::function<void()> changed) = 0;
 };
 
 class State {

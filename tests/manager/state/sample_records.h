@@ -68,6 +68,7 @@ inline Host SampleHost(const std::string& name = "host-1") {
   host.version = "0.1.0";
   host.draining = true;
   host.lost = true;
+  host.gave_up_claims = true;
   host.joined_at = SampleTime(5);
   host.away_since = SampleTime(6);
   return host;
