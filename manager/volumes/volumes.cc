@@ -88,9 +88,9 @@ absl::Status Volumes::RefuseTwin(const Volume& volume) {
   return absl::OkStatus();
 }
 
-// Every commit that gives a volume its external id also puts the key NewVolumesKey, and compares that it has not
-// changed since the others were read. So of two records with the same id only one is stored, whichever hosts they come
-// from.
+// Every commit that gives a volume its external id also puts the key NewVolumesKey. It compares that this key has not
+// changed since the other volumes were read. So of two records with the same id only one is stored, whichever hosts
+// they come from.
 absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> last, store_.shared().Get(NewVolumesKey()));

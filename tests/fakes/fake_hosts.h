@@ -61,7 +61,7 @@ class FakeHosts final : public manager::HostDirectory {
   std::vector<manager::HostStatus> seen_;  // under mutex_
 };
 
-// What a manager does when it joins the state, or leaves it without a word.
+// A manager joins the state, or ends without a word.
 inline void Join(manager::RecordsStore& store, const std::string& name) {
   manager::Host host;
   host.name = name;
