@@ -159,7 +159,16 @@ class Writer {
 
   KeyValue PutOne(const Transaction::Put& put) {
     const std::int64_t revision = revision_ + 1;
-    Use(put.leased ? lease_ : unlease_, put.key).Exec();
+    switch (put.ends_with) {
+      case Transaction::EndsWith::kNoLease:
+        Use(unlease_, put.key).Exec();
+        break;
+      case Transaction::EndsWith::kOwnLease:
+        Use(lease_, put.key).Exec();
+        break;
+      case Transaction::EndsWith::kItsLease:
+        break;
+    }
     Use use(put_, put.key);
     put_.bindNoCopy(2, put.value.data(), static_cast<int>(put.value.size()));
     put_.bind(3, revision);

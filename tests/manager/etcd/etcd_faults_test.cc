@@ -26,7 +26,7 @@ TEST(EtcdLeaseTest, SecondManagerOfAHostIsRefused) {
 TEST(EtcdLeaseTest, RestartedManagerTakesOver) {
   const EtcdSettings settings = NewSettings(SharedCluster());
   const auto stale = Open(settings);
-  ASSERT_OK(stale->Commit({.compares = {}, .puts = {{"a", "1", true}}, .deletes = {}}));
+  ASSERT_OK(stale->Commit({.compares = {}, .puts = {{"a", "1", Transaction::EndsWith::kOwnLease}}, .deletes = {}}));
   const auto successor = Open(settings);
   EXPECT_GT(successor->lease().Number(), stale->lease().Number());
   EXPECT_FALSE((*successor->Get("a")).has_value()) << "leased keys end with the lease";

@@ -30,11 +30,15 @@ TEST_F(StateTest, SurvivesARestart) {
 }
 
 TEST_F(StateTest, LeasedKeysEndWithTheProcess) {
-  Commit({.compares = {}, .puts = {{"a", "1", true}, {"b", "1", true}, {"c", "1"}}, .deletes = {}});
+  using EndsWith = Transaction::EndsWith;
+  Commit({.compares = {},
+          .puts = {{"a", "1", EndsWith::kOwnLease}, {"b", "1", EndsWith::kOwnLease}, {"c", "1"}},
+          .deletes = {}});
   Commit(Put("b", "no longer leased"));
+  Commit({.compares = {}, .puts = {{"a", "2", EndsWith::kItsLease}, {"c", "2", EndsWith::kItsLease}}, .deletes = {}});
   Reopen();
   EXPECT_THAT(List(""), ElementsAre("b", "c"));
-  EXPECT_EQ(state().List("")->revision, 3) << "the deletes are a change";
+  EXPECT_EQ(state().List("")->revision, 4) << "the deletes are a change";
 }
 
 TEST_F(StateTest, WatchOfAForgottenRevisionIsOutOfRange) {
