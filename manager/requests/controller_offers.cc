@@ -1,6 +1,7 @@
 #include "manager/requests/controller_offers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -16,6 +17,18 @@ const InstanceStatus* HealthyController(const PluginStatus& plugin) {
     if (each.instance.type == PluginType::kController && each.fingerprint.healthy) return &each;
   }
   return nullptr;
+}
+
+std::set<std::string> PluginsOf(const std::map<std::string, ControllerOffer>& offers) {
+  std::set<std::string> plugins;
+  for (const auto& [key, offer] : offers) plugins.insert(offer.plugin);
+  return plugins;
+}
+
+std::set<std::string> Differences(const std::set<std::string>& a, const std::set<std::string>& b) {
+  std::set<std::string> differences;
+  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), std::inserter(differences, differences.end()));
+  return differences;
 }
 
 }  // namespace
@@ -85,18 +98,14 @@ void ControllerOffers::Look() {
     if (controller == nullptr) continue;
     now[ControllerStateKey(plugin.name, host_)] = {plugin.name, host_, controller->fingerprint};
   }
-  std::set<std::string> changed;
+  const std::set<std::string> has = PluginsOf(now);
+  std::set<std::string> had;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [key, offer] : now) {
-      if (!here_.contains(key)) changed.insert(offer.plugin);
-    }
-    for (const auto& [key, offer] : here_) {
-      if (!now.contains(key)) changed.insert(offer.plugin);
-    }
+    had = PluginsOf(here_);
     here_ = std::move(now);
   }
-  Tell(changed);
+  Tell(Differences(had, has));
 }
 
 absl::Status ControllerOffers::Publish() {
@@ -182,20 +191,16 @@ void ControllerOffers::NoteOwnDelete(const KeyValue& deleted) {
   wake_.notify_all();
 }
 
+// Not for each of many hosts, because one is enough for a call.
 void ControllerOffers::Report(const ByKey& before, const ByKey& after) {
-  std::set<std::string> changed;
-  const auto tell = [&](const ControllerOffer& offer, const char* text) {
-    changed.insert(offer.plugin);
+  const std::set<std::string> had = PluginsOf(before);
+  const std::set<std::string> has = PluginsOf(after);
+  const std::set<std::string> changed = Differences(had, has);
+  for (const std::string& plugin : changed) {
     events_.Add({.kind = "controller",
-                 .plugin = offer.plugin,
-                 .instance = offer.host,
-                 .text = fmt::format("host {} {}", Quote(offer.host), text)});
-  };
-  for (const auto& [key, offer] : after) {
-    if (!before.contains(key)) tell(offer, "offers a controller");
-  }
-  for (const auto& [key, offer] : before) {
-    if (!after.contains(key)) tell(offer, "offers no controller any more");
+                 .plugin = plugin,
+                 .text = has.contains(plugin) ? "another host offers a controller"
+                                              : "no other host offers a controller any more"});
   }
   Tell(changed);
 }

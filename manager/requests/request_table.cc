@@ -16,10 +16,6 @@ std::string HostIn(const KeyValue& stored) {
   return worker.ParseFromString(stored.value) ? worker.host() : "";
 }
 
-OpenRequest ToOpen(const std::string& id, const auto& entry) {
-  return {id, entry.record, entry.revision, entry.expires, entry.was_taken};
-}
-
 }  // namespace
 
 RequestTable::RequestTable(State& shared, const KeyFollower::Settings& settings)
@@ -80,12 +76,8 @@ void RequestTable::Store(std::map<std::string, Entry>& entries, const KeyValue& 
   const auto known = requests_.find(id);
   Entry entry{.record = record,
               .revision = stored.modify_revision,
-              .expires = Clock::now() + std::chrono::milliseconds(record->time_left_ms()),
-              .was_taken = false};
-  if (known != requests_.end()) {
-    entry.expires = known->second.expires;
-    entry.was_taken = known->second.was_taken;
-  }
+              .expires = Clock::now() + std::chrono::milliseconds(record->time_left_ms())};
+  if (known != requests_.end()) entry.expires = known->second.expires;
   entries[id] = std::move(entry);
 }
 
@@ -96,6 +88,7 @@ void RequestTable::RequestsListed(const Listing& all) {
     for (const KeyValue& stored : all.values) Store(now, stored);
     requests_ = std::move(now);
     revision_ = all.revision;
+    std::erase_if(left_, [this](const std::string& id) { return !requests_.contains(id); });
   }
   Tell();
 }
@@ -108,16 +101,13 @@ void RequestTable::RequestsChanged(const std::vector<Change>& changes) {
       if (change.kind == Change::Kind::kPut) {
         Store(requests_, change.value);
       } else {
-        requests_.erase(IdIn(change.value.key, RequestsPrefix()));
+        const std::string id = IdIn(change.value.key, RequestsPrefix());
+        requests_.erase(id);
+        left_.erase(id);
       }
     }
   }
   Tell();
-}
-
-void RequestTable::WorkerIsGone(const std::string& id) {
-  const auto request = requests_.find(id);
-  if (request != requests_.end()) request->second.was_taken = true;
 }
 
 void RequestTable::WorkersListed(const Listing& all) {
@@ -126,7 +116,7 @@ void RequestTable::WorkersListed(const Listing& all) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [id, host] : workers_) {
-      if (!now.contains(id)) WorkerIsGone(id);
+      if (!now.contains(id)) left_.insert(id);
     }
     workers_ = std::move(now);
   }
@@ -142,7 +132,7 @@ void RequestTable::WorkersChanged(const std::vector<Change>& changes) {
         workers_[id] = HostIn(change.value);
       } else {
         workers_.erase(id);
-        WorkerIsGone(id);
+        left_.insert(id);
       }
     }
   }
@@ -151,6 +141,14 @@ void RequestTable::WorkersChanged(const std::vector<Change>& changes) {
 
 bool RequestTable::IsOpen(const std::string& id, const Entry& entry) const {
   return !entry.record->has_answer() && !workers_.contains(id);
+}
+
+OpenRequest RequestTable::ToOpen(const std::string& id, const Entry& entry) const {
+  return {.id = id,
+          .record = entry.record,
+          .revision = entry.revision,
+          .expires = entry.expires,
+          .was_taken = left_.contains(id)};
 }
 
 std::vector<OpenRequest> RequestTable::Open() const {

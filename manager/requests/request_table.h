@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,6 @@ class RequestTable {
     std::shared_ptr<const v1::ControllerRequest> record;
     std::int64_t revision = 0;
     Clock::time_point expires;
-    bool was_taken = false;
   };
   using Workers = std::map<std::string, std::string>;  // request id -> host
 
@@ -76,8 +76,8 @@ class RequestTable {
 
   // Called under mutex_:
   void Store(std::map<std::string, Entry>& entries, const KeyValue& stored) const;
-  void WorkerIsGone(const std::string& id);
   bool IsOpen(const std::string& id, const Entry& entry) const;
+  OpenRequest ToOpen(const std::string& id, const Entry& entry) const;
   Progress Look(const std::string& id, std::int64_t revision) const;
 
   mutable std::mutex mutex_;  // guards all below, up to the followers
@@ -85,6 +85,7 @@ class RequestTable {
   std::map<std::string, Entry> requests_;  // by id
   std::int64_t revision_ = 0;              // up to here the requests are known
   Workers workers_;
+  std::set<std::string> left_;  // ids of requests that a worker has left; it may be seen before the request
   std::function<void()> changed_;
   std::atomic<bool> stopping_ = false;
 
