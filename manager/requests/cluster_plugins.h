@@ -17,7 +17,7 @@ class ClusterPlugins final : public PluginDirectory {
   ClusterPlugins(PluginDirectory& local, ControllerOffers& offers, RequestSender& sender, RequestTable& table)
       : local_(local), offers_(offers), sender_(sender), table_(table) {}
 
-  // Of this host: a volume is mounted where its node service is.
+  // Looks on this host only, because a volume is mounted where its node service is.
   absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) override {
     return local_.WaitForNode(plugin, until);
   }

@@ -49,8 +49,8 @@ class ControllerOffers {
   std::optional<ControllerOffer> NextOfOthers(const std::string& plugin);  // each host in turn
   bool IsOfferedBy(const std::string& plugin, const std::string& host) const;
 
-  // `changed` is called when the first host begins to offer the plugin, or the last one ceases to: of the other hosts,
-  // and for this host. From a thread of this object, with no lock held.
+  // `changed` is called when the first of the other hosts begins to offer the plugin, and when the last one ceases to.
+  // The same holds for this host alone. The calls come from threads of this object, with no lock held.
   void OnChange(std::function<void(const std::string& plugin)> changed);
 
   Clock::time_point LastProgress() const { return follower_.LastProgress(); }

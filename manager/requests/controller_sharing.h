@@ -43,8 +43,7 @@ class ControllerSharing {
   void LeaseChanged() { offers_.LeaseChanged(); }      // the number of the lease has changed
   void PluginsChanged() { offers_.PluginsChanged(); }  // the health of a plugin of this host has changed
 
-  // `changed` is called when the first of the other hosts begins to offer a controller of the plugin, or the last one
-  // ceases to, or this host does: from a thread of this object, which must not wait.
+  // As ControllerOffers::OnChange. `changed` must not wait.
   void OnChange(std::function<void(const std::string& plugin)> changed) { offers_.OnChange(std::move(changed)); }
 
   // Ends all waits for other hosts with CANCELLED, and takes no more requests. Returns at once.

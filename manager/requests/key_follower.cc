@@ -43,7 +43,6 @@ void KeyFollower::Run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     lasted_ = false;
     const absl::Status status = Follow(stop);
-    if (absl::IsCancelled(status)) return;
     if (lasted_) pause.Reset();
     if (status.ok()) continue;
     log::Debug("cannot follow keys of the shared state; they are listed again",

@@ -38,7 +38,7 @@ class RequestTable {
   void BeginStop();  // ends all waits
   void Stop();
 
-  // What the table knows about a request of this host.
+  // The state of a request of this host.
   struct Progress {
     std::shared_ptr<const v1::ControllerRequest> answered;  // null: it has no answer
     bool deleted = false;  // the record does not exist any more: the lease of this host has ended

@@ -7,8 +7,8 @@
 //   answer  put the answer into the request, and delete request-workers/<id>
 //
 // If this host dies, its lease ends and with it request-workers/<id>. Another host sees that, and takes the request. So
-// a call may be made twice, which CSI allows (CSI 1.12, "Error Scheme": calls are idempotent). A host that stood still
-// for longer than its lease writes no answer.
+// a call may be made twice. CSI allows that: CSI 1.12 demands of each of these calls that it is idempotent. A host that
+// stood still for longer than its lease writes no answer.
 #pragma once
 
 #include <atomic>

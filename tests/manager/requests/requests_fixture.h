@@ -48,6 +48,7 @@ inline bool MakesRequest(const Transaction& transaction) {
 inline ControllerSharing::Settings QuickSettings() {
   ControllerSharing::Settings settings;
   settings.offers.look = milliseconds(20);
+  settings.offers.follower.list_again = milliseconds(300);
   settings.offers.follower.first_pause = milliseconds(5);
   settings.offers.follower.longest_pause = milliseconds(50);
   settings.sender.patience = milliseconds(200);

@@ -1,4 +1,6 @@
 // Calls to controllers of other hosts, and the ends of hosts, leases and deadlines.
+#include "manager/plugins/controller_call.h"
+#include "rpc/redact.h"
 #include "tests/manager/requests/requests_fixture.h"
 
 namespace mooring::manager {
@@ -187,6 +189,14 @@ TEST_F(RequestsTest, SecretsAreInNoPlainKey) {
   EXPECT_EQ(secrets, 4) << "two puts and two deletes";
 }
 
+TEST(HasSecretsTest, LooksAtTheOptionOfCsi) {
+  auto request = Create("db");
+  request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("noatime");
+  (*request.mutable_parameters())["password"] = "not marked as a secret";
+  EXPECT_FALSE(HasSecrets(request));
+  EXPECT_TRUE(HasSecrets(CreateWithPassword("db")));
+}
+
 TEST_F(RequestsTest, SecretsNeedAKeyFileOnBothHosts) {
   StartBoth();
   a_.state.LoseSecretsKey();
@@ -213,6 +223,9 @@ TEST_F(RequestsTest, LostAnswerToARequestIsUnavailable) {
   c_.state.LoseAnswer(MakesRequest);
   EXPECT_THAT(c_->Call(Create("db")), FailsWith(Code::kUnavailable, "the call cannot be sent to another host"));
   EXPECT_TRUE(NothingIsLeft());
+  c_.state.LoseAnswer(MakesRequest);
+  const RetryPolicy retry{.first_pause = milliseconds(1)};
+  EXPECT_OK(CallController(c_->sharing->plugins(), kPlugin, Create("db"), retry, Soon()));
 }
 
 TEST_F(RequestsTest, LostAnswerToATakeIsMended) {

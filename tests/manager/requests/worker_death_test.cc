@@ -1,5 +1,5 @@
-// Each call of the manager to a controller, when the host that makes it for another dies: its successor's answer
-// arrives, and the plugin has done the work, once or twice with the same effect.
+// Each call of the manager to a controller, when the host that makes it for another host dies. The answer of its
+// successor arrives. The plugin has done the work once or twice, with the same effect.
 #include <ostream>
 
 #include "tests/manager/requests/requests_fixture.h"
