@@ -26,6 +26,7 @@
 #include "manager/records/events.h"
 #include "manager/recovery/recovery.h"
 #include "manager/recovery/rejoin.h"
+#include "manager/requests/controller_sharing.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
 #include "manager/supervisor/supervisor.h"
@@ -58,6 +59,8 @@ struct Components {
   std::unique_ptr<Launcher> exec_launcher, container_launcher;
   std::unique_ptr<PluginLoop> plugins;
   std::unique_ptr<Supervisor> supervisor;
+  std::unique_ptr<ControllerSharing> sharing;  // null: no other host shares the state
+  PluginDirectory& all_plugins() { return sharing ? sharing->plugins() : *plugins; }  // with controllers of other hosts
   KeyedLocks controller_locks;
   std::unique_ptr<MountJournal> journal;
   std::unique_ptr<VolumeManager> volume_manager;

@@ -53,10 +53,6 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
 // The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unpublishing: the target is busy)".
 std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts = {});
 
-// Whether a node with these segments can reach a volume with these topologies (CSI 1.12, Topology). True if either is
-// empty.
-bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node);
-
 // INVALID_ARGUMENT: one line for each fault of the record.
 absl::Status CheckVolume(const Volume& volume);
 

@@ -124,14 +124,15 @@ absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
   return FailedPrecondition("plugin {} is unknown on this host: run or register it first", Quote(name));
 }
 
-absl::StatusOr<PluginTraits> Volumes::Controller(const std::string& plugin, Clock::time_point until) {
+absl::StatusOr<PluginTraits> Volumes::Controller(const ControllerFor& of, Clock::time_point until) {
+  const std::string& plugin = of.plugin;
   MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindPlugin(plugin));
   if (!status.controller_required && status.controllers.expected == 0 && status.controllers.healthy == 0) {
     return FailedPrecondition(
         "plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
         Quote(plugin));
   }
-  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(plugin, until));
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(of, until));
   return controller.fingerprint.traits;
 }
 
