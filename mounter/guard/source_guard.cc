@@ -95,6 +95,13 @@ absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::str
   return ours || IsVolumeDirectory(source, status) ? absl::OkStatus() : RefuseBindSource(path);
 }
 
+absl::Status SourceGuard::CheckInspectedSource(const UniqueFd& source, const std::string& path,
+                                               const PathInfo& info) const {
+  const bool on_loop = info.mount && info.kind == PathInfo::Kind::kDirectory && info.loop && info.loop->mounted;
+  if (on_loop && info.loop->label.starts_with(label_prefix_)) return absl::OkStatus();
+  return CheckBindSource(source, path);
+}
+
 absl::Status SourceGuard::HandToTasks(const UniqueFd& source, const std::string& path) const {
   const std::string above(ParentOf(path));
   const bool in_pool =

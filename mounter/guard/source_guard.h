@@ -33,6 +33,10 @@ class SourceGuard final : public SourcePolicy {
   // mount of these, and of a tmpfs with our label.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
+  // A mounted loop device keeps its file, so it is not asked for its label again.
+  absl::Status CheckInspectedSource(const UniqueFd& source, const std::string& path,
+                                    const PathInfo& info) const override;
+
   // Gives a directory volume with the mode kNeverStaged to root, with mode 0755. After that its tasks choose owner and
   // mode.
   absl::Status HandToTasks(const UniqueFd& source, const std::string& path) const override;

@@ -18,6 +18,13 @@ class SourcePolicy {
 
   // All take a descriptor, which may be O_PATH, and a path for the message. FAILED_PRECONDITION: refused.
   virtual absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const = 0;
+
+  // The same for a source that this process has just inspected through the same descriptor: `info` is not the caller's.
+  virtual absl::Status CheckInspectedSource(const UniqueFd& source, const std::string& path,
+                                            const PathInfo& /*info*/) const {
+    return CheckBindSource(source, path);
+  }
+
   virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
   virtual absl::Status CheckDirectory(const UniqueFd& directory,
                                       const std::string& path) const = 0;  // for new image files
