@@ -28,6 +28,8 @@ TEST(CandidatesTest, AreCommandsFlagsAndValues) {
   EXPECT_THAT(Candidates("plugin ''"), AllOf(HasSubstr("run\t"), HasSubstr("status\t"), Not(HasSubstr("create"))));
   EXPECT_THAT(Candidates("volume snapshot cr"), HasSubstr("create\tTake a snapshot of a volume\n"));
   EXPECT_THAT(Candidates("watch --v"), AllOf(HasSubstr("--volumes\t"), HasSubstr("--verbose\t"), HasSubstr("-v\t")));
+  EXPECT_THAT(Candidates("manager ''"), AllOf(HasSubstr("migrate\t"), HasSubstr("--json\t")));
+  EXPECT_THAT(Candidates("manager migrate --etcd-c"), HasSubstr("--etcd-ca\t"));
   EXPECT_THAT(Candidates("plugin run --"), AllOf(HasSubstr("--engine\t"), Not(HasSubstr("--size"))));
   EXPECT_THAT(Candidates("volume create db --access ''"), EndsWith("multi-node-multi-writer\n"));
   EXPECT_EQ(Candidates("claim db --mode ''"), "read\nwrite\n");
