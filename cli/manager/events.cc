@@ -15,10 +15,11 @@ namespace {
 constexpr std::uint64_t kOldestEvent = 1;
 constexpr Client::Limit kUntilStopped{Client::Clock::time_point::max(), {}, ""};
 
-// "2026-11-22T04:05:06Z  17  Mount volume  volume db, allocation web-1: …"
+// "2026-11-22T04:05:06Z  17  Mount volume  host a, volume db, allocation web-1: …"
 std::string EventLine(const v1::Event& event) {
   std::vector<std::string> subjects;
   if (!event.plugin().empty()) subjects.push_back("plugin " + event.plugin());
+  if (!event.host().empty()) subjects.push_back("host " + event.host());
   if (!event.instance().empty()) subjects.push_back("instance " + event.instance());
   if (!event.volume().id().empty()) subjects.push_back("volume " + ToString(event.volume()));
   if (!event.allocation().empty()) subjects.push_back("allocation " + event.allocation());

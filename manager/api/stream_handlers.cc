@@ -110,7 +110,7 @@ absl::Status StreamHandlers::StreamEvents(const v1::StreamEventsRequest& request
     if (!batch.empty()) MOORING_RETURN_IF_ERROR(CheckKept(from, batch.front().number));
     for (const Event& event : batch) {
       from = event.number + 1;
-      if (!send(Shown(event))) return absl::OkStatus();
+      if (!send(ToProto(event))) return absl::OkStatus();
     }
   }
   return EndOf(call);
