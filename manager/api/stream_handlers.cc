@@ -46,6 +46,7 @@ absl::StatusOr<v1::WatchReply::Changed> ClaimChange(const Change& change) {
     *claim.mutable_volume() = stored.volume();
     claim.set_mode(stored.mode());
     claim.set_allocation(stored.allocation());
+    claim.set_node(stored.node());
     return changed;
   }
   claim = stored;
