@@ -109,6 +109,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                                             .plugins = *components.plugins,
                                                                             .supervisor = *components.supervisor,
                                                                             .store = components.store,
+                                                                            .hosts = *components.hosts,
                                                                             .journal = *components.journal,
                                                                             .attachments = *components.attachments});
   }
@@ -284,8 +285,8 @@ void Manager::Stop() {
   BeginStop();
   components_->events.Close();
   components_->shared.EndWatches();
-  components_->registry->Close();
   if (components_->event_relay) components_->event_relay->Stop();
+  components_->registry->Close();
   components_->supervisor->Stop();
   components_->plugins->Stop();
   if (rejoin_) rejoin_->Stop();
