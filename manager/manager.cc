@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::chrono::seconds kRound{30};       // between two rounds of the housekeeper
 constexpr std::chrono::seconds kResumeTime{30};  // for the claims of one plugin in a round
+constexpr std::size_t kRunIdBytes = 8;
 constexpr std::chrono::minutes kVolumesTime{5};  // for volumes whose creation or deletion was interrupted
 
 // Every declared plugin is expected, in each role that it has or had.
@@ -72,6 +73,8 @@ void AssembleHosts(Components& components) {
   } else {
     components.hosts = std::make_unique<Hosts>(components.store, components.events,
                                                Hosts::Settings{.self = self, .version = Version()});
+    components.event_relay = std::make_unique<EventRelay>(
+        components.shared, components.events, EventRelay::Settings{.host = self, .run = RandomHex(kRunIdBytes)});
   }
 }
 
@@ -109,6 +112,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                                             .plugins = *components.plugins,
                                                                             .supervisor = *components.supervisor,
                                                                             .store = components.store,
+                                                                            .hosts = *components.hosts,
                                                                             .journal = *components.journal,
                                                                             .attachments = *components.attachments});
   }
@@ -293,6 +297,7 @@ void Manager::Stop() {
   BeginStop();
   components_->events.Close();
   components_->shared.EndWatches();
+  if (components_->event_relay) components_->event_relay->Stop();
   components_->registry->Close();
   components_->supervisor->Stop();
   components_->plugins->Stop();

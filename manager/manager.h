@@ -18,6 +18,7 @@
 #include "manager/claims/claims.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
+#include "manager/hosts/event_relay.h"
 #include "manager/hosts/host_directory.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
@@ -53,7 +54,8 @@ struct Components {
   std::unique_ptr<State> others;  // in etcd; null: the local state has all records
   State& shared;                  // the one of both that has the records of all hosts
   RecordsStore store{shared, *local};
-  Events events;
+  Events events{config.host};
+  std::unique_ptr<EventRelay> event_relay;  // null: no other host shares the state
   std::unique_ptr<HostDirectory> hosts;
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Launcher> exec_launcher, container_launcher;

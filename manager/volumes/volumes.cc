@@ -30,6 +30,8 @@ void Merge(Volume& now, const Volume& next) {
   if (!next.context.empty()) now.context = next.context;
 }
 
+}  // namespace
+
 bool AreSameVolume(const Volume& a, const Volume& b) {
   if (a.plugin != b.plugin || a.key == b.key) return false;
   if (!a.name.empty() && a.name == b.name) return true;
@@ -37,8 +39,6 @@ bool AreSameVolume(const Volume& a, const Volume& b) {
   const auto has_id = [](const Volume& volume) { return !volume.external_id.empty() || !volume.created_here; };
   return has_id(a) && has_id(b) && IdForPlugin(a) == IdForPlugin(b);
 }
-
-}  // namespace
 
 Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
                  KeyedLocks& controller_locks, Events& events, RetryPolicy retry)

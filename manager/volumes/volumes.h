@@ -27,6 +27,9 @@ struct Snapshot {
   bool ready = false;
 };
 
+// Whether two records with different keys are the same volume of a plugin.
+bool AreSameVolume(const Volume& a, const Volume& b);
+
 class Volumes {
  public:
   // All outlive it. `node` expands volumes that are mounted on this host.
