@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"math/rand"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+const (
+	prefix   = "/mooring/"
+	fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+	callTime = 4 * time.Second // deadline of a client's call
+)
+
+var programs string // the folder of mooring-manager
+
+// settings are the same for all seeds of a run.
+type settings struct {
+	Managers     int
+	Operations   int // of a seed
+	Lease        time.Duration
+	RecoverAfter time.Duration
+	SQLite       bool   // a single manager with its own state, to try the test itself
+	Planted      string // a bug to plant: see planted.go
+}
+
+// A volumeKind is a volume of the test, with the access modes that it can be claimed with.
+type volumeKind struct {
+	Name       string
+	Controlled bool
+	Access     []int32
+}
+
+func (v volumeKind) plugin() string {
+	if v.Controlled {
+		return controllerPlugin
+	}
+	return nodePlugin
+}
+
+// The volumes of each seed.
+var allVolumes = []volumeKind{
+	{"one-writer", false, []int32{singleNodeWriter}},
+	{"one-node", false, []int32{singleNodeMultiWriter}},
+	{"mixed", false, []int32{multiNodeSingleWriter, multiNodeReader, singleNodeReader, singleNodeSingleWriter}},
+	{"disk", true, []int32{singleNodeWriter}},
+	{"disk-node", true, []int32{singleNodeMultiWriter, singleNodeReader}},
+	{"disk-shared", true, []int32{multiNodeSingleWriter, multiNodeMultiWriter}},
+}
+
+func hostName(number int) string { return fmt.Sprintf("h%d", number) }
+
+func hostNumber(host string) int {
+	number, _ := strconv.Atoi(strings.TrimPrefix(host, "h"))
+	return number
+}
+
+func pick[T any](chance *rand.Rand, from []T) T { return from[chance.Intn(len(from))] }
+
+// quickly: a client finds a manager that is back within a fraction of a second.
+func quickly() grpc.ConnectParams {
+	return grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.2,
+		MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second}
+}
