@@ -14,6 +14,7 @@ func checkHistory(source *eventSource, volumes []volumeKind, patience time.Durat
 	var verdicts []string
 	for _, volume := range volumes {
 		history := historyOf(source, volume)
+		began := time.Now()
 		switch porcupine.CheckOperationsTimeout(claimModel, history, patience) {
 		case porcupine.Ok:
 		case porcupine.Illegal:
@@ -21,6 +22,9 @@ func checkHistory(source *eventSource, volumes []volumeKind, patience time.Durat
 			draw(history, volume.Name, patience, directory)
 		case porcupine.Unknown:
 			verdicts = append(verdicts, fmt.Sprintf("history: no verdict about %s after %v", volume.Name, patience))
+		}
+		if took := time.Since(began); took > time.Second {
+			fmt.Printf("  the check of %s took %.1f s, for %d operations\n", volume.Name, took.Seconds(), len(history))
 		}
 	}
 	return verdicts
@@ -32,17 +36,18 @@ func historyOf(source *eventSource, volume volumeKind) []porcupine.Operation {
 		if o.Outcome == outcomeNone || o.Kind == kindRead && o.Outcome != outcomeOK {
 			return
 		}
-		if o.Outcome == outcomeUnknown || o.Owed {
+		if o.isOpen() && !o.Narrowed {
 			o.Return = source.end + 10 // it may take effect at any time
 		}
 		history = append(history, porcupine.Operation{ClientId: max(o.Client, 0), Input: &o, Call: o.Call, Return: o.Return})
 	}
+	var all []operation
 	for _, o := range source.operations {
 		if o.Volume == volume.Name {
-			add(o)
+			all = append(all, o)
 		}
 	}
-	for _, o := range source.eventsOf(volume) {
+	for _, o := range narrow(append(all, source.eventsOf(volume)...)) {
 		add(o)
 	}
 	add(operation{Kind: kindEnd, Volume: volume.Name, Call: source.end, Return: source.end + 1, Outcome: outcomeOK})

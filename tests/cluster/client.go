@@ -251,7 +251,13 @@ func (c *client) detach(claim operation) operation {
 		Access: claim.Access, Node: claim.Node, Via: home.host}
 	return c.record(o, func(ctx context.Context, o *operation) error {
 		o.Owed = true // OK also while the controller has not confirmed it
-		return drain(home.client.Detach(ctx,
+		err := drain(home.client.Detach(ctx,
 			&pb.DetachRequest{Allocation: claim.Allocation, Request: claim.Volume}))
+		if err == nil {
+			left, failed := home.client.ListClaims(ctx, &pb.ListClaimsRequest{Volume: &pb.VolumeKey{Id: claim.Volume},
+				Allocation: claim.Allocation})
+			o.Owed = failed != nil || len(left.Claims) > 0
+		}
+		return err
 	})
 }

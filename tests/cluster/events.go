@@ -34,8 +34,10 @@ func (e *eventSource) eventsOf(volume volumeKind) []operation {
 				found = append(found, e.event(kindRollback, o, o.Call, o.Number))
 			}
 		}
-		found = append(found, e.evictions(volume, claim)...)
-		found = append(found, e.restorations(claim)...)
+		evictions := e.evictions(volume, claim)
+		if len(evictions) > 0 {
+			found = append(append(found, evictions...), e.restorations(claim)...)
+		}
 	}
 	return found
 }
@@ -62,7 +64,7 @@ func (e *eventSource) claimsOf(volume string) []*claimLife {
 			order = append(order, key)
 		}
 		life.calls = append(life.calls, o)
-		if o.Kind == kindRelease && o.Outcome == outcomeOK && !o.Owed {
+		if (o.Kind == kindRelease || o.Kind == kindDetach) && o.Outcome == outcomeOK && !o.Owed {
 			life.mayEnd = o.Return
 		}
 	}

@@ -58,7 +58,11 @@ type operation struct {
 	Claims     []held `json:",omitempty"` // read: what it saw
 	Code       string `json:",omitempty"`
 	Text       string `json:",omitempty"` // the error
+	Narrowed   bool   `json:"-"`          // reads show that it took effect before Return
 }
+
+// isOpen tells whether it may take effect after its return.
+func (o *operation) isOpen() bool { return o.Outcome == outcomeUnknown || o.Owed }
 
 // A history is safe from several threads.
 type history struct {

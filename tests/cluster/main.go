@@ -83,7 +83,7 @@ func runSeed(seed int64, s settings, work, keep string, sum *totals) error {
 	fmt.Printf("seed %d: %d managers, %d operations, %d commits, %.0f s + %.1f s: %s; faults: %s\n", seed, s.Managers,
 		w.history.count(), w.commits(), played.Seconds(), (time.Since(began) - played).Seconds(), verdict,
 		describeFaults(w.history.allFaults()))
-	if len(violations) > 0 {
+	if len(violations) > 0 || os.Getenv("KEEP_ALL") != "" {
 		w.keep(violations, keepDirectory(keep, seed))
 	} else {
 		_ = os.RemoveAll(keepDirectory(keep, seed))
@@ -192,7 +192,7 @@ func checkAgain(path string) int {
 		return 2
 	}
 	source := &eventSource{operations: r.Operations, absences: r.Absences, lost: r.Lost, starts: r.Starts, end: r.End}
-	verdicts := checkHistory(source, r.Volumes, 10*checkTime, filepath.Dir(path))
+	verdicts := checkHistory(source, r.Volumes, checkTime, filepath.Dir(path))
 	for _, verdict := range verdicts {
 		fmt.Println(verdict)
 	}
