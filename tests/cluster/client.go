@@ -49,7 +49,7 @@ func (c *client) act() {
 	case len(c.doubts) > 0 && dice < 0.5:
 		c.settleDoubt()
 	case dice < 0.15:
-		c.read(pick(c.chance, allVolumes).Name, c.anyManager())
+		c.read(pick(c.chance, c.world.volumes).Name, c.anyManager())
 	case dice < 0.19 && len(c.held) > 0:
 		again := pick(c.chance, c.held)
 		if again.Kind == kindClaim {
@@ -70,7 +70,7 @@ func (c *client) anyManager() *manager {
 }
 
 func (c *client) take() {
-	volume := pick(c.chance, allVolumes)
+	volume := pick(c.chance, c.world.volumes)
 	access := pick(c.chance, volume.Access)
 	mode := "write"
 	if access == singleNodeReader || access == multiNodeReader || c.chance.Float64() < 0.4 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -74,7 +75,8 @@ func (w *world) makeFaults() {
 func (w *world) chooseFault(second bool) faultKind {
 	var all []faultKind
 	for _, kind := range faultKinds {
-		if kind.etcd && w.settings.SQLite || second && kind.name[:4] == "etcd" {
+		if kind.etcd && w.settings.SQLite || second && kind.name[:4] == "etcd" ||
+			w.isReal() && strings.HasPrefix(kind.name, "host-lost") { // the tasks of the real plugin would go on
 			continue
 		}
 		for i := 0; i < kind.weight; i++ {

@@ -31,6 +31,7 @@ func main() {
 	flag.BoolVar(&s.SQLite, "sqlite", false, "")
 	flag.StringVar(&s.Planted, "planted-bug", plantedNone, "")
 	flag.StringVar(&programs, "programs", "", "")
+	flag.StringVar(&clockFile, "clock", "", "")
 	work := flag.String("work", "", "")
 	keep := flag.String("keep", "", "")
 	check := flag.String("check", "", "")
@@ -132,7 +133,7 @@ func (w *world) check(directory string) []string {
 		w.witness.checkDepartures(source.operations, w.lost)
 		violations = append(violations, w.witness.violations...)
 	}
-	return append(unique(violations), checkHistory(source, allVolumes, checkTime, directory)...)
+	return append(unique(violations), checkHistory(source, w.volumes, checkTime, directory)...)
 }
 
 // keep saves all that explains a violation.
@@ -141,7 +142,7 @@ func (w *world) keep(violations []string, directory string) {
 		fmt.Printf("  VIOLATION: %s\n", violation)
 	}
 	source := w.source()
-	r := recording{Seed: w.seed, Settings: w.settings, Volumes: allVolumes, Faults: w.history.allFaults(),
+	r := recording{Seed: w.seed, Settings: w.settings, Volumes: w.volumes, Faults: w.history.allFaults(),
 		Operations: source.operations, Absences: source.absences, Lost: source.lost, Starts: source.starts, End: source.end,
 		Violations: violations}
 	if err := r.save(filepath.Join(directory, "history.json")); err != nil {

@@ -10,7 +10,7 @@ func testModel() int {
 			test.calls[i].Number = i + 1
 		}
 		source := &eventSource{operations: test.calls, absences: test.absences, lost: test.lost, end: 1e12}
-		verdicts := checkHistory(source, []volumeKind{{"v", test.controlled, nil}}, checkTime, "")
+		verdicts := checkHistory(source, []volumeKind{{Name: "v", Controlled: test.controlled}}, checkTime, "")
 		if (len(verdicts) == 0) != test.right {
 			failed++
 			fmt.Printf("FAILED  %s: %v\n", test.name, verdicts)

@@ -13,11 +13,13 @@ import (
 
 const (
 	prefix   = "/mooring/"
-	fakeTime = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 	callTime = 4 * time.Second // deadline of a client's call
 )
 
-var programs string // the folder of mooring-manager
+var (
+	programs  string // the folder of mooring-manager
+	clockFile string // clock.so
+)
 
 // settings are the same for all seeds of a run.
 type settings struct {
@@ -34,9 +36,13 @@ type volumeKind struct {
 	Name       string
 	Controlled bool
 	Access     []int32
+	Real       bool
 }
 
 func (v volumeKind) plugin() string {
+	if v.Real {
+		return realPlugin
+	}
 	if v.Controlled {
 		return controllerPlugin
 	}
@@ -44,14 +50,22 @@ func (v volumeKind) plugin() string {
 }
 
 // The volumes of each seed.
-var allVolumes = []volumeKind{
-	{"one-writer", false, []int32{singleNodeWriter}},
-	{"one-node", false, []int32{singleNodeMultiWriter}},
-	{"mixed", false, []int32{multiNodeSingleWriter, multiNodeReader, singleNodeReader, singleNodeSingleWriter}},
-	{"disk", true, []int32{singleNodeWriter}},
-	{"disk-node", true, []int32{singleNodeMultiWriter, singleNodeReader}},
-	{"disk-shared", true, []int32{multiNodeSingleWriter, multiNodeMultiWriter}},
+var fakeVolumes = []volumeKind{
+	{"one-writer", false, []int32{singleNodeWriter}, false},
+	{"one-node", false, []int32{singleNodeMultiWriter}, false},
+	{"mixed", false, []int32{multiNodeSingleWriter, multiNodeReader, singleNodeReader, singleNodeSingleWriter}, false},
+	{"disk", true, []int32{singleNodeWriter}, false},
+	{"disk-node", true, []int32{singleNodeMultiWriter, singleNodeReader}, false},
+	{"disk-shared", true, []int32{multiNodeSingleWriter, multiNodeMultiWriter}, false},
 }
+
+// A volume of mooring-plugin itself, in each seed that realEvery divides.
+var realVolume = volumeKind{"image", true, []int32{singleNodeWriter}, true}
+
+const (
+	realPlugin = "mooring.csi"
+	realEvery  = 5
+)
 
 func hostName(number int) string { return fmt.Sprintf("h%d", number) }
 

@@ -60,7 +60,7 @@ func (w *world) heal() {
 }
 
 func (f *final) readAll(c *client) {
-	for _, volume := range allVolumes {
+	for _, volume := range f.world.volumes {
 		for _, m := range f.world.managers {
 			if o := c.read(volume.Name, m); o.Outcome != outcomeOK {
 				f.violate("%s cannot be read on %s: %s", volume.Name, m.host, o.Text)
@@ -130,7 +130,7 @@ func (f *final) endClaims(c *client) {
 func (f *final) claimAll(c *client) {
 	for _, m := range f.world.managers {
 		c.home = m
-		for _, volume := range allVolumes {
+		for _, volume := range f.world.volumes {
 			access := volume.Access[0]
 			c.serial++
 			allocation := fmt.Sprintf("end-%s-%d", m.host, c.serial)

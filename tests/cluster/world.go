@@ -28,14 +28,19 @@ type world struct {
 	plugins  []*fakePlugin
 	witness  *witness
 	lost     []absence
+	volumes  []volumeKind
 
 	faultsOver atomic.Bool
 	late       atomic.Bool // the operations take too long
 }
 
 func newWorld(seed int64, s settings, directory string) *world {
-	return &world{seed: seed, settings: s, directory: directory, chance: rand.New(rand.NewSource(seed)),
-		history: newHistory(), storage: newStorage(allVolumes)}
+	w := &world{seed: seed, settings: s, directory: directory, chance: rand.New(rand.NewSource(seed)),
+		history: newHistory(), storage: newStorage(fakeVolumes), volumes: fakeVolumes}
+	if w.isReal() {
+		w.volumes = append([]volumeKind{realVolume}, fakeVolumes...)
+	}
+	return w
 }
 
 func (w *world) hosts() []string {
@@ -68,12 +73,36 @@ func (w *world) start() error {
 	if err := w.ready(); err != nil {
 		return err
 	}
-	for _, volume := range allVolumes {
-		if err := w.managers[0].registerVolume(volume); err != nil {
+	for _, volume := range w.volumes {
+		err := w.createRealVolume(volume)
+		if !volume.Real {
+			err = w.managers[0].registerVolume(volume)
+		}
+		if err != nil {
 			return fmt.Errorf("register volume %s: %w", volume.Name, err)
 		}
 	}
 	return nil
+}
+
+// Some seeds also have a volume of mooring-plugin, in a pool that all hosts share.
+func (w *world) isReal() bool { return w.seed%realEvery == 0 }
+
+func (w *world) runRealPlugin(m *manager) error {
+	pool := filepath.Join(w.directory, "pool")
+	if err := os.MkdirAll(pool, 0o700); err != nil {
+		return err
+	}
+	return w.mooring(m, "plugin", "run", realPlugin, "--exec", filepath.Join(programs, "mooring-plugin"), "--",
+		"--state-dir", m.path("plugin"), "--node-id", m.host, "--pool", "name=shared,backend=image,shared=true,path="+pool)
+}
+
+func (w *world) createRealVolume(volume volumeKind) error {
+	if !volume.Real {
+		return nil
+	}
+	return w.mooring(w.managers[0], "volume", "create", volume.Name, "--plugin", realPlugin, "--size", "16MiB",
+		"--fs-type", "ext4", "--access", "single-node-writer", "--param", "pool=shared")
 }
 
 func makeKey(path string) error {
@@ -87,8 +116,7 @@ func (w *world) startHost(host string) error {
 	if err != nil {
 		return err
 	}
-	clock := w.chance.Intn(3) == 0
-	m, err := newManager(w.directory, host, flags, clock, w.history)
+	m, err := newManager(w.directory, host, flags, w.history)
 	if err != nil {
 		return err
 	}
@@ -111,7 +139,13 @@ func (w *world) startHost(host string) error {
 func (w *world) ready() error {
 	return w.atAll(func(m *manager) error {
 		err := eventually(m.host+" answers", time.Minute, func() error { return errors.Join(m.revive(), m.answers()) })
-		return errors.Join(err, m.registerPlugins())
+		if err == nil {
+			err = m.registerPlugins()
+		}
+		if err == nil && w.isReal() {
+			err = w.runRealPlugin(m)
+		}
+		return err
 	})
 }
 
@@ -210,7 +244,7 @@ func (w *world) mooring(m *manager, words ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(programs, "mooring"), words...)
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "MOORING_SOCKET=" + m.path("manager.sock"), "MOORING_TIMEOUT=15"}
+	command.Env = []string{"PATH=" + os.Getenv("PATH"), "MOORING_MANAGER_SOCKET=" + m.path("manager.sock"), "MOORING_TIMEOUT=15"}
 	said, err := command.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("mooring %v on %s: %w: %s", words, m.host, err, said)
