@@ -4,10 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <string_view>
+#include <vector>
 
 #include "base/file/path.h"
 #include "base/server_start.h"
 #include "base/status.h"
+#include "base/text/quote.h"
+#include "manager/etcd/etcd_endpoints.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -17,6 +20,11 @@ namespace {
 struct TypedFlags {
   std::string metrics_listen;
   std::string stop_grace = fmt::format("{}", Config().stop_grace.count());
+  std::string state = "sqlite";
+  EtcdSettings etcd;
+  bool etcd_insecure = false;
+  std::string etcd_lease = fmt::format("{}", std::chrono::duration_cast<std::chrono::seconds>(etcd.lease_ttl).count());
+  std::string recover_after = fmt::format("{}", Config().recover_after.count());
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
 };
 
@@ -27,6 +35,42 @@ absl::StatusOr<std::string> CheckSocketOrNone(std::string_view flag, const std::
 
 absl::Status CheckNameOrNone(std::string_view flag, const std::string& name) {
   return name.empty() ? absl::OkStatus() : CheckName(flag, name);
+}
+
+// Secrets of volumes and passwords must not cross a network in clear text.
+absl::Status CheckTls(const EtcdConnection& connection, bool insecure) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> members, ParseEtcdEndpoints(connection.endpoints));
+  for (const std::string& member : members) {
+    if (StaysOnHost(member) || !connection.ca_file.empty() || insecure) continue;
+    return InvalidArgument(
+        "--state: {} is not on this host, so the connection needs TLS: give the CA of etcd with --etcd-ca, or, in a "
+        "network that you trust, --etcd-insecure",
+        Quote(member));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckState(const TypedFlags& flags, Config& config) {
+  constexpr std::chrono::seconds kShortestLease{2};
+  if (flags.state == "sqlite") return absl::OkStatus();
+  EtcdSettings etcd = flags.etcd;
+  if (!flags.state.starts_with("etcd://")) {
+    return InvalidArgument("--state {} is neither 'sqlite' nor etcd://host1:2379,host2:2379,host3:2379",
+                           Quote(flags.state));
+  }
+  etcd.connection.endpoints = flags.state;
+  MOORING_RETURN_IF_ERROR(CheckTls(etcd.connection, flags.etcd_insecure));
+  if (etcd.connection.user.empty() != etcd.connection.password_file.empty()) {
+    return InvalidArgument("--etcd-user and --etcd-password-file belong together: give both, or none");
+  }
+  if (!etcd.prefix.starts_with('/') || !etcd.prefix.ends_with('/') || etcd.prefix == "/") {
+    return InvalidArgument("--etcd-prefix {} must begin and end with '/', as /mooring/", Quote(etcd.prefix));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::chrono::seconds lease, ParseSeconds("--etcd-lease", flags.etcd_lease));
+  if (lease < kShortestLease) return InvalidArgument("--etcd-lease must be at least {} s", kShortestLease.count());
+  etcd.lease_ttl = lease;
+  config.etcd = std::move(etcd);
+  return absl::OkStatus();
 }
 
 // Checks the text in `config`, and puts it into its final form.
@@ -42,6 +86,8 @@ absl::Status Check(const TypedFlags& flags, Config& config) {
   MOORING_ASSIGN_OR_RETURN(config.engine, CheckSocket("--engine", config.engine));
   MOORING_ASSIGN_OR_RETURN(config.stop_grace, ParseSeconds("--stop-grace", flags.stop_grace));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
+  MOORING_RETURN_IF_ERROR(CheckState(flags, config));
+  MOORING_ASSIGN_OR_RETURN(config.recover_after, ParseSeconds("--recover-after", flags.recover_after));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_RETURN_IF_ERROR(CheckChoice("--log-level", config.log_level, {"debug", "info", "warning", "error"}).status());
   return CheckChoice("--log-format", config.log_format, {"text", "json"}).status();
@@ -56,6 +102,27 @@ void AddFlags(CLI::App& app, TypedFlags& flags, Config& config) {
   add("--group", config.group, "MOORING_MANAGER_GROUP",
       "Group that may use the socket, and so is as good as root (default: only root)");
   add("--state-dir", config.state_dir, "MOORING_MANAGER_STATE_DIR", "Directory of the manager's state");
+  add("--state", flags.state, "MOORING_MANAGER_STATE",
+      "State of volumes and claims: sqlite, for this host alone, or etcd://host1:2379,host2:2379,host3:2379, shared by "
+      "all hosts that name it");
+  add("--etcd-ca", flags.etcd.connection.ca_file, "MOORING_MANAGER_ETCD_CA",
+      "File with the CA of etcd's certificates; required unless all its addresses are on this host");
+  add("--etcd-cert", flags.etcd.connection.certificate_file, "MOORING_MANAGER_ETCD_CERT",
+      "File with this host's certificate for etcd");
+  add("--etcd-key", flags.etcd.connection.key_file, "MOORING_MANAGER_ETCD_KEY", "File with the key of --etcd-cert");
+  add("--etcd-user", flags.etcd.connection.user, "MOORING_MANAGER_ETCD_USER", "User of etcd (default: none)");
+  add("--etcd-password-file", flags.etcd.connection.password_file, "MOORING_MANAGER_ETCD_PASSWORD_FILE",
+      "File with the password of --etcd-user");
+  add("--etcd-prefix", flags.etcd.prefix, "MOORING_MANAGER_ETCD_PREFIX",
+      "Prefix of all keys in etcd; hosts with the same prefix share one state");
+  add("--etcd-secrets-key", flags.etcd.secrets_key_file, "MOORING_MANAGER_ETCD_SECRETS_KEY",
+      "File with the key that encrypts secrets in etcd, the same on all hosts (default: secrets are refused)");
+  add("--etcd-lease", flags.etcd_lease, "MOORING_MANAGER_ETCD_LEASE",
+      "Seconds after which a host that does not renew its lease counts as unreachable");
+  add("--recover-after", flags.recover_after, "MOORING_MANAGER_RECOVER_AFTER",
+      "Seconds that a host may be unreachable before the controllers of its volumes are asked to detach them");
+  app.add_flag("--etcd-insecure", flags.etcd_insecure, "Allow connections to etcd over a network without TLS")
+      ->envname("MOORING_MANAGER_ETCD_INSECURE");
   add("--root", config.root, "MOORING_MANAGER_ROOT",
       "Directory for staging and target paths of volumes (default: 'mounts' in the state directory)");
   add("--runtime-dir", config.runtime_dir, "MOORING_MANAGER_RUNTIME_DIR",

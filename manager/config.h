@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "manager/etcd/etcd_state.h"
 #include "metrics/listen_address.h"
 
 namespace mooring::manager {
@@ -14,6 +15,8 @@ struct Config {
   std::string socket_path = "/run/mooring/manager.sock";
   std::string group;  // group of the socket (mode 0660); empty: only root (mode 0600)
   std::string state_dir = "/var/lib/mooring-manager";
+  std::optional<EtcdSettings> etcd = std::nullopt;   // the state shared with other hosts; nullopt: SQLite in state_dir
+  std::chrono::seconds recover_after{300};           // how long a host is unreachable before others take its volumes
   std::string root;                                  // staging and target paths; made a shared mount
   std::string runtime_dir = "/run/mooring/plugins";  // sockets of plugins that the manager runs
   std::string host;                                  // empty: the name in the state directory, else the host name

@@ -11,10 +11,11 @@
 #include "manager/csi/grpc_channel.h"
 #include "manager/csi/recorded_channel.h"
 #include "manager/host_setup.h"
+#include "manager/hosts/hosts.h"
 #include "manager/launch/container_launcher.h"
 #include "manager/launch/exec_launcher.h"
+#include "manager/open_state.h"
 #include "manager/state/boot.h"
-#include "manager/state/sqlite_state.h"
 
 namespace mooring::manager {
 namespace {
@@ -46,7 +47,7 @@ Supervisor::Settings SupervisorSettings(const Config& config) {
 
 absl::Status AssemblePlugins(Components& components) {
   const Config& config = components.config;
-  MOORING_ASSIGN_OR_RETURN(components.registry, Registry::Open(*components.state, config.host));
+  MOORING_ASSIGN_OR_RETURN(components.registry, Registry::Open(*components.local, config.host));
   components.exec_launcher = std::make_unique<ExecLauncher>();
   MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(config.state_dir));
   components.container_launcher = std::make_unique<ContainerLauncher>(
@@ -60,23 +61,42 @@ absl::Status AssemblePlugins(Components& components) {
   return absl::OkStatus();
 }
 
+// The hosts that share the state, and what is done for those that are away.
+void AssembleHosts(Components& components) {
+  const std::string& self = components.config.host;
+  if (components.others == nullptr) {
+    components.hosts = std::make_unique<SingleHost>(self);
+  } else {
+    components.hosts = std::make_unique<Hosts>(components.store, components.events,
+                                               Hosts::Settings{.self = self, .version = Version()});
+  }
+}
+
+// A call is begun only while the lease of this host surely lasts: then no other host can have taken over its claims.
+absl::Status CheckLease(Lease& lease) {
+  if (Clock::now() < lease.ValidUntil()) return absl::OkStatus();
+  return Unavailable(
+      "this host has no lease in the shared state, so it attaches nothing: try again when the state answers");
+}
+
 absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   const Config& config = components.config;
   MOORING_ASSIGN_OR_RETURN(components.journal, MountJournal::Open(components.store, config.host));
-  const RetryPolicy retry{.stop = components.stop.get_token()};
+  const RetryPolicy retry{.stop = components.stop.get_token(),
+                          .may_call = [&lease = components.shared.lease()] { return CheckLease(lease); }};
   VolumeManager::Settings mounting;
   mounting.root = config.root;
   mounting.boot = components.boot;
   mounting.retry = retry;
   components.volume_manager =
       std::make_unique<VolumeManager>(*components.plugins, kernel, *components.journal, components.events, mounting);
-  components.volumes = std::make_unique<Volumes>(components.store, *components.plugins, *components.volume_manager,
-                                                 components.controller_locks, components.events, retry);
+  components.volumes =
+      std::make_unique<Volumes>(components.store, *components.plugins, *components.hosts, *components.volume_manager,
+                                components.controller_locks, components.events, retry);
   Claims::Settings claiming;
-  claiming.host = config.host;
   claiming.retry = retry;
-  components.claims = std::make_unique<Claims>(components.store, *components.plugins, components.controller_locks,
-                                               components.events, claiming);
+  components.claims = std::make_unique<Claims>(components.store, *components.plugins, *components.hosts,
+                                               components.controller_locks, components.events, claiming);
   Attachments::Settings attaching;
   attaching.host = config.host;
   components.attachments = std::make_unique<Attachments>(*components.journal, *components.claims,
@@ -102,11 +122,11 @@ bool IsMountedHere(const Components& components, const Claim& claim) {
 // A full disk does not stop the restoration: the Docker driver stores the boot id again before it attaches anything.
 absl::Status RestoreAttachments(Components& components) {
   MOORING_ASSIGN_OR_RETURN(const bool booted,
-                           IsFirstOfBoot(*components.state, components.config.host, components.boot));
+                           IsFirstOfBoot(*components.local, components.config.host, components.boot));
   components.attachments->Restore([&](const AttachmentRecord& record) {
     return booted && IsAttachedForDocker(record, components.config.state_dir);
   });
-  const absl::Status kept = KeepBoot(*components.state, components.config.host, components.boot);
+  const absl::Status kept = KeepBoot(*components.local, components.config.host, components.boot);
   if (!kept.ok())
     log::Warning("the boot id cannot be stored; mounts for Docker fail until it can", {{"cause", Message(kept)}});
   return absl::OkStatus();
@@ -122,25 +142,29 @@ CsiConnector ConnectorFor(ManagerCounters* counters) {
 
 }  // namespace
 
-Components::Components(Config checked, std::string boot_id, std::unique_ptr<State> opened)
+Components::Components(Config checked, std::string boot_id, std::unique_ptr<State> local_state,
+                       std::unique_ptr<State> shared_with_others)
     : config(std::move(checked)),
       boot(std::move(boot_id)),
       counters(config.metrics_listen ? std::make_unique<ManagerCounters>() : nullptr),
       channels(ConnectorFor(counters.get())),
-      state(std::move(opened)) {
+      local(std::move(local_state)),
+      others(std::move(shared_with_others)),
+      shared(others == nullptr ? *local : *others) {
   if (!counters) return;
-  state->RecordCommits([this](absl::StatusCode code, Clock::duration took) { counters->NoteCommit(code, took); });
+  shared.RecordCommits([this](absl::StatusCode code, Clock::duration took) { counters->NoteCommit(code, took); });
 }
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(Config config, MakeDirectories(asked));
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<State> state, OpenSqliteState(config.state_dir + "/state.db", [&] {
-                             return CheckBeginsEmpty(config.state_dir);
-                           }));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<State> local, OpenLocalState(config.state_dir));
   MOORING_ASSIGN_OR_RETURN(config.host, KeepHostName(config.state_dir, config.host));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<State> others, OpenSharedState(config, *local));
   MOORING_RETURN_IF_ERROR(ShareRoot(config.root, kernel));
   MOORING_ASSIGN_OR_RETURN(std::string boot, BootId());
-  auto components = std::make_unique<Components>(std::move(config), std::move(boot), std::move(state));
+  auto components =
+      std::make_unique<Components>(std::move(config), std::move(boot), std::move(local), std::move(others));
+  AssembleHosts(*components);
   MOORING_RETURN_IF_ERROR(AssemblePlugins(*components));
   MOORING_RETURN_IF_ERROR(AssembleVolumes(*components, kernel));
   std::unique_ptr<Manager> manager(new Manager(std::move(components)));
@@ -160,11 +184,44 @@ absl::Status Manager::Begin() {
     changed_.notify_all();
   });
   MOORING_RETURN_IF_ERROR(components_->supervisor->Start());
-  MOORING_RETURN_IF_ERROR(RestoreAttachments(*components_));
-  resumer_ = std::thread([this] { components_->volumes->Resume(Clock::now() + kVolumesTime); });
+  if (components_->others == nullptr) {
+    MOORING_RETURN_IF_ERROR(RestoreAttachments(*components_));
+    resumer_ = std::thread(&Manager::ResumeVolumes, this);
+  } else {
+    BeginShared();
+  }
   follower_ = std::thread(&Manager::FollowHealth, this);
   housekeeper_ = std::thread(&Manager::KeepHouse, this);
   return absl::OkStatus();
+}
+
+void Manager::BeginShared() {
+  auto& hosts = static_cast<Hosts&>(*components_->hosts);
+  components_->recovery =
+      std::make_unique<Recovery>(hosts, components_->shared, *components_->claims, *components_->volumes,
+                                 Recovery::Settings{.recover_after = components_->config.recover_after});
+  rejoin_ = std::make_unique<Rejoin>(Rejoin::Collaborators{
+      .host = components_->config.host,
+      .store = components_->store,
+      .claims = *components_->claims,
+      .attachments = *components_->attachments,
+      .journal = *components_->journal,
+      .on_new_lease =
+          [this, &hosts] {
+            hosts.LeaseChanged();
+            const absl::Status kept = KeepCluster(components_->shared, *components_->local, components_->config.host);
+            if (!kept.ok()) log::Warning("the shared state's id cannot be stored", {{"cause", Message(kept)}});
+          },
+      .restore =
+          [this] {
+            const absl::Status restored = RestoreAttachments(*components_);
+            if (!restored.ok()) log::Error("attachments cannot be restored", {{"cause", Message(restored)}});
+            resumer_ = std::thread(&Manager::ResumeVolumes, this);
+          }});
+}
+
+void Manager::ResumeVolumes() {
+  (void)components_->volumes->Resume(components_->config.host, Clock::now() + kVolumesTime);
 }
 
 void Manager::FollowHealth() {
@@ -205,7 +262,8 @@ void Manager::BeginStop() {
   components_->stop.request_stop();
   components_->attachments->BeginStop();
   components_->volume_manager->Stop();
-  components_->volumes->Stop();
+  if (components_->recovery) components_->recovery->BeginStop();
+  if (rejoin_) rejoin_->BeginStop();
   components_->controller_locks.Stop(Stopping());
   components_->supervisor->BeginStop();
   components_->plugins->BeginStop();
@@ -222,10 +280,12 @@ void Manager::CloseChannelsLater() {
 void Manager::Stop() {
   BeginStop();
   components_->events.Close();
-  components_->state->EndWatches();
+  components_->shared.EndWatches();
   components_->registry->Close();
   components_->supervisor->Stop();
   components_->plugins->Stop();
+  if (rejoin_) rejoin_->Stop();
+  if (components_->recovery) components_->recovery->Stop();
   components_->attachments->Stop();
   for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
     if (thread->joinable()) thread->join();

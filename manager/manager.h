@@ -18,11 +18,14 @@
 #include "manager/claims/claims.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
 #include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
 #include "manager/records/events.h"
+#include "manager/recovery/recovery.h"
+#include "manager/recovery/rejoin.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
 #include "manager/supervisor/supervisor.h"
@@ -36,16 +39,21 @@ namespace mooring::manager {
 // The objects of the manager, in the order of their dependence: each uses only objects above it. server.cc gives the
 // servers those that they need; no object is handed the whole.
 struct Components {
-  Components(Config checked, std::string boot_id, std::unique_ptr<State> opened);
+  // `shared_with_others`: null if no other host shares the state.
+  Components(Config checked, std::string boot_id, std::unique_ptr<State> local_state,
+             std::unique_ptr<State> shared_with_others);
 
   const Config config;
   const std::string boot;  // the kernel's boot id
   std::stop_source stop;
   std::unique_ptr<ManagerCounters> counters;  // null without --metrics-listen
   OpenChannels channels;
-  std::unique_ptr<State> state;
-  RecordsStore store{*state};
+  std::unique_ptr<State> local;   // in SQLite
+  std::unique_ptr<State> others;  // in etcd; null: the local state has all records
+  State& shared;                  // the one of both that has the records of all hosts
+  RecordsStore store{shared, *local};
   Events events;
+  std::unique_ptr<HostDirectory> hosts;
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Launcher> exec_launcher, container_launcher;
   std::unique_ptr<PluginLoop> plugins;
@@ -56,6 +64,7 @@ struct Components {
   std::unique_ptr<Volumes> volumes;
   std::unique_ptr<Claims> claims;
   std::unique_ptr<Attachments> attachments;
+  std::unique_ptr<Recovery> recovery;    // null: no other host shares the state
   std::unique_ptr<MetricsPage> metrics;  // null without --metrics-listen
 };
 
@@ -78,6 +87,8 @@ class Manager {
  private:
   explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
+  void BeginShared();
+  void ResumeVolumes();
   void FollowHealth();
   void KeepHouse();
   void CloseChannelsLater();
@@ -92,7 +103,8 @@ class Manager {
   std::thread follower_;                      // runs FollowHealth
   WorkLanes owed_{1};                         // repeats owed calls once their plugin is back; one lane per plugin
   std::thread housekeeper_;
-  std::thread closer_;  // closes the channels to plugins at the stop
+  std::unique_ptr<Rejoin> rejoin_;  // null: no other host shares the state
+  std::thread closer_;              // closes the channels to plugins at the stop
 };
 
 }  // namespace mooring::manager

@@ -53,6 +53,7 @@ void Add(CLI::App& root, Action& chosen) {
              {VolumeCommands},
              {{"snapshot", "Manage snapshots of volumes", {SnapshotCommands}}}},
             chosen);
+  table.Add(root, {"host", "Manage the hosts that share the state of the manager", {HostCommands}}, chosen);
   table.Add(root, {"", "", {ClaimCommands, AttachmentCommands, EventCommands}}, chosen);
 }
 

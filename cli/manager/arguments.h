@@ -52,6 +52,10 @@ struct Arguments : SharedArguments {
   std::int32_t tasks = 0;
   bool system_job = false;
 
+  // Hosts.
+  std::string host;
+  bool undo = false;
+
   // Events and changes.
   bool follow = false;
   std::int32_t from = 0;

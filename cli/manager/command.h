@@ -34,6 +34,7 @@ Commands VolumeCommands();      // volumes.cc
 Commands SnapshotCommands();    // snapshots.cc
 Commands ClaimCommands();       // claims.cc
 Commands AttachmentCommands();  // attachments.cc
+Commands HostCommands();        // hosts.cc
 Commands EventCommands();       // events.cc
 
 }  // namespace mooring::cli::manager_area

@@ -115,6 +115,9 @@ inline constexpr Flag kPropagation{"--propagation", "WORD",
                                    &Arguments::propagation};
 inline constexpr Flag kReadOnly{"--read-only", "", "Attach the volume read-only", &Arguments::read_only};
 
+inline constexpr Flag kHost{"HOST", "", "Name of the host", &Arguments::host};
+inline constexpr Flag kUndo{"--undo", "", "End the draining", &Arguments::undo};
+
 inline constexpr Flag kFollow{"-f,--follow", "", "Print the events that happen from now on, until interrupted",
                               &Arguments::follow};
 inline constexpr Flag kFrom{"--from", "NUMBER", "Number of the first event to print", &Arguments::from};

@@ -15,6 +15,7 @@
 #include "manager/api/calls.h"
 #include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_loop.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
@@ -95,6 +96,15 @@ struct ClaimHandlers {
   absl::Status ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request, const ApiCall& call);
 };
 
+struct HostHandlers {
+  HostDirectory& hosts;
+  RecordsStore& store;
+
+  absl::StatusOr<v1::ListHostsResponse> ListHosts(const v1::ListHostsRequest& request);
+  absl::StatusOr<v1::DrainHostResponse> DrainHost(const v1::DrainHostRequest& request);
+  absl::StatusOr<v1::DeclareHostLostResponse> DeclareHostLost(const v1::DeclareHostLostRequest& request);
+};
+
 struct AttachHandlers {
   Volumes& volumes;
   Attachments& attachments;
@@ -129,6 +139,7 @@ struct ApiHandlers {
   SnapshotHandlers snapshots;
   ClaimHandlers claims;
   AttachHandlers attachments;
+  HostHandlers hosts;
   StreamHandlers streams;
   InfoHandlers info;
 };

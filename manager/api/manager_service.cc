@@ -39,6 +39,9 @@ class ServiceTable final : public ManagerService {
   MOORING_CALL(ListClaims, kShort, claims)
   MOORING_CALL(AllocationGone, kShort, claims)
   MOORING_CALL(ListAttachments, kShort, attachments)
+  MOORING_CALL(ListHosts, kShort, hosts)
+  MOORING_CALL(DrainHost, kShort, hosts)
+  MOORING_CALL(DeclareHostLost, kShort, hosts)
   MOORING_CALL(GetManagerInfo, kShort, info)
 #undef MOORING_CALL
 

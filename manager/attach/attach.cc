@@ -125,6 +125,7 @@ absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnsw
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kOrdered));
   on_step("mount");
   MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
+  MOORING_RETURN_IF_ERROR(claims_.CheckHeld(answer));
   record.phase = AttachmentRecord::Phase::kMounted;
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
   ExpandIfOwed(record, answer.volume, until);
@@ -178,6 +179,7 @@ absl::Status Attachments::Revive(AttachmentRecord& record, const OnStep& on_step
     MOORING_ASSIGN_OR_RETURN(ClaimAnswer answer, ClaimAgain(record, on_step, until));
     on_step("mount");
     MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
+    MOORING_RETURN_IF_ERROR(claims_.CheckHeld(answer));
     mounted_now = std::move(answer.volume);
   }
   record.problem.clear();

@@ -78,6 +78,33 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
   return claims_.ReleaseKept(volume, mode, allocation, until);
 }
 
+absl::Status Attachments::CheckClaims(const std::vector<AttachmentRecord>& records,
+                                      const std::function<bool(const AttachmentRecord&)>& held, Missing missing) {
+  for (const AttachmentRecord& seen : records) {
+    if (seen.phase != AttachmentRecord::Phase::kMounted || held(seen)) continue;
+    MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
+                             locks_.Request(seen.allocation, seen.request, Clock::now() + settings_.detach_time));
+    std::optional<AttachmentRecord> record = journal_.Find(seen.allocation, seen.request);
+    const bool is_other = !record || record->revisions.create != seen.revisions.create;  // attached since, with a claim
+    if (is_other || record->phase != AttachmentRecord::Phase::kMounted) continue;
+    MOORING_RETURN_IF_ERROR(CheckClaim(*std::move(record), missing));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Attachments::CheckClaim(AttachmentRecord record, Missing missing) {
+  if (missing == Missing::kToBeTakenAgain) {
+    const absl::Status taken = ClaimAgain(record, ignore_steps_, Clock::now() + settings_.claim_patience).status();
+    if (taken.ok() || IsWorthAnotherTry(taken) || absl::IsCancelled(taken)) return taken;
+  }
+  record.phase = AttachmentRecord::Phase::kUnmounting;
+  record.problem = "its claim was freed while this host was unreachable, so it is detached";
+  MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
+  Report("waiting", record, FailedPrecondition(record.problem));
+  queue_.Schedule(record, Clock::duration::zero());
+  return absl::OkStatus();
+}
+
 void Attachments::Restore(const std::function<bool(const AttachmentRecord&)>& is_over) {
   std::vector<AttachmentRecord> records = journal_.All();
   for (AttachmentRecord& record : records) {

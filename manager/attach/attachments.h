@@ -20,6 +20,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "manager/attach/attachment_locks.h"
 #include "manager/attach/attachment_rules.h"
@@ -64,8 +65,17 @@ class Attachments {
   // writer would go on writing while another claims the volume.
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation, Clock::time_point until);
 
-  // Called once, before the first call of a client. Restores in the background (restore_queue.h). An attached record
-  // for which `is_over` is true is detached instead; an attach of the same request waits for that.
+  // Attachments whose claim this host does not hold (`held` is false): their claim is taken again, or they are detached
+  // in the background and forgotten. They are also detached if others have the volume by now. `records` were read from
+  // the journal before the claims. Called before Restore, and when this host has a new lease. An error: some were not
+  // checked.
+  enum class Missing { kToBeTakenAgain, kGivenUp };
+  absl::Status CheckClaims(const std::vector<AttachmentRecord>& records,
+                           const std::function<bool(const AttachmentRecord&)>& held, Missing missing);
+
+  // Called once, before the first call of a client, or once the state can be read. Restores in the background
+  // (restore_queue.h). An attached record for which `is_over` is true is detached instead; an attach of the same
+  // request waits for that.
   void Restore(const std::function<bool(const AttachmentRecord&)>& is_over = nullptr);
   void WaitUntilRestored(Clock::time_point until) { queue_.WaitUntilRestored(until); }
   int restoring() const { return queue_.restoring(); }
@@ -94,6 +104,8 @@ class Attachments {
   // Mounts again if the mount is gone. `look_until`: how long it waits for the plugin.
   absl::Status Revive(AttachmentRecord& record, const OnStep& on_step, Clock::time_point look_until,
                       Clock::time_point until);
+
+  absl::Status CheckClaim(AttachmentRecord record, Missing missing);
 
   // attachments.cc: one attempt of the queue
   RestoreQueue::Outcome Attempt(const RestoreQueue::Key& key);

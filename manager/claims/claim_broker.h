@@ -16,6 +16,7 @@ namespace mooring::manager {
 struct ClaimAnswer {
   Volume volume;  // with its secrets
   Claim claim;
+  std::int64_t lease = 0;  // Lease::Number of this host when the claim stood
 };
 
 class ClaimBroker {
@@ -31,15 +32,22 @@ class ClaimBroker {
   // own record and releases the claim later.
   virtual bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
 
+  // Whether a claim of this host still stands, or a new one of the same allocation: asked after a mount, because this
+  // process may have stood still for longer than its lease. The state is read only if the lease has changed.
+  // FAILED_PRECONDITION: others have freed the claim.
+  virtual absl::Status CheckHeld(const ClaimAnswer& answer) = 0;
+
   // Releases a claim after its unmount. `node_outcome` OK: nothing is mounted at the node any more. The controller is
   // asked to unpublish, unless another claim of that node still uses the volume; then the claim is freed. Each step is
   // stored before the next. An error: the claim stays, in state unpublishing, with that error as its problem.
-  // Returns OK for an unknown claim, and for a claim that a user keeps, which stays. Also OK: the controller cannot be
-  // asked now; the call is owed and sent later. The release is durable with the next synced commit of the caller.
+  // Returns OK for an unknown claim, for a claim that a user keeps, which stays, and for a claim of another host. Also
+  // OK: the controller cannot be asked now; the call is owed and sent later. The release is durable with the next
+  // synced commit of the caller.
   virtual absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                const absl::Status& node_outcome, Clock::time_point until) = 0;
 
-  // Releases a claim that is not mounted, kept by a user or not. Durable when it returns.
+  // Releases a claim that is not mounted, kept by a user or not. Durable when it returns. FAILED_PRECONDITION: another
+  // host has it.
   virtual absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                    Clock::time_point until) = 0;
 

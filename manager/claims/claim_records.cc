@@ -1,11 +1,16 @@
 #include "manager/claims/claim_records.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/status.h"
 
 namespace mooring::manager {
+
+int CountUsing(const std::vector<ClaimRecord>& claims) {
+  return static_cast<int>(
+      std::count_if(claims.begin(), claims.end(), [](const ClaimRecord& claim) { return !claim.lost; }));
+}
 
 absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Find(const VolumeKey& volume, ClaimMode mode,
                                                               const std::string& allocation) {

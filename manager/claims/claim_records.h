@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,9 @@
 namespace mooring::manager {
 
 using ClaimRecord = Claim;  // for classes with a method named Claim
+
+// The claims that count for the mode in use of their volume: all that are not lost.
+int CountUsing(const std::vector<ClaimRecord>& claims);
 
 class ClaimRecords {
  public:

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "manager/records/names.h"
 
 namespace mooring::manager {
@@ -22,18 +23,6 @@ ClaimRecord ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::strin
   return claim;
 }
 
-bool IsBeforeNodeStep(const ClaimRecord& claim) {
-  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
-}
-
-// The node step is done; the controller step is next.
-bool MarkNodeDetached(ClaimRecord& claim) {
-  if (!IsBeforeNodeStep(claim)) return false;
-  claim.state = ClaimRecord::State::kNodeDetached;
-  claim.problem.clear();
-  return true;
-}
-
 // Whether another claim of the same node still needs the volume published there.
 bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& claim) {
   return std::any_of(claims.begin(), claims.end(), [&](const ClaimRecord& other) {
@@ -44,20 +33,32 @@ bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& 
 
 }  // namespace
 
+bool IsBeforeNodeStep(const ClaimRecord& claim) {
+  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
+}
+
+bool MarkNodeDetached(ClaimRecord& claim) {
+  if (!IsBeforeNodeStep(claim)) return false;
+  claim.state = ClaimRecord::State::kNodeDetached;
+  claim.problem.clear();
+  return true;
+}
+
 absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                     const absl::Status& node_outcome, Clock::time_point until) {
   const ClaimRecord claim = ClaimNamed(volume, mode, allocation);
   bool is_new = false;
   MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
     is_new = false;
-    if (record.kept || !IsBeforeNodeStep(record)) return false;
+    if (record.kept || !IsBeforeNodeStep(record) || !hosts_.IsOurs(record.node)) return false;
     if (node_outcome.ok()) return MarkNodeDetached(record);
     is_new = std::exchange(record.state, ClaimRecord::State::kUnpublishing) != ClaimRecord::State::kUnpublishing ||
              WithoutTries(record.problem) != WithoutTries(Message(node_outcome));
     if (is_new) record.problem = Message(node_outcome);
     return is_new;
   }));
-  if (!changed || (changed->kept && IsBeforeNodeStep(*changed))) return absl::OkStatus();
+  if (!changed || !hosts_.IsOurs(changed->node)) return absl::OkStatus();
+  if (changed->kept && IsBeforeNodeStep(*changed)) return absl::OkStatus();
   if (node_outcome.ok()) return FinishOrOwe(*changed, Durability::kOrdered, until);
   if (is_new)
     records_.Report(*changed, true,
@@ -67,8 +68,23 @@ absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, con
 
 absl::Status ClaimReleaser::ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                         Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(ClaimNamed(volume, mode, allocation), MarkNodeDetached));
+  absl::Status elsewhere;
+  MOORING_ASSIGN_OR_RETURN(const auto changed,
+                           records_.Change(ClaimNamed(volume, mode, allocation), [&](ClaimRecord& record) {
+                             elsewhere = CheckOurs(record);
+                             return elsewhere.ok() && MarkNodeDetached(record);
+                           }));
+  MOORING_RETURN_IF_ERROR(elsewhere);
   return changed ? FinishOrOwe(*changed, Durability::kSynced, until) : absl::OkStatus();
+}
+
+// Only the node's own manager knows whether the volume is still mounted there.
+absl::Status ClaimReleaser::CheckOurs(const ClaimRecord& claim) const {
+  if (hosts_.IsOurs(claim.node)) return absl::OkStatus();
+  return FailedPrecondition(
+      "the claim of {} on volume {} is one of host {}: release it there; if nothing runs on that host any more, use "
+      "'mooring host lost {}'",
+      Quote(claim.allocation), ToString(claim.volume), Quote(claim.node), ShellQuote(claim.node));
 }
 
 absl::Status ClaimReleaser::FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
@@ -139,7 +155,7 @@ absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability
     Changes changes;
     changes.Delete(*current).With(durability);
     if (volume.ok()) {
-      if (claims.size() == 1) volume->in_use.reset();
+      if (CountUsing(claims) == (current->lost ? 0 : 1)) volume->in_use.reset();
       changes.Put(*volume);
     }
     const absl::Status status = records_.store().Commit(changes).status();
@@ -196,8 +212,18 @@ void ClaimReleaser::RotateBehindLastFailure(const std::string& plugin, std::vect
 void ClaimReleaser::Resume(const std::string& plugin, Clock::time_point until) {
   auto claims = records_.store().ListClaims();
   if (!claims.ok()) return;  // the next round repeats it
-  std::erase_if(*claims, IsBeforeNodeStep);
+  std::erase_if(*claims,
+                [&](const ClaimRecord& claim) { return IsBeforeNodeStep(claim) || !hosts_.IsOurs(claim.node); });
   FinishAll(*std::move(claims), plugin, until);
+}
+
+absl::Status ClaimReleaser::ReleaseUnused(const IsMounted& is_used, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims());
+  for (const ClaimRecord& claim : claims) {
+    if (claim.kept || !IsBeforeNodeStep(claim) || !hosts_.IsOurs(claim.node) || is_used(claim)) continue;
+    MOORING_RETURN_IF_ERROR(Release(claim.volume, claim.mode, claim.allocation, absl::OkStatus(), until));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
@@ -221,7 +247,7 @@ void ClaimReleaser::Collect(const IsMounted& is_mounted, Clock::time_point until
   const Time now = now_();
   std::vector<ClaimRecord> gone;
   for (const ClaimRecord& claim : *claims) {
-    if (!claim.past || !claim.past_since || now - *claim.past_since < past_age_) continue;
+    if (!claim.past || !claim.past_since || now - *claim.past_since < past_age_ || !hosts_.IsOurs(claim.node)) continue;
     const bool mounted = is_mounted(claim);
     const auto changed = records_.Change(claim, [&](ClaimRecord& record) {
       if (!record.past) return false;  // claimed again since
@@ -239,6 +265,7 @@ void ClaimReleaser::Collect(const IsMounted& is_mounted, Clock::time_point until
 absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims(volume));
   for (const ClaimRecord& claim : claims) {
+    MOORING_RETURN_IF_ERROR(CheckOurs(claim));
     const bool alive = !claim.past && claim.state == ClaimRecord::State::kTaken;
     if (!alive && !is_mounted(claim)) continue;
     return FailedPrecondition("volume {} cannot be released by force: allocation {} on {} {}", ToString(volume),

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <limits>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
+#include "manager/hosts/host_rules.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 
@@ -48,7 +48,7 @@ bool Has(const std::vector<Capability>& capabilities, const Capability& wanted) 
   return std::find(capabilities.begin(), capabilities.end(), wanted) != capabilities.end();
 }
 
-std::string Holder(const Claim& claim) {
+std::string Holder(const Claim& claim, const std::vector<HostStatus>& hosts) {
   std::string words = fmt::format("{} {} on {}", claim.mode == ClaimMode::kWrite ? "writer" : "reader",
                                   Quote(claim.allocation), Quote(claim.node));
   if (claim.taken_at != Time()) {
@@ -56,6 +56,8 @@ std::string Holder(const Claim& claim) {
   }
   if (claim.state != Claim::State::kTaken) {
     words += fmt::format(" ({}{}{})", ToString(claim.state), claim.problem.empty() ? "" : ": ", claim.problem);
+  } else if (const std::string absence = Absence(hosts, claim.node); !absence.empty()) {
+    words += fmt::format(" ({})", absence);
   } else if (claim.past) {
     words += " (its allocation is gone)";
   }
@@ -63,13 +65,21 @@ std::string Holder(const Claim& claim) {
 }
 
 // Says how a claim that another request waits for becomes free.
-std::string WhatFrees(const Claim& claim) {
+std::string WhatFrees(const Claim& claim, const std::vector<HostStatus>& hosts) {
   const std::string what = fmt::format("the claim of {}", Quote(claim.allocation));
+  if (!Absence(hosts, claim.node).empty()) {
+    const char* const by_controller = claim.publish == Claim::Publish::kNone
+                                          ? ""
+                                          : ", or once the controller of its plugin has detached it from that host";
+    return fmt::format("{} is freed when {} is back{}, or, if nothing runs there any more, by: mooring host lost {}",
+                       what, Quote(claim.node), by_controller, ShellQuote(claim.node));
+  }
   if (claim.state != Claim::State::kTaken) return what + " is freed by itself as soon as its release succeeds";
   if (claim.past) return what + " is freed some minutes after the end of its allocation, once nothing is mounted";
   if (!claim.kept) return fmt::format("{} is freed when the volume is detached on {}", what, Quote(claim.node));
-  return fmt::format("{} is freed by: mooring release {} --namespace {} --for {}", what, ShellQuote(claim.volume.id),
-                     ShellQuote(claim.volume.ns), ShellQuote(claim.allocation));
+  return fmt::format("{} is freed by: mooring release {} --namespace {} --for {}{}", what, ShellQuote(claim.volume.id),
+                     ShellQuote(claim.volume.ns), ShellQuote(claim.allocation),
+                     hosts.size() > 1 ? fmt::format(" (on {})", Quote(claim.node)) : "");
 }
 
 bool IsWriter(const Claim& claim) { return claim.mode == ClaimMode::kWrite; }
@@ -157,12 +167,27 @@ absl::Status CheckSchedulable(const ClaimState& state) {
   return absl::OkStatus();
 }
 
+std::string Describe(const StringMap& segments) {
+  std::string words;
+  for (const auto& [key, value] : segments) words += fmt::format("{}{}={}", words.empty() ? "" : ",", key, value);
+  return words;
+}
+
+absl::Status CheckNode(const ClaimRequest& request, const ClaimState& state) {
+  if (!state.hosts.empty()) MOORING_RETURN_IF_ERROR(CheckTakesClaims(state.hosts, request.node));
+  const std::vector<Topology>& reachable = state.volume.topologies;
+  if (IsReachable(reachable, state.node_topology)) return absl::OkStatus();
+  return FailedPrecondition("volume {} can be used where {} holds, but node {} has {}: use it there, or a copy of it",
+                            ToString(state.volume.key), Describe(reachable.front().segments), Quote(request.node),
+                            Describe(state.node_topology));
+}
+
 absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
   const auto refuse = [&](AccessMode access, std::string_view whose) {
     return FailedPrecondition("volume {} has no free {} claim: {} is {}, and it is claimed by {}{}",
                               ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
-                              state.claims.empty() ? "no other allocation" : Holders(state.claims),
-                              state.claims.empty() ? "" : "; " + WhatFrees(state.claims.front()));
+                              state.claims.empty() ? "no other allocation" : Holders(state.claims, state.hosts),
+                              state.claims.empty() ? "" : "; " + WhatFrees(state.claims.front(), state.hosts));
   };
   if (state.volume.in_use && !AllowsClaim(state.volume.in_use->access, request, state.claims)) {
     return refuse(state.volume.in_use->access, "the mode in use");
@@ -219,10 +244,22 @@ void CheckInUse(const Volume& now, const Volume& next, const std::vector<Claim>&
 
 }  // namespace
 
-std::string Holders(const std::vector<Claim>& claims) {
+bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node) {
+  if (topologies.empty() || node.empty()) return true;
+  return std::any_of(topologies.begin(), topologies.end(), [&](const Topology& topology) {
+    return std::all_of(topology.segments.begin(), topology.segments.end(), [&](const auto& segment) {
+      const auto found = node.find(segment.first);
+      return found != node.end() && found->second == segment.second;
+    });
+  });
+}
+
+std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts) {
   constexpr std::size_t kNamed = 3;
   std::string words;
-  for (std::size_t i = 0; i < std::min(claims.size(), kNamed); ++i) words += (i == 0 ? "" : ", ") + Holder(claims[i]);
+  for (std::size_t i = 0; i < std::min(claims.size(), kNamed); ++i) {
+    words += (i == 0 ? "" : ", ") + Holder(claims[i], hosts);
+  }
   if (claims.size() > kNamed) words += fmt::format(" and {} more", claims.size() - kNamed);
   return words;
 }
@@ -234,6 +271,7 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
     if (AreOfOneClaim(claim, request)) return CompareWithHeld(request, claim);
   }
   MOORING_RETURN_IF_ERROR(CheckReady(state.volume));
+  MOORING_RETURN_IF_ERROR(CheckNode(request, state));
   MOORING_RETURN_IF_ERROR(CheckFree(request, state));
   MOORING_RETURN_IF_ERROR(CheckSchedulable(state));
   return ClaimDecision::kGrant;

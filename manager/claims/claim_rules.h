@@ -29,24 +29,33 @@ struct ClaimState {
   std::string unschedulable;  // why not
   bool exhausted = false;     // IsExhausted
   bool publishes = false;     // the plugin has PUBLISH_UNPUBLISH_VOLUME at the time of the read
+  // The hosts that share the state; empty: it belongs to one host, and a node may have any name.
+  std::vector<HostStatus> hosts = {};
+  // The plugin's topology of the node that asks; empty: it has none, or it is not known here.
+  StringMap node_topology = {};
 };
 
 enum class ClaimDecision { kHeldAlready, kGrant };
 
-// Decides over a claim. A claim counts until its record is deleted, also while it is past or being released. The new
-// claim has to be allowed by the access mode in use and by the requested one: a single writer is refused beside
-// another.
+// Decides over a claim. A claim counts until its record is deleted, also while it is past or being released; only one
+// that is lost does not count. The new claim has to be allowed by the access mode in use and by the requested one: a
+// single writer is refused beside another.
 //
 // kHeldAlready: this allocation holds the claim in this mode, perhaps as a past one.
 // ABORTED: the held claim is being released.
 // FAILED_PRECONDITION: other claims exclude it (named in the message); held with another node or capability; the volume
-// is being deleted. UNAVAILABLE: its plugin is not healthy, or the volume is being created.
+// is being deleted, or cannot be reached from the node; the host is being drained. UNAVAILABLE: its plugin is not
+// healthy, the volume is being created, or the host of the node is unreachable.
 // RESOURCE_EXHAUSTED: the volume is exhausted. INVALID_ARGUMENT: the volume has no such capability, or the request
 // contradicts itself (a reader mode for writing).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
 // The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unpublishing: the target is busy)".
-std::string Holders(const std::vector<Claim>& claims);
+std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts = {});
+
+// Whether a node with these segments can reach a volume with these topologies (CSI 1.12, Topology). True if either is
+// empty.
+bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node);
 
 // INVALID_ARGUMENT: one line for each fault of the record.
 absl::Status CheckVolume(const Volume& volume);

@@ -8,7 +8,9 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/hosts/host_rules.h"
 #include "manager/records/names.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
@@ -18,6 +20,16 @@ PluginTraits ControllerTraits(const PluginStatus& plugin) {
   for (const InstanceStatus& instance : plugin.instances) {
     if (instance.instance.type == PluginType::kController && instance.fingerprint.healthy) {
       return instance.fingerprint.traits;
+    }
+  }
+  return {};
+}
+
+// The topology that the plugin gives this host; empty: none, or it is not known.
+StringMap NodeTopology(const PluginStatus& plugin) {
+  for (const InstanceStatus& instance : plugin.instances) {
+    if (instance.instance.type == PluginType::kNode && instance.fingerprint.complete) {
+      return instance.fingerprint.topology;
     }
   }
   return {};
@@ -46,22 +58,29 @@ bool IsWorthStartingOver(const absl::Status& status, Clock::time_point until) {
   return absl::IsAborted(status) && Clock::now() < until;
 }
 
+ClaimAnswer WithClaim(ClaimAnswer answer, ClaimRecord claim) {
+  answer.claim = std::move(claim);
+  return answer;
+}
+
 absl::Status ReleasedMeanwhile(const ClaimRecord& claim) {
   return Aborted("the claim on volume {} was released while it was taken: try again", ToString(claim.volume));
 }
 
 }  // namespace
 
-Claims::Claims(RecordsStore& store, PluginDirectory& plugins, KeyedLocks& controller_locks, Events& events,
-               Settings settings)
+Claims::Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
+               Events& events, Settings settings)
     : store_(store),
       plugins_(plugins),
+      hosts_(hosts),
       settings_(std::move(settings)),
       records_(store, events),
       controller_(plugins, controller_locks, settings_.retry),
       exhausted_(records_, settings_.exhausted_age, settings_.now),
-      releaser_(records_, controller_, settings_.past_age, settings_.now),
-      rollbacks_(records_, releaser_) {}
+      releaser_(records_, controller_, hosts_, settings_.past_age, settings_.now),
+      rollbacks_(records_, releaser_),
+      recovery_(records_, releaser_, controller_) {}
 
 absl::Status Claims::CheckSchedulable(const Volume& volume) {
   const auto plugin = plugins_.Find(volume.plugin);
@@ -74,21 +93,24 @@ absl::Status Claims::CheckSchedulable(const Volume& volume) {
 }
 
 // The volume is read first: a claim that comes or goes afterwards changes the volume, so the commit fails.
-absl::StatusOr<ClaimState> Claims::Read(const VolumeKey& volume) {
+absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request) {
   ClaimState state;
-  MOORING_ASSIGN_OR_RETURN(state.volume, store_.GetVolume(volume));
-  MOORING_ASSIGN_OR_RETURN(state.claims, store_.ListClaims(volume));
+  MOORING_ASSIGN_OR_RETURN(state.volume, store_.GetVolume(request.volume));
+  MOORING_ASSIGN_OR_RETURN(state.claims, store_.ListClaims(request.volume));
+  std::erase_if(state.claims, [&](const ClaimRecord& claim) { return claim.lost && !AreOfOneClaim(claim, request); });
+  if (hosts_.is_shared()) state.hosts = hosts_.List();
   state.exhausted = exhausted_.IsSet(state.volume);
   const auto plugin = plugins_.Find(state.volume.plugin);
   state.schedulable = plugin.ok() && plugin->schedulable();
   state.publishes = plugin.ok() && ControllerTraits(*plugin).publishes;
+  if (plugin.ok() && request.node == hosts_.self()) state.node_topology = NodeTopology(*plugin);
   if (!state.schedulable) state.unschedulable = plugin.ok() ? WhyUnschedulable(*plugin) : Message(plugin.status());
   return state;
 }
 
 absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time_point until) {
   ClaimRequest request = asked;
-  if (request.node.empty()) request.node = settings_.host;
+  if (request.node.empty()) request.node = hosts_.self();
   const auto grant = GrantClaim(request, until);
   auto answer = grant.ok() ? absl::StatusOr<ClaimAnswer>(grant->answer) : grant.status();
   if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*grant, until);
@@ -106,14 +128,19 @@ absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time
 
 absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Clock::time_point until) {
   for (;;) {
-    MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request.volume));
+    const std::int64_t lease = store_.shared().lease().Number();
+    MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request));
+    Changes changes;
+    RequireHost(state, request.node, changes);
     MOORING_ASSIGN_OR_RETURN(Grant grant, PrepareGrant(request, std::move(state), until));
+    grant.answer.lease = lease;
     if (grant.by == GrantedBy::kEarlierCall) return grant;
-    auto& [volume, claim] = grant.answer;
+    Volume& volume = grant.answer.volume;
+    ClaimRecord& claim = grant.answer.claim;
     // After a power cut the manager has to know what it sent to a controller, and what it answered to a user.
     const bool at_once = request.keep || claim.publish != ClaimRecord::Publish::kNone;
     const Durability durability = at_once ? Durability::kSynced : Durability::kOrdered;
-    const auto revision = store_.Commit(Changes().Put(volume).Put(claim).With(durability));
+    const auto revision = store_.Commit(changes.Put(volume).Put(claim).With(durability));
     if (revision.ok()) {
       volume.revisions.SetStored(*revision);
       claim.revisions.SetStored(*revision);
@@ -122,6 +149,7 @@ absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Cl
                                   ToString(claim.capability.access)));
       return grant;
     }
+    if (hosts_.is_shared()) hosts_.Refresh().IgnoreError();  // the record of the host may be the one that changed
     if (!IsWorthStartingOver(revision.status(), until)) {
       return Annotate(revision.status(), fmt::format("claim volume {}", ToString(request.volume)));
     }
@@ -138,7 +166,7 @@ absl::StatusOr<Claims::Grant> Claims::PrepareGrant(const ClaimRequest& request, 
     claim = *std::find_if(state.claims.begin(), state.claims.end(),
                           [&](const ClaimRecord& held) { return AreOfOneClaim(held, request); });
     if (!claim.past && (claim.kept || !request.keep)) {
-      return Grant{{std::move(state.volume), std::move(claim)}, GrantedBy::kEarlierCall};
+      return Grant{{.volume = std::move(state.volume), .claim = std::move(claim)}, GrantedBy::kEarlierCall};
     }
     if (!claim.past) by = GrantedBy::kEarlierCallKeptByThis;
     claim.past = false;  // the allocation exists after all
@@ -149,7 +177,24 @@ absl::StatusOr<Claims::Grant> Claims::PrepareGrant(const ClaimRequest& request, 
     MOORING_ASSIGN_OR_RETURN(claim, NewClaim(request, state, until));
   }
   if (!state.volume.in_use) state.volume.in_use = request.capability;
-  return Grant{{std::move(state.volume), std::move(claim)}, by};
+  return Grant{{.volume = std::move(state.volume), .claim = std::move(claim)}, by};
+}
+
+// A claim is taken only while its host is what the decision took it for: not drained, and with the same lease.
+void Claims::RequireHost(const ClaimState& state, const std::string& node, Changes& changes) const {
+  const HostStatus* const host = FindHost(state.hosts, node);
+  if (host == nullptr) return;
+  changes.If(HostStateKey(node), host->host.revisions.modify);
+  if (node != hosts_.self()) changes.If(LiveKey(node), host->live_revision);
+}
+
+absl::Status Claims::CheckHeld(const ClaimAnswer& answer) {
+  if (store_.shared().lease().Number() == answer.lease) return absl::OkStatus();
+  const ClaimRecord& own = answer.claim;
+  MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Find(own.volume, own.mode, own.allocation));
+  if (claim && claim->node == own.node && claim->state == ClaimRecord::State::kTaken) return absl::OkStatus();
+  return FailedPrecondition("the claim of {} on volume {} was freed while this host had no lease",
+                            Quote(own.allocation), ToString(own.volume));
 }
 
 absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const ClaimState& state,
@@ -175,10 +220,10 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
   for (const ClaimRecord& claim : state.claims) {
     if (claim.node == request.node && !claim.external_node_id.empty()) return claim.external_node_id;
   }
-  if (request.node != settings_.host) {
+  if (request.node != hosts_.self()) {
     return InvalidArgument(
         "the id that plugin {} gives node {} is not known on {}: name it in the request (external_node_id)",
-        Quote(state.volume.plugin), Quote(request.node), Quote(settings_.host));
+        Quote(state.volume.plugin), Quote(request.node), Quote(hosts_.self()));
   }
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(state.volume.plugin, until));
   return node.fingerprint.node_id;
@@ -231,9 +276,9 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Cl
   const ClaimRecord& own = granted.claim;
   MOORING_ASSIGN_OR_RETURN(auto claim, records_.Find(own.volume, own.mode, own.allocation));
   if (!claim || claim->state != ClaimRecord::State::kTaken) return ReleasedMeanwhile(own);
-  if (claim->publish == ClaimRecord::Publish::kDone) return ClaimAnswer{granted.volume, *std::move(claim)};
+  if (claim->publish == ClaimRecord::Publish::kDone) return WithClaim(granted, *std::move(claim));
 
-  const auto context = controller_.Publish({granted.volume, *claim}, until);
+  const auto context = controller_.Publish(WithClaim(granted, *claim), until);
   if (absl::IsResourceExhausted(context.status())) MarkExhausted(own.volume, Message(context.status()));
   MOORING_RETURN_IF_ERROR(context.status());
   const auto mark = [&](ClaimRecord& record) {
@@ -246,7 +291,7 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Cl
   const Durability durability = claim->kept ? Durability::kSynced : Durability::kOrdered;
   MOORING_ASSIGN_OR_RETURN(claim, records_.Change(*claim, mark, durability));
   if (!claim || claim->state != ClaimRecord::State::kTaken) return ReleasedMeanwhile(own);
-  return ClaimAnswer{granted.volume, *std::move(claim)};
+  return WithClaim(granted, *std::move(claim));
 }
 
 // A failure to store is ignored: the next mount expands again, which changes nothing.

@@ -11,10 +11,12 @@
 #include "base/keyed_lock.h"
 #include "manager/claims/claim_broker.h"
 #include "manager/claims/claim_records.h"
+#include "manager/claims/claim_recovery.h"
 #include "manager/claims/claim_releaser.h"
 #include "manager/claims/claim_rollbacks.h"
 #include "manager/claims/controller_publisher.h"
 #include "manager/claims/exhausted_marks.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
@@ -24,7 +26,6 @@ namespace mooring::manager {
 class Claims final : public ClaimBroker {
  public:
   struct Settings {
-    std::string host;
     std::chrono::seconds past_age{300};  // how long claims stay after their allocation is gone
     std::chrono::seconds exhausted_age{3600};
     RetryPolicy retry;
@@ -33,14 +34,15 @@ class Claims final : public ClaimBroker {
   using IsMounted = ClaimReleaser::IsMounted;
 
   // All outlive it. `controller_locks`: shared with Volumes, because a volume has one controller call at a time.
-  Claims(RecordsStore& store, PluginDirectory& plugins, KeyedLocks& controller_locks, Events& events,
-         Settings settings);
+  Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
+         Events& events, Settings settings);
 
   // An empty node means this host.
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
   bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override {
     return rollbacks_.IsOwed(volume, mode, allocation);
   }
+  absl::Status CheckHeld(const ClaimAnswer& answer) override;
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                        const absl::Status& node_outcome, Clock::time_point until) override {
     return releaser_.Release(volume, mode, allocation, node_outcome, until);
@@ -57,6 +59,17 @@ class Claims final : public ClaimBroker {
 
   // The allocation no longer exists: its claims become past ones, which Collect frees.
   absl::Status AllocationGone(const std::string& allocation) { return releaser_.AllocationGone(allocation); }
+
+  // Frees what a host without a lease holds: its claims that its plugin's controller can detach, or, if the host is
+  // lost, all of them. The host is told by Host::gave_up_claims. Called
+  // by one host at a time (recovery.h). Claims that are left wait for a controller or a person. ABORTED: it is back.
+  absl::Status Recover(const std::string& host, Clock::time_point until) { return recovery_.Recover(host, until); }
+
+  // Releases claims of this host that no attachment uses and no user keeps, as a power cut between the stores of the
+  // attachment and of the claim leaves them.
+  absl::Status ReleaseUnused(const IsMounted& is_used, Clock::time_point until) {
+    return releaser_.ReleaseUnused(is_used, until);
+  }
 
   // Continues releases and rollbacks that did not finish, of `plugin` or, if empty, of all plugins. Called at the
   // start, when a plugin is back, and periodically. Errors are in ClaimRecord::problem. A plugin that hangs delays only
@@ -82,8 +95,9 @@ class Claims final : public ClaimBroker {
     GrantedBy by;
   };
 
-  absl::StatusOr<ClaimState> Read(const VolumeKey& volume);
+  absl::StatusOr<ClaimState> Read(const ClaimRequest& request);
   absl::StatusOr<Grant> GrantClaim(const ClaimRequest& request, Clock::time_point until);
+  void RequireHost(const ClaimState& state, const std::string& node, Changes& changes) const;
   absl::StatusOr<Grant> PrepareGrant(const ClaimRequest& request, ClaimState state, Clock::time_point until);
   absl::StatusOr<ClaimRecord> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
   absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
@@ -95,12 +109,14 @@ class Claims final : public ClaimBroker {
 
   RecordsStore& store_;
   PluginDirectory& plugins_;
+  HostDirectory& hosts_;
   const Settings settings_;
   ClaimRecords records_;
   ControllerPublisher controller_;
   ExhaustedMarks exhausted_;
   ClaimReleaser releaser_;
   ClaimRollbacks rollbacks_;
+  ClaimRecovery recovery_;
 };
 
 }  // namespace mooring::manager

@@ -11,7 +11,8 @@ namespace {
 
 // A plugin has to refuse a second publish in another mode on the same node, so every publish uses the mode in use.
 csi::v1::ControllerPublishVolumeRequest PublishRequest(const ClaimAnswer& answer, const PluginTraits& traits) {
-  const auto& [volume, claim] = answer;
+  const Volume& volume = answer.volume;
+  const Claim& claim = answer.claim;
   const Capability capability = volume.in_use.value_or(claim.capability);
   csi::v1::ControllerPublishVolumeRequest request;
   request.set_volume_id(IdForPlugin(volume));

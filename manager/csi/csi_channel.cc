@@ -68,7 +68,8 @@ absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
   Clock::duration pause = policy.first_pause;
   Tries tries;
   while (!policy.stop.stop_requested()) {
-    const absl::Status status = call(std::min(until, Clock::now() + policy.each));
+    absl::Status status = policy.may_call();
+    if (status.ok()) status = call(std::min(until, Clock::now() + policy.each));
     if (status.ok() || !IsWorthAnotherTry(status)) return status;
     if (policy.stop.stop_requested()) break;  // the stop may be the cause of the error
     tries.Add(status);

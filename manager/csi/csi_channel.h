@@ -99,6 +99,9 @@ struct RetryPolicy {
   Clock::duration first_pause = std::chrono::milliseconds(100);
   Clock::duration longest_pause = std::chrono::seconds(5);
   std::stop_token stop = {};  // of the manager; the default never stops
+  // Asked before each try; an error is the outcome of that try. For the lease of this host: without one it calls
+  // nobody.
+  std::function<absl::Status()> may_call = [] { return absl::OkStatus(); };
 };
 
 // Repeats `call` while IsWorthAnotherTry holds and `until` leaves time, with exponential back-off and jitter. Gives the

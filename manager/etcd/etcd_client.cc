@@ -1,13 +1,14 @@
 #include "manager/etcd/etcd_client.h"
 
 #include <etcd.grpc.pb.h>
+#include <fmt/format.h>
 
 #include <thread>
 
-#include "absl/strings/str_split.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/etcd/etcd_endpoints.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {
@@ -84,24 +85,15 @@ bool TokenIsOld(const grpc::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<EtcdClient>> EtcdClient::Open(const EtcdConnection& connection) {
-  constexpr std::string_view kScheme = "etcd://";
-  if (!connection.endpoints.starts_with(kScheme) || connection.endpoints.size() == kScheme.size()) {
-    return InvalidArgument("the endpoints of etcd {} must have the form etcd://host1:2379,host2:2379",
-                           Quote(connection.endpoints));
-  }
-  const std::string list = connection.endpoints.substr(kScheme.size());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> members, ParseEtcdEndpoints(connection.endpoints));
   MOORING_ASSIGN_OR_RETURN(const auto credentials, Credentials(connection));
   std::shared_ptr<EtcdClient> client(new EtcdClient(connection));
-  client->name_ = "etcd at " + list;
+  client->name_ = fmt::format("etcd at {}", fmt::join(members, ","));
   if (!connection.user.empty()) {
     MOORING_ASSIGN_OR_RETURN(client->password_, ReadWholeFile(connection.password_file));
     while (client->password_.ends_with('\n')) client->password_.pop_back();
   }
-  const std::vector<std::string> members = absl::StrSplit(list, ',');
   for (const std::string& member : members) {
-    if (member.find(':') == std::string::npos || member.find('/') != std::string::npos) {
-      return InvalidArgument("the endpoint of etcd {} must have the form host:port", Quote(member));
-    }
     client->members_.push_back(grpc::CreateCustomChannel(member, credentials, Arguments()));
   }
   return client;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -21,11 +22,18 @@ std::string LiveValue(const std::string& id) {
   return fmt::format("{} {:%Y-%m-%dT%H:%M:%SZ}", id, fmt::gmtime(std::time(nullptr)));
 }
 
+// Whether etcd may answer otherwise later, without a change of this host's settings.
+bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EtcdLease>> EtcdLease::Take(std::shared_ptr<EtcdClient> client, Holder holder) {
   std::unique_ptr<EtcdLease> lease(new EtcdLease(std::move(client), std::move(holder)));
-  MOORING_RETURN_IF_ERROR(lease->TakeNew());
+  const absl::Status taken = lease->TakeNew();
+  if (!taken.ok() && !MayPass(taken)) return taken;
+  lease->Say(taken);
   lease->thread_ = std::jthread([&self = *lease](const std::stop_token& stop) { self.Run(stop); });
   return lease;
 }
@@ -40,11 +48,6 @@ std::int64_t EtcdLease::Number() { return Now().number; }
 EtcdLease::Current EtcdLease::Now() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return current_;
-}
-
-void EtcdLease::OnChange(std::function<void()> changed) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  changed_ = std::move(changed);
 }
 
 absl::Status EtcdLease::Ended() const {
@@ -68,7 +71,40 @@ void EtcdLease::Set(Current current, Clock::time_point valid_until) {
   valid_until_ = valid_until;
 }
 
+// Before the first lease nothing is changed. So a host never works with a state that is not the one of its records.
+absl::Status EtcdLease::CheckCluster() {
+  constexpr std::size_t kBytes = 8;
+  etcdserverpb::TxnRequest request;
+  etcdserverpb::Compare& missing = *request.add_compare();
+  missing.set_target(etcdserverpb::Compare::CREATE);
+  missing.set_key(holder_.cluster_key);
+  missing.set_create_revision(0);
+  const std::string fresh = RandomHex(kBytes);
+  if (cluster_.empty()) {
+    etcdserverpb::PutRequest& put = *request.add_success()->mutable_request_put();
+    put.set_key(holder_.cluster_key);
+    put.set_value(fresh);
+  }
+  request.add_failure()->mutable_request_range()->set_key(holder_.cluster_key);
+  etcdserverpb::TxnResponse response;
+  MOORING_RETURN_IF_ERROR(client_->Call("take a lease", [&](const auto& member, grpc::ClientContext& context) {
+    response.Clear();
+    return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
+  }));
+  const std::string found = !response.succeeded() ? response.responses(0).response_range().kvs(0).value()
+                            : cluster_.empty()    ? fresh
+                                                  : "";
+  if (cluster_.empty()) cluster_ = found;
+  if (found == cluster_) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} has {} below the prefix of {}, but the records of this host belong to the shared state {}: correct --state "
+      "or "
+      "--etcd-prefix, or restore the copy of that state",
+      client_->name(), found.empty() ? "no state" : "the shared state " + found, Quote(holder_.key), cluster_);
+}
+
 absl::Status EtcdLease::TakeNew() {
+  MOORING_RETURN_IF_ERROR(CheckCluster());
   etcdserverpb::LeaseGrantRequest request;
   request.set_ttl(std::chrono::duration_cast<std::chrono::seconds>(holder_.ttl).count());
   etcdserverpb::LeaseGrantResponse response;
@@ -155,7 +191,7 @@ absl::Status EtcdLease::Renew() {
 }
 
 void EtcdLease::Run(const std::stop_token& stop) {
-  std::chrono::milliseconds pause = holder_.ttl / 3;
+  std::chrono::milliseconds pause = Now().number == 0 ? kRetry : holder_.ttl / 3;
   while (true) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -163,23 +199,31 @@ void EtcdLease::Run(const std::stop_token& stop) {
       wake_.wait_for(lock, stop, pause, [&] { return had && current_.number == 0; });
     }
     if (stop.stop_requested()) return;
-    const absl::Status renewed = Renew();
-    pause = renewed.ok() ? holder_.ttl / 3 : std::min(kRetry, holder_.ttl / 3);
-    if (!absl::IsNotFound(renewed)) continue;
-    const Current old = Now();
-    Set({.number = 0, .id = old.id}, {});
-    if (old.id != 0) (void)Revoke(old.id);  // its other keys end with it, if only live/<host> was deleted
-    const absl::Status taken = TakeNew();
-    if (taken.ok()) pause = holder_.ttl / 3;
-    log::Write(log::Level::kWarning, taken.ok() ? "lease ended; a new one is taken" : "lease ended",
-               {{"host", holder_.host}, {"error", Message(taken)}});
-    std::function<void()> changed;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      changed = changed_;
-    }
-    if (changed) changed();
+    absl::Status status = Renew();
+    if (absl::IsNotFound(status)) status = TakeAgain();
+    Say(status);
+    pause = status.ok() ? holder_.ttl / 3 : std::min(kRetry, holder_.ttl / 3);
   }
+}
+
+absl::Status EtcdLease::TakeAgain() {
+  const Current old = Now();
+  Set({.number = 0, .id = old.id}, {});
+  if (old.id != 0) (void)Revoke(old.id);  // its other keys end with it, if only live/<host> was deleted
+  return TakeNew();
+}
+
+// A line for each new cause, and one when it is over.
+void EtcdLease::Say(const absl::Status& status) {
+  const std::string cause = status.ok() ? "" : Message(status);
+  if (cause == said_) return;
+  if (cause.empty()) {
+    log::Info("the shared state answers again", {{"host", holder_.host}, {"state", client_->name()}});
+  } else {
+    log::Warning("the shared state does not answer, so nothing new is attached; mounts stay",
+                 {{"host", holder_.host}, {"cause", cause}});
+  }
+  said_ = cause;
 }
 
 }  // namespace mooring::manager

@@ -91,14 +91,14 @@ class EtcdState final : public State {
                       .value = found.value(),
                       .create_revision = found.create_revision(),
                       .modify_revision = found.mod_revision()};
-    if (!value.key.starts_with(SecretsPrefix())) return value;
+    if (!IsSecret(value.key)) return value;
     if (!sealed_) return NoSecretsKey(value.key);
     MOORING_ASSIGN_OR_RETURN(value.value, sealed_->Unseal(value.key, found.value()));
     return value;
   }
 
   absl::StatusOr<std::string> ToEtcd(const Transaction::Put& put) const {
-    if (!put.key.starts_with(SecretsPrefix())) return put.value;
+    if (!IsSecret(put.key)) return put.value;
     if (!sealed_) return NoSecretsKey(put.key);
     return sealed_->Seal(put.key, put.value);
   }
@@ -160,7 +160,16 @@ class EtcdState final : public State {
       etcdserverpb::PutRequest& made = *request.add_success()->mutable_request_put();
       made.set_key(root_ + put.key);
       MOORING_ASSIGN_OR_RETURN(*made.mutable_value(), ToEtcd(put));
-      if (put.leased) made.set_lease(lease.id);
+      switch (put.ends_with) {
+        case Transaction::EndsWith::kNoLease:
+          break;
+        case Transaction::EndsWith::kOwnLease:
+          made.set_lease(lease.id);
+          break;
+        case Transaction::EndsWith::kItsLease:
+          made.set_ignore_lease(true);
+          break;
+      }
     }
     return request;
   }
@@ -228,7 +237,9 @@ absl::StatusOr<std::unique_ptr<State>> OpenEtcdState(const EtcdSettings& setting
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<EtcdLease> lease,
                            EtcdLease::Take(client, {.host = settings.host,
                                                     .id = settings.id,
-                                                    .key = settings.prefix + "live/" + Escape(settings.host),
+                                                    .key = settings.prefix + LiveKey(settings.host),
+                                                    .cluster_key = settings.prefix + ClusterKey(),
+                                                    .cluster = settings.cluster,
                                                     .ttl = settings.lease_ttl}));
   return std::make_unique<EtcdState>(std::move(client), settings.prefix, std::move(lease), std::move(sealed));
 }

@@ -2,7 +2,7 @@
 //
 // Each host has a lease of etcd, and below it the key live/<host>. A commit is one transaction of etcd, which also
 // compares that live/<host> is still the one of this lease. So a manager that stood still for longer than its lease
-// changes nothing any more. Values below SecretsPrefix() are encrypted before they are sent (sealed_values.h).
+// changes nothing any more. Secrets (IsSecret in state/keys.h) are encrypted before they are sent (sealed_values.h).
 // Durability::kOrdered is the same as kSynced: etcd answers when most members have synced the commit.
 //
 // A transaction has at most 125 keys, and 1.5 MB: etcd refuses more (INVALID_ARGUMENT).
@@ -23,13 +23,15 @@ struct EtcdSettings {
   std::string prefix = "/mooring/";  // of all keys in etcd; managers with another prefix have a state of their own
   std::string host;                  // unique among the managers of the prefix
   std::string id;                    // of this manager's installation; the same after a restart
+  std::string cluster;               // the id of the shared state (ClusterKey) that it must be; empty: any
   std::chrono::milliseconds lease_ttl = std::chrono::seconds(20);  // at least 1 s, whole seconds
   std::string secrets_key_file;  // 32 bytes in base64 or hex, mode 0600; empty: secrets cannot be kept
 };
 
-// Takes the lease before it returns. INVALID_ARGUMENT: a setting is wrong. FAILED_PRECONDITION: another manager with
+// Takes the lease before it returns, or, while etcd does not answer, in the background: until then the state gives
+// UNAVAILABLE. INVALID_ARGUMENT: a setting is wrong. FAILED_PRECONDITION: another manager with
 // this host's name is alive, or the key file or certificate cannot be used. UNAUTHENTICATED, PERMISSION_DENIED: etcd
-// refuses the user. UNAVAILABLE: etcd cannot be reached, or has no quorum. Each error names the endpoints.
+// refuses the user. Each error names the endpoints.
 //
 // The lease is kept after the state is closed, until it ends by itself. So other hosts do not see a short restart.
 absl::StatusOr<std::unique_ptr<State>> OpenEtcdState(const EtcdSettings& settings);

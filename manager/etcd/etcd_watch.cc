@@ -136,7 +136,7 @@ class EtcdWatches::One final : public Watch {
                                .value = value.value(),
                                .create_revision = value.create_revision(),
                                .modify_revision = event.kv().mod_revision()}};
-    if (change.value.key.starts_with(SecretsPrefix())) change.value.value = {};
+    if (IsSecret(change.value.key)) change.value.value = {};
     return change;
   }
 

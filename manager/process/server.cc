@@ -66,7 +66,7 @@ std::unique_ptr<ManagerService> MakeService(Components& of) {
                   .claims = *of.claims,
                   .journal = *of.journal,
                   .store = of.store,
-                  .state = *of.state,
+                  .state = of.shared,
                   .host = host},
       .snapshots = {.volumes = *of.volumes},
       .claims = {.volumes = *of.volumes,
@@ -74,10 +74,11 @@ std::unique_ptr<ManagerService> MakeService(Components& of) {
                  .attachments = *of.attachments,
                  .journal = *of.journal,
                  .store = of.store,
-                 .state = *of.state,
+                 .state = of.shared,
                  .host = host},
       .attachments = {.volumes = *of.volumes, .attachments = *of.attachments, .journal = *of.journal},
-      .streams = {.events = of.events, .state = *of.state, .host = host},
+      .hosts = {.hosts = *of.hosts, .store = of.store},
+      .streams = {.events = of.events, .state = of.shared, .host = host},
       .info = {.attachments = *of.attachments, .host = host, .root = of.config.root}};
   return MakeManagerService(std::move(handlers), of.counters ? &of.counters->api() : nullptr);
 }
@@ -122,7 +123,7 @@ absl::Status Server::Serving::ServeDocker(Components& of) {
                                                   .attachments = *of.attachments,
                                                   .journal = *of.journal,
                                                   .store = of.store,
-                                                  .state = *of.state};
+                                                  .state = *of.local};
   driver = std::make_unique<DockerVolumeDriver>(
       with, DockerVolumeDriver::Settings{.host = config.host,
                                          .state_dir = config.state_dir,

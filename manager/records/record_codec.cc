@@ -60,6 +60,7 @@ static void CopyFields(FieldCopier& copy, Volume& volume) {
   copy("snapshot_id", volume.snapshot_id);
   copy("clone_id", volume.clone_id);
   copy("state", volume.state);
+  copy("worker", volume.worker);
   copy("created_here", volume.created_here);
   copy("node_expansion_owed", volume.node_expansion_owed);
   copy("in_use", volume.in_use);
@@ -79,11 +80,23 @@ static void CopyFields(FieldCopier& copy, Claim& claim) {
   copy("kept", claim.kept);
   copy("past", claim.past);
   copy("past_since_ms", claim.past_since);
+  copy("lost", claim.lost);
   copy("publish", claim.publish);
   copy("publish_context", claim.publish_context);
   CopyText(copy, "problem", claim.problem);
   copy("taken_at_ms", claim.taken_at);
   CopyRevisions(copy, claim.revisions);
+}
+
+static void CopyFields(FieldCopier& copy, Host& host) {
+  copy("name", host.name);
+  copy("version", host.version);
+  copy("draining", host.draining);
+  copy("lost", host.lost);
+  copy("gave_up_claims", host.gave_up_claims);
+  copy("joined_at_ms", host.joined_at);
+  copy("away_since_ms", host.away_since);
+  CopyRevisions(copy, host.revisions);
 }
 
 static void CopyFields(FieldCopier& copy, AttachmentRecord& mount) {
@@ -165,6 +178,7 @@ absl::StatusOr<Enum> ReadEnum(const google::protobuf::EnumDescriptor& type, int 
 
 v1::Volume ToProto(const Volume& volume) { return ToMessage<v1::Volume>(volume); }
 v1::Claim ToProto(const Claim& claim) { return ToMessage<v1::Claim>(claim); }
+v1::Host ToProto(const Host& host) { return ToMessage<v1::Host>(host); }
 v1::Attachment ToProto(const AttachmentRecord& mount) { return ToMessage<v1::Attachment>(mount); }
 v1::PluginRecord ToProto(const PluginRecord& plugin) { return ToMessage<v1::PluginRecord>(plugin); }
 v1::PluginBind ToProto(const PluginRecord::Bind& bind) { return ToMessage<v1::PluginBind>(bind); }
@@ -173,6 +187,7 @@ v1::VolumeKey ToProto(const VolumeKey& key) { return ToMessage<v1::VolumeKey>(ke
 
 absl::StatusOr<Volume> FromProto(const v1::Volume& message) { return FromMessage<Volume>(message); }
 absl::StatusOr<Claim> FromProto(const v1::Claim& message) { return FromMessage<Claim>(message); }
+absl::StatusOr<Host> FromProto(const v1::Host& message) { return FromMessage<Host>(message); }
 absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message) {
   return FromMessage<AttachmentRecord>(message);
 }

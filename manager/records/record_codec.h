@@ -10,6 +10,7 @@ namespace mooring::manager {
 
 v1::Volume ToProto(const Volume& volume);  // with has_secrets, without the secrets
 v1::Claim ToProto(const Claim& claim);
+v1::Host ToProto(const Host& host);
 v1::Attachment ToProto(const AttachmentRecord& mount);
 v1::PluginRecord ToProto(const PluginRecord& plugin);
 v1::PluginBind ToProto(const PluginRecord::Bind& bind);
@@ -20,6 +21,7 @@ v1::VolumeKey ToProto(const VolumeKey& key);
 // file-system, the default namespace "default".
 absl::StatusOr<Volume> FromProto(const v1::Volume& message);
 absl::StatusOr<Claim> FromProto(const v1::Claim& message);
+absl::StatusOr<Host> FromProto(const v1::Host& message);
 absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message);
 absl::StatusOr<PluginRecord> FromProto(const v1::PluginRecord& message);
 absl::StatusOr<PluginRecord::Run> FromProto(const v1::PluginRun& message);

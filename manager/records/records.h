@@ -92,6 +92,7 @@ struct Volume {
 
   enum class State { kReady, kCreating, kDeleting };
   State state = State::kReady;
+  std::string worker;         // the host that creates or deletes it; empty: state is kReady
   bool created_here = false;  // by CreateVolume; false: it was registered, and is only forgotten when deregistered
 
   // The plugin has expanded the volume, and NodeExpandVolume has still to be called.
@@ -119,6 +120,7 @@ struct Claim {
   State state = State::kTaken;
   bool kept = false;  // a user asked for it: a detach does not release it
   bool past = false;  // its allocation is gone, so the manager releases it
+  bool lost = false;  // its host is lost: it excludes nobody, and stays only until its controller has been asked
   std::optional<Time> past_since;
 
   // ControllerPublishVolume: not sent, sent without a known outcome, or done.
@@ -129,6 +131,24 @@ struct Claim {
   std::string problem;  // the last error of its release; empty: none
   Time taken_at = {};
   Revisions revisions;
+};
+
+// A host of the state: it joins at its first start, and is alive while it holds its lease.
+struct Host {
+  std::string name;
+  std::string version;          // of its manager
+  bool draining = false;        // it takes no new claims
+  bool lost = false;            // a person says that nothing runs on it any more; cleared when its manager is back
+  bool gave_up_claims = false;  // others freed claims of it; cleared when it has unmounted what it does not hold now
+  Time joined_at = {};
+  std::optional<Time> away_since;  // when another host saw that its lease had ended
+  Revisions revisions;
+};
+
+struct HostStatus {
+  Host host;
+  bool alive = false;              // it has a lease
+  std::int64_t live_revision = 0;  // of its key LiveKey; 0: it is not alive
 };
 
 // Whether both belong to the same claim: an allocation has one claim on a volume in each mode. For claims, requests for

@@ -25,9 +25,8 @@ class ChangeLog::Reader final : public Watch {
 };
 
 void ChangeLog::Append(std::vector<Change> changes) {
-  const std::string secrets = SecretsPrefix();
   for (Change& change : changes) {
-    if (change.value.key.starts_with(secrets)) change.value.value = {};
+    if (IsSecret(change.value.key)) change.value.value = {};
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   revisions_.push_back(std::move(changes));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "manager/state/state.h"
 
@@ -12,7 +11,6 @@ class EndlessLease final : public Lease {
  public:
   Clock::time_point ValidUntil() override { return Clock::time_point::max(); }
   std::int64_t Number() override { return 1; }
-  void OnChange(std::function<void()> /*changed*/) override {}
 };
 
 }  // namespace mooring::manager

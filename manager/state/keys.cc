@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestName = 255;
 constexpr std::size_t kLongestEscaped = 180;
+constexpr std::string_view kRequestSecrets = "shared/request-secrets/";
 
 bool StandsForItself(char c, std::size_t at) {
   const auto byte = static_cast<unsigned char>(c);
@@ -73,6 +74,9 @@ std::string SecretsStateKey(const VolumeKey& volume) {
   return fmt::format("{}{}/{}", SecretsPrefix(), Escape(volume.ns), Escape(volume.id));
 }
 
+std::string ClusterKey() { return "shared/cluster"; }
+std::string NewVolumesKey() { return "shared/new-volumes"; }
+
 std::string ClaimsPrefix() { return "shared/claims/"; }
 std::string ClaimsPrefix(const VolumeKey& volume) {
   return fmt::format("shared/claims/{}/{}/", Escape(volume.ns), Escape(volume.id));
@@ -80,6 +84,26 @@ std::string ClaimsPrefix(const VolumeKey& volume) {
 std::string ClaimStateKey(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
   return fmt::format("{}{}/{}", ClaimsPrefix(volume), ToString(mode), Escape(allocation));
 }
+
+std::string HostsPrefix() { return "shared/hosts/"; }
+std::string HostStateKey(const std::string& host) { return HostsPrefix() + Escape(host); }
+std::string LivePrefix() { return "live/"; }
+std::string LiveKey(const std::string& host) { return LivePrefix() + Escape(host); }
+std::string ControllersPrefix() { return "shared/controllers/"; }
+std::string ControllerStateKey(const std::string& plugin, const std::string& host) {
+  return fmt::format("{}{}/{}", ControllersPrefix(), Escape(plugin), Escape(host));
+}
+std::string RequestsPrefix() { return "shared/requests/"; }
+std::string RequestStateKey(const std::string& id) { return RequestsPrefix() + Escape(id); }
+std::string RequestSecretsKey(const std::string& id) { return std::string(kRequestSecrets) + Escape(id); }
+std::string RequestWorkersPrefix() { return "shared/request-workers/"; }
+std::string RequestWorkerKey(const std::string& id) { return RequestWorkersPrefix() + Escape(id); }
+std::string RecoveryKey(const std::string& host) { return "shared/recoveries/" + Escape(host); }
+std::string EventsPrefix() { return "shared/events/"; }
+std::string EventsPrefix(const std::string& host) { return fmt::format("{}{}/", EventsPrefix(), Escape(host)); }
+
+bool IsSecret(std::string_view key) { return key.starts_with(SecretsPrefix()) || key.starts_with(kRequestSecrets); }
+bool IsOfOneHost(std::string_view key) { return key.starts_with("hosts/"); }
 
 std::string MountsPrefix(const std::string& host) { return fmt::format("hosts/{}/mounts/", Escape(host)); }
 std::string MountStateKey(const std::string& host, const std::string& allocation, const std::string& request) {
@@ -93,6 +117,7 @@ std::string RegistryStateKey(const std::string& host) { return fmt::format("host
 std::string DockerStateKey(const std::string& host, const std::string& volume) {
   return fmt::format("hosts/{}/docker/{}", Escape(host), Escape(volume));
 }
+std::string JoinedClusterKey(const std::string& host) { return fmt::format("hosts/{}/cluster", Escape(host)); }
 std::string BootStateKey(const std::string& host) { return fmt::format("hosts/{}/boot", Escape(host)); }
 
 }  // namespace mooring::manager

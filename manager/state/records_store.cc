@@ -49,14 +49,18 @@ std::string KeyOf(const std::string& host, const AttachmentRecord& mount) {
 }
 std::string KeyOf(const std::string& host, const PluginRecord& plugin) { return PluginStateKey(host, plugin.name); }
 
-bool IsShared(const std::string& key) { return key.rfind("shared/", 0) == 0; }
+std::string KeyOf(const Host& host) { return HostStateKey(host.name); }
 
-bool IsOfOneSpace(const Transaction& transaction) {
-  bool shared = false, of_host = false;
-  for (const auto& put : transaction.puts) (IsShared(put.key) ? shared : of_host) = true;
-  for (const auto& key : transaction.deletes) (IsShared(key) ? shared : of_host) = true;
-  for (const auto& compare : transaction.compares) (IsShared(compare.key) ? shared : of_host) = true;
-  return !(shared && of_host);
+enum class Space { kShared, kLocal, kBoth };
+
+Space SpaceOf(const Transaction& transaction) {
+  bool shared = false, local = false;
+  const auto note = [&](const std::string& key) { (IsOfOneHost(key) ? local : shared) = true; };
+  for (const auto& put : transaction.puts) note(put.key);
+  for (const auto& key : transaction.deletes) note(key);
+  for (const auto& compare : transaction.compares) note(compare.key);
+  if (shared && local) return Space::kBoth;
+  return local ? Space::kLocal : Space::kShared;
 }
 
 }  // namespace
@@ -93,6 +97,7 @@ Changes& Changes::Delete(const Volume& volume) {
   return DeleteAt(VolumeStateKey(volume.key), volume);
 }
 
+Changes& Changes::Put(const Host& host) { return PutAt(KeyOf(host), host); }
 Changes& Changes::Put(const Claim& claim) { return PutAt(KeyOf(claim), claim); }
 Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
   return PutAt(KeyOf(host, mount), mount);
@@ -100,12 +105,23 @@ Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
 Changes& Changes::Put(const std::string& host, const PluginRecord& plugin) {
   return PutAt(KeyOf(host, plugin), plugin);
 }
+Changes& Changes::Delete(const Host& host) { return DeleteAt(KeyOf(host), host); }
 Changes& Changes::Delete(const Claim& claim) { return DeleteAt(KeyOf(claim), claim); }
 Changes& Changes::Delete(const std::string& host, const AttachmentRecord& mount) {
   return DeleteAt(KeyOf(host, mount), mount);
 }
 Changes& Changes::Delete(const std::string& host, const PluginRecord& plugin) {
   return DeleteAt(KeyOf(host, plugin), plugin);
+}
+
+Changes& Changes::If(const std::string& key, std::int64_t modify_revision) {
+  transaction_.compares.push_back({.key = key, .modify_revision = modify_revision});
+  return *this;
+}
+
+Changes& Changes::IfAndTouch(const std::string& key, std::int64_t modify_revision) {
+  transaction_.puts.push_back({.key = key, .value = ""});
+  return If(key, modify_revision);
 }
 
 Changes& Changes::With(Durability durability) {
@@ -115,11 +131,11 @@ Changes& Changes::With(Durability durability) {
 
 // Reads twice. If the volume changes in between, a later Put of it is refused.
 absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, state_.Get(VolumeStateKey(key)));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(VolumeStateKey(key)));
   if (!stored) return NotFound("there is no volume {}", ToString(key));
   MOORING_ASSIGN_OR_RETURN(Volume volume, Decode<v1::Volume>(*stored));
   if (!volume.has_secrets) return volume;
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> secrets, state_.Get(SecretsStateKey(key)));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> secrets, shared_.Get(SecretsStateKey(key)));
   if (!secrets) return volume;
   MOORING_ASSIGN_OR_RETURN(const v1::StoredSecrets message, Parse<v1::StoredSecrets>(*secrets));
   volume.secrets = Secrets({message.secrets().begin(), message.secrets().end()});
@@ -127,36 +143,51 @@ absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
 }
 
 absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, const std::string& name) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, state_.Get(PluginStateKey(host, name)));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, local_.Get(PluginStateKey(host, name)));
   if (!stored) return NotFound("there is no plugin {}", Quote(name));
   return Decode<v1::PluginRecord>(*stored);
 }
 
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
-  return DecodeAll<v1::Volume, Volume>(state_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)));
+  return DecodeAll<v1::Volume, Volume>(shared_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)));
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {
-  return DecodeAll<v1::Claim, Claim>(state_.List(ClaimsPrefix()));
+  return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix()));
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const VolumeKey& volume) {
-  return DecodeAll<v1::Claim, Claim>(state_.List(ClaimsPrefix(volume)));
+  return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix(volume)));
+}
+
+absl::StatusOr<Host> RecordsStore::GetHost(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(HostStateKey(name)));
+  if (!stored) return NotFound("there is no host {}", Quote(name));
+  return Decode<v1::Host>(*stored);
+}
+
+absl::StatusOr<std::vector<Host>> RecordsStore::ListHosts() {
+  return DecodeAll<v1::Host, Host>(shared_.List(HostsPrefix()));
 }
 
 absl::StatusOr<std::vector<AttachmentRecord>> RecordsStore::ListMounts(const std::string& host) {
-  return DecodeAll<v1::Attachment, AttachmentRecord>(state_.List(MountsPrefix(host)));
+  return DecodeAll<v1::Attachment, AttachmentRecord>(local_.List(MountsPrefix(host)));
 }
 
 absl::StatusOr<std::vector<PluginRecord>> RecordsStore::ListPlugins(const std::string& host) {
-  return DecodeAll<v1::PluginRecord, PluginRecord>(state_.List(PluginsPrefix(host)));
+  return DecodeAll<v1::PluginRecord, PluginRecord>(local_.List(PluginsPrefix(host)));
 }
 
 absl::StatusOr<std::int64_t> RecordsStore::Commit(const Changes& changes) {
-  if (!IsOfOneSpace(changes.transaction())) {
-    return Internal("records of all hosts and records of one host cannot be changed in one transaction");
+  switch (SpaceOf(changes.transaction())) {
+    case Space::kShared:
+      return shared_.Commit(changes.transaction());
+    case Space::kLocal:
+      return local_.Commit(changes.transaction());
+    case Space::kBoth:
+      break;
   }
-  return state_.Commit(changes.transaction());
+  return Internal("records of all hosts and records of one host cannot be changed in one transaction");
 }
 
 absl::StatusOr<Volume> RecordsStore::PutVolume(Volume volume) {
@@ -174,6 +205,20 @@ absl::StatusOr<Volume> RecordsStore::ChangeVolume(const VolumeKey& key,
     if (!is_changed) return volume;
     auto stored = PutVolume(std::move(volume));
     if (!absl::IsAborted(stored.status())) return stored;
+  }
+}
+
+absl::StatusOr<Host> RecordsStore::ChangeHost(const std::string& name,
+                                              const std::function<absl::StatusOr<bool>(Host&)>& change) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(Host host, GetHost(name));
+    MOORING_ASSIGN_OR_RETURN(const bool is_changed, change(host));
+    if (!is_changed) return host;
+    const auto revision = Commit(Changes().Put(host));
+    if (absl::IsAborted(revision.status())) continue;
+    MOORING_RETURN_IF_ERROR(revision.status());
+    host.revisions.SetStored(*revision);
+    return host;
   }
 }
 

@@ -1,4 +1,7 @@
 // Reads and writes records (records.h) in the state. Changes of several records are made together, or none is made.
+//
+// Records of one host are in its local state, so that it can work with its mounts and plugins while the shared state is
+// away. If no other host shares the state, both are the same.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +25,18 @@ class Changes {
   // ListVolumes does not read them, and deleted without it.
   Changes& Put(const Volume& volume);
   Changes& Put(const Claim& claim);
+  Changes& Put(const Host& host);
   Changes& Put(const std::string& host, const AttachmentRecord& mount);
   Changes& Put(const std::string& host, const PluginRecord& plugin);
   Changes& Delete(const Volume& volume);  // and its secrets
   Changes& Delete(const Claim& claim);
+  Changes& Delete(const Host& host);
   Changes& Delete(const std::string& host, const AttachmentRecord& mount);
   Changes& Delete(const std::string& host, const PluginRecord& plugin);
 
-  Changes& With(Durability durability);  // the default is kSynced
+  Changes& If(const std::string& key, std::int64_t modify_revision);  // only if it has this revision; 0: is missing
+  Changes& IfAndTouch(const std::string& key, std::int64_t modify_revision);  // and gives it a new revision
+  Changes& With(Durability durability);                                       // the default is kSynced
 
   const Transaction& transaction() const { return transaction_; }
 
@@ -44,21 +51,26 @@ class Changes {
 
 class RecordsStore {
  public:
-  explicit RecordsStore(State& state) : state_(state) {}  // `state` outlives this object
+  // The states outlive this object.
+  explicit RecordsStore(State& state) : RecordsStore(state, state) {}
+  RecordsStore(State& shared, State& local) : shared_(shared), local_(local) {}
 
   // NOT_FOUND names the record.
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
 
+  absl::StatusOr<Host> GetHost(const std::string& name);
+
   // Lists do not read secrets. An empty namespace means all.
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
   absl::StatusOr<std::vector<Claim>> ListClaims();
   absl::StatusOr<std::vector<Claim>> ListClaims(const VolumeKey& volume);
+  absl::StatusOr<std::vector<Host>> ListHosts();
   absl::StatusOr<std::vector<AttachmentRecord>> ListMounts(const std::string& host);
   absl::StatusOr<std::vector<PluginRecord>> ListPlugins(const std::string& host);
 
   // Gives the new revision, which is now the modify revision of every record put. INTERNAL: the changes mix records of
-  // all hosts with those of one host, which may be in separate stores.
+  // all hosts with those of one host.
   absl::StatusOr<std::int64_t> Commit(const Changes& changes);
 
   // Commits the volume and returns it with its new revisions.
@@ -68,10 +80,15 @@ class RecordsStore {
   // leave the volume as it is, or an error, which is then the result.
   absl::StatusOr<Volume> ChangeVolume(const VolumeKey& key, const std::function<absl::StatusOr<bool>(Volume&)>& change);
 
-  State& state() { return state_; }
+  // Reads the record of a host, changes it and stores it, as ChangeVolume.
+  absl::StatusOr<Host> ChangeHost(const std::string& name, const std::function<absl::StatusOr<bool>(Host&)>& change);
+
+  State& shared() { return shared_; }
+  State& local() { return local_; }
 
  private:
-  State& state_;
+  State& shared_;
+  State& local_;
 };
 
 }  // namespace mooring::manager

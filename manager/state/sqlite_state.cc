@@ -91,10 +91,9 @@ class Reader {
 // Used under the owner's lock, which is held until the changes are in the log.
 class Writer {
  public:
-  explicit Writer(SQLite::Database database) : database_(WithLeasedTable(std::move(database))) {
+  explicit Writer(SQLite::Database database) : database_(std::move(database)) {
     Use last(last_);
     if (last.Step()) revision_ = last.Number(0);
-    DeleteLeasedKeys();
   }
 
   std::int64_t revision() const { return revision_; }
@@ -121,21 +120,6 @@ class Writer {
     synced_ = sync;
   }
 
-  static SQLite::Database WithLeasedTable(SQLite::Database database) {
-    database.exec("CREATE TABLE IF NOT EXISTS leased (key TEXT PRIMARY KEY) WITHOUT ROWID");
-    return database;
-  }
-
-  // The process that put them has ended, and its lease with it.
-  void DeleteLeasedKeys() {
-    SQLite::Transaction commit(database_, SQLite::TransactionBehavior::IMMEDIATE);
-    const bool found = database_.exec("DELETE FROM state WHERE key IN (SELECT key FROM leased)") > 0;
-    database_.exec("DELETE FROM leased");
-    if (found) Use(set_last_, revision_ + 1).Exec();
-    commit.commit();
-    if (found) ++revision_;
-  }
-
   absl::Status Check(const Transaction::Compare& compare) {
     Use modified(modified_, compare.key);
     return CheckRevision(compare, modified.Step() ? modified.Number(0) : 0);
@@ -159,7 +143,6 @@ class Writer {
 
   KeyValue PutOne(const Transaction::Put& put) {
     const std::int64_t revision = revision_ + 1;
-    Use(put.leased ? lease_ : unlease_, put.key).Exec();
     Use use(put_, put.key);
     put_.bindNoCopy(2, put.value.data(), static_cast<int>(put.value.size()));
     put_.bind(3, revision);
@@ -176,8 +159,6 @@ class Writer {
   SQLite::Statement set_last_{database_, "UPDATE revision SET last = ?"};
   SQLite::Statement modified_{database_, "SELECT modified FROM state WHERE key = ?"};
   SQLite::Statement delete_{database_, "DELETE FROM state WHERE key = ? RETURNING key, value, created, modified"};
-  SQLite::Statement unlease_{database_, "DELETE FROM leased WHERE key = ?"};
-  SQLite::Statement lease_{database_, "INSERT OR IGNORE INTO leased VALUES (?)"};
   SQLite::Statement put_{database_,
                          "INSERT INTO state (key, value, created, modified) VALUES (?1, ?2, ?3, ?3) ON CONFLICT (key) "
                          "DO UPDATE SET value = excluded.value, modified = excluded.modified RETURNING created"};

@@ -45,10 +45,13 @@ struct Transaction {
     std::string key;
     std::int64_t modify_revision = 0;  // 0: the key must not exist
   };
+  // Whether the key is deleted when a lease ends (Lease): no; with that of this host; with the lease that it has
+  // already.
+  enum class EndsWith { kNoLease, kOwnLease, kItsLease };
   struct Put {
     std::string key;
     std::string value;
-    bool leased = false;  // the key is deleted when the lease of this host ends (Lease)
+    EndsWith ends_with = EndsWith::kNoLease;  // kItsLease: the key must exist, so compare its revision
   };
   std::vector<Compare> compares;
   std::vector<Put> puts;
@@ -62,8 +65,8 @@ struct Change {
   KeyValue value;  // kDelete: the last value; modify_revision is the revision that deleted it
 };
 
-// Gives all changes in the order of their revisions. Changes of secrets (SecretsPrefix) have no value; read it with
-// Get.
+// Gives all changes in the order of their revisions. Changes of secrets (IsSecret in keys.h) have no value; read it
+// with Get.
 class Watch {
  public:
   virtual ~Watch() = default;
@@ -74,7 +77,7 @@ class Watch {
 };
 
 // The right of this host to change the state and to start work for it. Other hosts see that it has ended, and may then
-// take over what it did. A store of one host has a lease that never ends.
+// take over what it did. A store of one host has a lease that never ends, not even with the process.
 class Lease {
  public:
   using Clock = std::chrono::steady_clock;
@@ -87,9 +90,6 @@ class Lease {
   // The number of this lease, which no other lease of any host has; 0: this host has none now. When a lease has ended,
   // the next one has another number, and leased keys have to be put again.
   virtual std::int64_t Number() = 0;
-
-  // Calls `changed` when Number has changed, from a thread of the store. Call this once, before the first Commit.
-  virtual void OnChange(std::function<void()> changed) = 0;
 };
 
 class State {

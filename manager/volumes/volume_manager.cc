@@ -41,6 +41,11 @@ StagedAs StagedAsOf(const AttachmentRecord& record) {
   return record.staged_as.value_or(StagedAs{.access = record.capability.access, .options = record.options});
 }
 
+RetryPolicy AtAnyTime(RetryPolicy retry) {
+  retry.may_call = RetryPolicy().may_call;
+  return retry;
+}
+
 }  // namespace
 
 VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
@@ -50,7 +55,8 @@ VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const Mou
       journal_(journal),
       events_(events),
       settings_(std::move(settings)),
-      calls_(plugins, settings_.retry) {}
+      calls_(plugins, settings_.retry),
+      ending_calls_(plugins, AtAnyTime(settings_.retry)) {}
 
 void VolumeManager::Stop() { locks_.Stop(Stopping()); }
 

@@ -85,6 +85,7 @@ class VolumeManager final : public VolumeMounter {
   Events& events_;
   const Settings settings_;
   NodeCaller calls_;
+  NodeCaller ending_calls_;  // unpublish and unstage: they are made without a lease, too
   ServerCheck servers_;
   KeyedLocks locks_;
 };

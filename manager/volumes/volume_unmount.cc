@@ -57,7 +57,7 @@ absl::Status VolumeManager::UnmountLocked(const AttachmentRecord& record, Clock:
 
 // A mount that the plugin left behind although it answered OK is unmounted here: otherwise it would stay for ever.
 absl::Status VolumeManager::Unpublish(const AttachmentRecord& record, Clock::time_point until) {
-  const absl::Status said = CallUnpublish(calls_, record, until);
+  const absl::Status said = CallUnpublish(ending_calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (!said.ok() && !absl::IsNotFound(said) && target.kind != PathInfo::Kind::kMissing) return said;
   if (target.mount) MOORING_RETURN_IF_ERROR(UnmountAllLayers(record.target_path));
@@ -68,7 +68,7 @@ absl::Status VolumeManager::Unpublish(const AttachmentRecord& record, Clock::tim
 }
 
 absl::Status VolumeManager::Unstage(const AttachmentRecord& record, Clock::time_point until) {
-  const absl::Status said = CallUnstage(calls_, record, until);
+  const absl::Status said = CallUnstage(ending_calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   // UNIMPLEMENTED without a mount is OK: a new version of the plugin may no longer stage.
   const bool done = said.ok() || absl::IsNotFound(said) || (absl::IsUnimplemented(said) && !staged.mount);
@@ -88,12 +88,12 @@ void VolumeManager::RemoveDirectories(const Volume& volume) {
 // The plugin is asked first, because it may hold more than the mount. A mount that it leaves is unmounted here.
 absl::Status VolumeManager::UnmountBroken(const AttachmentRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Unbind(record));
-  CallUnpublish(calls_, record, until).IgnoreError();
+  CallUnpublish(ending_calls_, record, until).IgnoreError();
   return Annotate(UnmountAllLayers(record.target_path), "unmount the broken mount");
 }
 
 absl::Status VolumeManager::UnmountBrokenStage(const AttachmentRecord& record, Clock::time_point until) {
-  CallUnstage(calls_, record, until).IgnoreError();
+  CallUnstage(ending_calls_, record, until).IgnoreError();
   return Annotate(UnmountAllLayers(record.staging_path), "unmount the broken mount");
 }
 

@@ -10,6 +10,7 @@
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
 #include "manager/records/names.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
@@ -39,16 +40,15 @@ bool AreSameVolume(const Volume& a, const Volume& b) {
 
 }  // namespace
 
-Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, VolumeMounter& node, KeyedLocks& controller_locks,
-                 Events& events, RetryPolicy retry)
+Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
+                 KeyedLocks& controller_locks, Events& events, RetryPolicy retry)
     : store_(store),
       plugins_(plugins),
+      hosts_(hosts),
       node_(node),
       controller_locks_(controller_locks),
       events_(events),
-      retry_(retry) {}
-
-void Volumes::Stop() { twin_locks_.Stop(Stopping()); }
+      retry_(std::move(retry)) {}
 
 absl::StatusOr<Volume> Volumes::Get(const VolumeKey& key) { return store_.GetVolume(key); }
 
@@ -88,13 +88,34 @@ absl::Status Volumes::RefuseTwin(const Volume& volume) {
   return absl::OkStatus();
 }
 
-// Under a lock, so that of two keys with the same volume only one is stored.
-absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Clock::time_point until) {
-  const std::string key = volume.plugin + '\0' + IdForPlugin(volume);
-  const std::string what = fmt::format("volume {} of plugin {}", Quote(IdForPlugin(volume)), Quote(volume.plugin));
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, twin_locks_.Acquire(key, what, until));
-  MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
-  return store_.PutVolume(std::move(volume));
+// Every commit that gives a volume its external id also puts the key NewVolumesKey, and compares that it has not
+// changed since the others were read. So of two records with the same id only one is stored, whichever hosts they come
+// from.
+absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> last, store_.shared().Get(NewVolumesKey()));
+    const std::int64_t before = last ? last->modify_revision : 0;
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+    const auto revision = store_.Commit(Changes().Put(volume).IfAndTouch(NewVolumesKey(), before));
+    if (absl::IsAborted(revision.status())) {
+      MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> now, store_.shared().Get(NewVolumesKey()));
+      if ((now ? now->modify_revision : 0) != before) continue;  // another volume was stored
+    }
+    MOORING_RETURN_IF_ERROR(revision.status());
+    volume.revisions.SetStored(*revision);
+    volume.has_secrets = volume.has_secrets || !volume.secrets.empty();
+    return volume;
+  }
+}
+
+// Two hosts must not work at a volume at the same time: one would undo what the other does.
+absl::Status Volumes::CheckNotElsewhere(const Volume& volume) {
+  if (volume.state == Volume::State::kReady || hosts_.IsOurs(volume.worker)) return absl::OkStatus();
+  const auto host = hosts_.Find(volume.worker);
+  if (!host || !host->alive) return absl::OkStatus();
+  const char* const what = volume.state == Volume::State::kCreating ? "created" : "deleted";
+  return Unavailable("volume {} is being {} by host {}: try again, or repeat the request there", ToString(volume.key),
+                     what, Quote(volume.worker));
 }
 
 absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {

@@ -9,6 +9,7 @@
 
 #include "base/keyed_lock.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
@@ -29,8 +30,8 @@ struct Snapshot {
 class Volumes {
  public:
   // All outlive it. `node` expands volumes that are mounted on this host.
-  Volumes(RecordsStore& store, PluginDirectory& plugins, VolumeMounter& node, KeyedLocks& controller_locks,
-          Events& events, RetryPolicy retry);
+  Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
+          KeyedLocks& controller_locks, Events& events, RetryPolicy retry);
 
   // Stores the record (creating), calls CreateVolume, completes the record. A repeated request continues an interrupted
   // one. ALREADY_EXISTS: the key has another volume. If it is unknown whether the plugin created the volume, the record
@@ -66,17 +67,17 @@ class Volumes {
                               Clock::time_point until);
   absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);
 
-  // Called at the start. Undoes interrupted creations (a repeated CreateVolume tells the id for DeleteVolume) and
-  // continues interrupted deletions. Plugins in parallel; errors become events.
-  void Resume(Clock::time_point until);
-
-  void Stop();  // waiters for its own locks, now and later, get CANCELLED
+  // Undoes creations that `host` has begun and not finished (a repeated CreateVolume tells the id for DeleteVolume),
+  // and continues its deletions. Plugins in parallel; errors become events. Called for this host at the start, and for
+  // hosts that are away. An error: the state cannot be read.
+  absl::Status Resume(const std::string& host, Clock::time_point until);
 
  private:
   // volumes.cc
   absl::StatusOr<Volume> ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change);
   absl::Status RefuseTwin(const Volume& volume);
-  absl::StatusOr<Volume> StoredAlone(Volume volume, Clock::time_point until);
+  absl::Status CheckNotElsewhere(const Volume& volume);
+  absl::StatusOr<Volume> StoredAlone(Volume volume);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
   absl::StatusOr<PluginTraits> Controller(const std::string& plugin, Clock::time_point until);
   absl::StatusOr<Volume> GetReady(const VolumeKey& key);
@@ -116,11 +117,11 @@ class Volumes {
 
   RecordsStore& store_;
   PluginDirectory& plugins_;
+  HostDirectory& hosts_;
   VolumeMounter& node_;
   KeyedLocks& controller_locks_;
   Events& events_;
   const RetryPolicy retry_;
-  KeyedLocks twin_locks_;  // by plugin and external id
 };
 
 }  // namespace mooring::manager

@@ -143,6 +143,11 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
     return FinishCreate(std::move(volume), Since::kNow, until);
   }
   if (there->state == Volume::State::kDeleting || !IsSameRequest(*there, volume)) return NotTheSame(*there);
+  MOORING_RETURN_IF_ERROR(CheckNotElsewhere(*there));
+  if (there->state == Volume::State::kCreating && there->worker != hosts_.self()) {
+    there->worker = hosts_.self();
+    MOORING_ASSIGN_OR_RETURN(*there, store_.PutVolume(*std::move(there)));
+  }
   return there->state == Volume::State::kReady ? *std::move(there)
                                                : FinishCreate(*std::move(there), Since::kBefore, until);
 }
@@ -156,6 +161,7 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
     MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
   }
   volume.state = Volume::State::kCreating;
+  volume.worker = hosts_.self();
   volume.revisions = {};
   volume.in_use.reset();
   volume.exhausted_at.reset();
@@ -177,7 +183,8 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
                                 ToString(volume.key)));
   }
   created->state = Volume::State::kReady;
-  auto ready = StoredAlone(*std::move(created), until);
+  created->worker.clear();
+  auto ready = StoredAlone(*std::move(created));
   if (absl::IsAlreadyExists(ready.status())) {  // the volume of the plugin already has another key
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
   }
@@ -213,10 +220,11 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   if (!absl::IsNotFound(there.status())) return there.status();
   MOORING_RETURN_IF_ERROR(Validate(volume, until));
   volume.state = Volume::State::kReady;
+  volume.worker.clear();
   volume.revisions = {};
   volume.in_use.reset();
   volume.exhausted_at.reset();
-  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume), until));
+  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume)));
   Report(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
   return stored;
 }

@@ -51,6 +51,7 @@ absl::StatusOr<std::optional<Volume>> Volumes::ToDelete(const VolumeKey& key, Wh
   if (absl::IsNotFound(volume.status())) return std::nullopt;
   MOORING_RETURN_IF_ERROR(volume.status());
   if (which == Which::kInterrupted && volume->state == Volume::State::kReady) return std::nullopt;
+  MOORING_RETURN_IF_ERROR(CheckNotElsewhere(*volume));
   return *std::move(volume);
 }
 
@@ -67,6 +68,7 @@ absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key,
     if (!volume) return volume;
     MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
     volume->state = Volume::State::kDeleting;
+    volume->worker = hosts_.self();
     auto stored = store_.PutVolume(*std::move(volume));
     if (stored.ok()) return *std::move(stored);
     if (!absl::IsAborted(stored.status())) return stored.status();
@@ -80,7 +82,7 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
     auto created = CallCreate(volume, until);
     if (MadeNothing(created.status())) return DeleteRecord(volume.key);
     if (!created.ok()) return Annotate(created.status(), kept);
-    auto settled = StoredAlone(*std::move(created), until);
+    auto settled = StoredAlone(*std::move(created));
     if (absl::IsAlreadyExists(settled.status())) return DeleteRecord(volume.key);  // the volume belongs to another key
     MOORING_RETURN_IF_ERROR(settled.status());
     volume = *std::move(settled);
@@ -92,6 +94,7 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   if (DeletedNothing(status)) {
     const auto make_ready = [](Volume& record) {
       record.state = Volume::State::kReady;
+      record.worker.clear();
       return true;
     };
     const absl::Status ready = store_.ChangeVolume(volume.key, make_ready).status();
@@ -138,12 +141,12 @@ void Volumes::ResumeOne(const Volume& interrupted, Clock::time_point until) {
                                   : ", and the volume still exists: " + Message(deleted.status())));
 }
 
-void Volumes::Resume(Clock::time_point until) {
-  const auto volumes = store_.ListVolumes();
-  if (!volumes.ok()) return;  // the first call of a client shows the error
+absl::Status Volumes::Resume(const std::string& host, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   std::map<std::string, std::vector<Volume>> by_plugin;
-  for (const Volume& volume : *volumes) {
-    if (volume.state != Volume::State::kReady) by_plugin[volume.plugin].push_back(volume);
+  for (const Volume& volume : volumes) {
+    if (volume.state == Volume::State::kReady || (hosts_.is_shared() && volume.worker != host)) continue;
+    by_plugin[volume.plugin].push_back(volume);
   }
   std::vector<std::thread> threads;
   for (const auto& [plugin, interrupted] : by_plugin) {
@@ -152,6 +155,7 @@ void Volumes::Resume(Clock::time_point until) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

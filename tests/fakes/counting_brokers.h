@@ -107,6 +107,16 @@ class CountingClaims final : public manager::ClaimBroker {
     taking_back_owed_ = true;
   }
 
+  absl::Status CheckHeld(const manager::ClaimAnswer& answer) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return given_up_.contains(answer.claim.allocation) ? FailedPrecondition("freed by another host") : absl::OkStatus();
+  }
+  // From now on others have the claims of this allocation.
+  void GiveUp(const std::string& allocation) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    given_up_.insert(allocation);
+  }
+
   absl::Status Release(const manager::VolumeKey& volume, manager::ClaimMode, const std::string& allocation,
                        const absl::Status& node_outcome, manager::Clock::time_point) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("release", volume, allocation));
@@ -137,6 +147,7 @@ class CountingClaims final : public manager::ClaimBroker {
   const std::string plugin_;
   std::mutex mutex_;
   std::map<std::string, std::string> plugins_;
+  std::set<std::string> given_up_;
   std::set<std::string> held_;
   bool expansion_owed_ = false;
   bool taking_back_owed_ = false;

@@ -41,9 +41,8 @@ class DockerDriverTest : public ::testing::Test {
     volume_manager_ = std::make_unique<VolumeManager>(
         plugins_, kernel_, *journal_, events_,
         VolumeManager::Settings{.root = directory_ / "mounts", .boot = boot_, .retry = {}});
-    volumes_ = std::make_unique<Volumes>(store_, plugins_, *volume_manager_, locks_, events_, RetryPolicy());
-    claims_ =
-        std::make_unique<Claims>(store_, plugins_, locks_, events_, Claims::Settings{.host = kDockerHost, .retry = {}});
+    volumes_ = std::make_unique<Volumes>(store_, plugins_, hosts_, *volume_manager_, locks_, events_, RetryPolicy());
+    claims_ = std::make_unique<Claims>(store_, plugins_, hosts_, locks_, events_, Claims::Settings{.retry = {}});
     attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_,
                                                  Attachments::Settings{.host = kDockerHost});
     const DockerVolumeDriver::Collaborators with = {.plugins = plugins_,
@@ -101,6 +100,7 @@ class DockerDriverTest : public ::testing::Test {
   TempDir directory_;
   FakeMounter kernel_;
   testing::FakePluginDirectory plugins_;
+  SingleHost hosts_{kDockerHost};
   std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>();
   testing::MemoryState state_;
   RecordsStore store_{state_};

@@ -62,6 +62,11 @@ TEST(RecordCodecTest, ClaimRoundTrip) {
   EXPECT_EQ(back.publish, Claim::Publish::kSent);
 }
 
+TEST(RecordCodecTest, HostRoundTrip) {
+  ExpectRoundTrip(testing::SampleHost());
+  EXPECT_EQ(FromProto(ToProto(testing::SampleHost()))->away_since, testing::SampleHost().away_since);
+}
+
 TEST(RecordCodecTest, AttachmentRecordRoundTrip) {
   ExpectRoundTrip(testing::SampleMount());
   const AttachmentRecord back = *FromProto(ToProto(testing::SampleMount()));

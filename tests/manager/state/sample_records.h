@@ -33,6 +33,7 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   volume.snapshot_id = "snap-1";
   volume.clone_id = "vol-1";
   volume.state = Volume::State::kDeleting;
+  volume.worker = "host-1";
   volume.created_here = true;
   volume.in_use = Capability{AccessMode::kMultiNodeMultiWriter, AttachmentMode::kBlockDevice};
   volume.node_expansion_owed = true;
@@ -53,11 +54,24 @@ inline Claim SampleClaim(const std::string& volume = "db[3]", const std::string&
   claim.kept = true;
   claim.past = true;
   claim.past_since = SampleTime(2);
+  claim.lost = true;
   claim.publish = Claim::Publish::kSent;
   claim.publish_context = {{"device", "/dev/sdx"}};
   claim.problem = "the plugin is away";
   claim.taken_at = SampleTime(3);
   return claim;
+}
+
+inline Host SampleHost(const std::string& name = "host-1") {
+  Host host;
+  host.name = name;
+  host.version = "0.1.0";
+  host.draining = true;
+  host.lost = true;
+  host.gave_up_claims = true;
+  host.joined_at = SampleTime(5);
+  host.away_since = SampleTime(6);
+  return host;
 }
 
 inline AttachmentRecord SampleMount(const std::string& volume = "db[3]", const std::string& allocation = "web-1") {

@@ -29,14 +29,6 @@ TEST_F(StateTest, SurvivesARestart) {
   EXPECT_EQ(Commit(Put("c", "1")), 3) << "revisions go on";
 }
 
-TEST_F(StateTest, LeasedKeysEndWithTheProcess) {
-  Commit({.compares = {}, .puts = {{"a", "1", true}, {"b", "1", true}, {"c", "1"}}, .deletes = {}});
-  Commit(Put("b", "no longer leased"));
-  Reopen();
-  EXPECT_THAT(List(""), ElementsAre("b", "c"));
-  EXPECT_EQ(state().List("")->revision, 3) << "the deletes are a change";
-}
-
 TEST_F(StateTest, WatchOfAForgottenRevisionIsOutOfRange) {
   for (int i = 0; i < 1001; ++i)
     Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .durability = Durability::kOrdered});

@@ -57,11 +57,10 @@ class ClaimsFixture : public ::testing::Test {
 
   void Restart() {
     Claims::Settings settings;
-    settings.host = "here";
     settings.retry = retry_;
     settings.now = [this] { return now_; };
-    claims_ = std::make_unique<Claims>(store_, directory_, locks_, events_, settings);
-    volumes_ = std::make_unique<Volumes>(store_, directory_, node_, locks_, events_, retry_);
+    claims_ = std::make_unique<Claims>(store_, directory_, hosts_, locks_, events_, settings);
+    volumes_ = std::make_unique<Volumes>(store_, directory_, hosts_, node_, locks_, events_, retry_);
   }
 
   static Secrets Password(const std::string& password) { return Secrets(StringMap{{"password", password}}); }
@@ -137,6 +136,7 @@ class ClaimsFixture : public ::testing::Test {
   testing::FakePluginDirectory directory_;
   testing::MemoryState state_;
   std::stop_source stop_;
+  SingleHost hosts_{"here"};
   RetryPolicy retry_ = {.first_pause = milliseconds(1), .longest_pause = milliseconds(5), .stop = stop_.get_token()};
   RecordsStore store_{state_};
   KeyedLocks locks_;

@@ -116,7 +116,7 @@ TEST_F(VolumesTest, CreationResumesAfterKillAtEveryStep) {
         EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
         ASSERT_OK(Delete());
       } else {
-        volumes_->Resume(Soon());
+        EXPECT_OK(volumes_->Resume("here", Soon()));
       }
       EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
       EXPECT_THAT(All(), IsEmpty());
@@ -132,7 +132,7 @@ TEST_F(VolumesTest, DeletionResumesAfterKillAtEveryStep) {
     EXPECT_FALSE(Delete().ok());
     state_.DieAfter(-1);
     Restart();
-    volumes_->Resume(Soon());
+    EXPECT_OK(volumes_->Resume("here", Soon()));
     if (after == 0) {
       EXPECT_OK(Claim(Request("web-1"))) << "it had not begun";
       EXPECT_OK(Release("web-1"));
@@ -204,7 +204,7 @@ TEST_F(VolumesTest, RefusedDeleteKeepsConcurrentChange) {
   state_.BeforeCommit(nullptr);
   EXPECT_EQ(Stored("db").state, Volume::State::kReady);
   EXPECT_EQ(Stored("db").exhausted_words, "no room");
-  volumes_->Resume(Soon());
+  EXPECT_OK(volumes_->Resume("here", Soon()));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
@@ -253,7 +253,7 @@ TEST_F(VolumesTest, ResumeSparesRepeatedCreate) {
   plugin_->ClearFaults();
   Restart();
   plugin_->Hang("DeleteVolume");
-  std::thread resume([&] { volumes_->Resume(Soon()); });
+  std::thread resume([&] { EXPECT_OK(volumes_->Resume("here", Soon())); });
   EXPECT_TRUE(plugin_->WaitForCalls("DeleteVolume", 1));  // for "a"; "b" is next on the list
   EXPECT_OK(Create(Asked("b")));
   plugin_->Release();

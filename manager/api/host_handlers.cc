@@ -1,0 +1,66 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "manager/api/handlers.h"
+#include "manager/hosts/host_rules.h"
+#include "manager/records/record_codec.h"
+#include "manager/state/keys.h"
+
+namespace mooring::manager {
+namespace {
+
+v1::HostStatus Described(const HostStatus& status, const std::string& self, const std::vector<Claim>& claims) {
+  v1::HostStatus described;
+  *described.mutable_host() = ToProto(status.host);
+  described.set_alive(status.alive);
+  described.set_state(StateWord(status));
+  described.set_self(status.host.name == self);
+  described.set_claims(static_cast<int>(std::count_if(claims.begin(), claims.end(), [&](const Claim& claim) {
+    return claim.node == status.host.name && !claim.lost;
+  })));
+  return described;
+}
+
+// Fills in the host and its claims.
+template <typename Response>
+absl::StatusOr<Response> WithClaims(const HostStatus& status, const std::string& self, RecordsStore& store) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store.ListClaims());
+  Response response;
+  *response.mutable_host() = Described(status, self, claims);
+  for (const Claim& claim : claims) {
+    if (claim.node == status.host.name) *response.add_claims() = ToProto(claim);
+  }
+  return response;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ListHostsResponse> HostHandlers::ListHosts(const v1::ListHostsRequest& request) {
+  MOORING_RETURN_IF_ERROR(hosts.Refresh());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store.ListClaims());
+  v1::ListHostsResponse response;
+  for (const HostStatus& status : hosts.List()) {
+    if (!request.name().empty() && request.name() != status.host.name) continue;
+    *response.add_hosts() = Described(status, hosts.self(), claims);
+  }
+  if (response.hosts().empty() && !request.name().empty())
+    return NotFound("there is no host {}", Quote(request.name()));
+  return response;
+}
+
+absl::StatusOr<v1::DrainHostResponse> HostHandlers::DrainHost(const v1::DrainHostRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckName("the host", request.name()));
+  MOORING_ASSIGN_OR_RETURN(const HostStatus status, hosts.Drain(request.name(), !request.undo()));
+  return WithClaims<v1::DrainHostResponse>(status, hosts.self(), store);
+}
+
+absl::StatusOr<v1::DeclareHostLostResponse> HostHandlers::DeclareHostLost(const v1::DeclareHostLostRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckName("the host", request.name()));
+  MOORING_ASSIGN_OR_RETURN(const HostStatus status, hosts.DeclareLost(request.name()));
+  return WithClaims<v1::DeclareHostLostResponse>(status, hosts.self(), store);
+}
+
+}  // namespace mooring::manager

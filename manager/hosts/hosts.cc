@@ -1,0 +1,163 @@
+#include "manager/hosts/hosts.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "manager/state/keys.h"
+
+namespace mooring::manager {
+
+Hosts::Hosts(RecordsStore& store, Events& events, Settings settings)
+    : store_(store),
+      events_(events),
+      settings_(std::move(settings)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+Hosts::~Hosts() { Stop(); }
+
+void Hosts::Stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::vector<HostStatus> Hosts::List() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<HostStatus> all;
+  for (const auto& [name, status] : hosts_) all.push_back(status);
+  return all;
+}
+
+std::optional<HostStatus> Hosts::Find(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = hosts_.find(name);
+  return found == hosts_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Hosts::Clock::duration Hosts::AwayFor(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = away_since_.find(name);
+  return found == away_since_.end() ? Clock::duration::zero() : Clock::now() - found->second;
+}
+
+void Hosts::LeaseChanged() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  joined_ = false;
+  wake_.notify_all();
+}
+
+void Hosts::Run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    bool joined = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      joined = std::exchange(joined_, true);
+    }
+    const bool up_to_date = joined || Join().ok();
+    const bool looked = up_to_date && Look().ok();
+    if (looked) NoteAbsences();
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!up_to_date) joined_ = false;
+    if (!looked) away_since_.clear();  // while the state is away, nobody can renew a lease
+    wake_.wait_for(lock, stop, settings_.look_every, [&] { return up_to_date && !joined_; });
+  }
+}
+
+// Puts the record of this host, or brings it up to date. What is said of it while it was away is over.
+absl::Status Hosts::Join() {
+  const auto update = [&](Host& host) -> absl::StatusOr<bool> {
+    const bool differs = host.lost || host.away_since || host.version != settings_.version;
+    host.lost = false;
+    host.away_since.reset();
+    host.version = settings_.version;
+    return differs;
+  };
+  const absl::Status changed = store_.ChangeHost(settings_.self, update).status();
+  if (!absl::IsNotFound(changed)) return changed;
+  Host host;
+  host.name = settings_.self;
+  host.version = settings_.version;
+  host.joined_at = std::chrono::system_clock::now();
+  return store_.Commit(Changes().Put(host)).status();
+}
+
+absl::Status Hosts::Refresh() { return Look(); }
+
+absl::Status Hosts::Look() {
+  // The leases are read first: a host that joins between has a record, and counts as away until the next look.
+  MOORING_ASSIGN_OR_RETURN(const Listing live, store_.shared().List(LivePrefix()));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Host> records, store_.ListHosts());
+  std::map<std::string, std::int64_t> revisions;
+  for (const KeyValue& value : live.values) revisions.emplace(value.key, value.modify_revision);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  hosts_.clear();
+  for (const Host& host : records) {
+    const auto found = revisions.find(LiveKey(host.name));
+    const bool alive = found != revisions.end();
+    hosts_[host.name] = {.host = host, .alive = alive, .live_revision = alive ? found->second : 0};
+    if (alive) {
+      away_since_.erase(host.name);
+    } else {
+      away_since_.emplace(host.name, Clock::now());
+    }
+  }
+  std::erase_if(away_since_, [&](const auto& away) { return !hosts_.contains(away.first); });
+  return absl::OkStatus();
+}
+
+void Hosts::NoteAbsences() {
+  for (const HostStatus& status : List()) {
+    if (status.alive || status.host.away_since || AwayFor(status.host.name) < settings_.note_after) continue;
+    Host host = status.host;
+    host.away_since = std::chrono::system_clock::now();
+    // Only one host notes it, and only while the other is still away.
+    if (!store_.Commit(Changes().Put(host).If(LiveKey(host.name), 0)).ok()) continue;
+    Report(host.name, true, "unreachable: its lease has ended; its claims stay (docs/hosts.md)");
+  }
+}
+
+absl::StatusOr<HostStatus> Hosts::Drain(const std::string& name, bool draining) {
+  MOORING_ASSIGN_OR_RETURN(const HostStatus status, Change(name, [&](Host& host) {
+                             return std::exchange(host.draining, draining) != draining;
+                           }));
+  Report(name, false, draining ? "draining: it takes no new claims" : "no longer draining");
+  return status;
+}
+
+// Without a lease, a host commits nothing. So after this commit it cannot take a claim under its old lease.
+absl::StatusOr<HostStatus> Hosts::DeclareLost(const std::string& name) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> live, store_.shared().Get(LiveKey(name)));
+    MOORING_ASSIGN_OR_RETURN(Host host, store_.GetHost(name));
+    if (live) {
+      return FailedPrecondition(
+          "host {} is alive, so its claims cannot be freed: to move its work away, use 'mooring host drain'. If it "
+          "was just turned off, repeat this when 'mooring host list' shows it as unreachable",
+          Quote(name));
+    }
+    host.lost = true;
+    if (!host.away_since) host.away_since = std::chrono::system_clock::now();
+    const absl::Status status = store_.Commit(Changes().Put(host).If(LiveKey(name), 0)).status();
+    if (absl::IsAborted(status)) continue;
+    MOORING_RETURN_IF_ERROR(status);
+    Report(name, true, "declared lost: its claims are freed");
+    MOORING_RETURN_IF_ERROR(Look());
+    return Find(name).value_or(HostStatus{.host = host});
+  }
+}
+
+absl::StatusOr<HostStatus> Hosts::Change(const std::string& name,
+                                         const std::function<absl::StatusOr<bool>(Host&)>& change) {
+  MOORING_RETURN_IF_ERROR(store_.ChangeHost(name, change).status());
+  MOORING_RETURN_IF_ERROR(Look());
+  if (const auto status = Find(name)) return *status;
+  return NotFound("there is no host {}", Quote(name));
+}
+
+void Hosts::Report(const std::string& host, bool bad, const std::string& text) {
+  events_.Add({.bad = bad, .kind = "host", .text = fmt::format("host {}: {}", Quote(host), text)});
+}
+
+}  // namespace mooring::manager
