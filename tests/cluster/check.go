@@ -41,17 +41,25 @@ func historyOf(source *eventSource, volume volumeKind) []porcupine.Operation {
 		}
 		history = append(history, porcupine.Operation{ClientId: max(o.Client, 0), Input: &o, Call: o.Call, Return: o.Return})
 	}
-	var all []operation
-	for _, o := range source.operations {
-		if o.Volume == volume.Name {
-			all = append(all, o)
-		}
-	}
-	for _, o := range narrow(append(all, source.eventsOf(volume)...)) {
+	for _, o := range allOf(source, volume) {
 		add(o)
 	}
 	add(operation{Kind: kindEnd, Volume: volume.Name, Call: source.end, Return: source.end + 1, Outcome: outcomeOK})
 	return history
+}
+
+// allOf gives the calls about a volume, and the events that happened, or may have happened, besides.
+func allOf(source *eventSource, volume volumeKind) []operation {
+	var all []operation
+	for _, o := range source.operations {
+		if o.Volume == volume.Name && (source.lives == nil || !o.isOpen()) {
+			all = append(all, o)
+		}
+	}
+	if source.lives != nil {
+		return append(all, source.observed(volume.Name)...)
+	}
+	return narrow(append(all, source.eventsOf(volume)...))
 }
 
 // draw writes a page that shows how far the history can be explained.

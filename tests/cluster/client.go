@@ -140,7 +140,8 @@ func (c *client) record(o operation, do func(context.Context, *operation) error)
 
 // Answers that say what happened. Every other error leaves it open.
 var refusals = []string{"has no free", "is claimed on node", "is claimed as"}
-var nothings = []string{"connect: connection refused", "connect: no such file or directory", "cannot be used now"}
+var nothings = []string{"connect: connection refused", "connect: no such file or directory", "cannot be used now",
+	"so nothing was changed", "is unreachable"}
 
 func outcomeOf(kind string, err error) string {
 	if err == nil {
@@ -170,6 +171,13 @@ func modeOf(mode string) pb.ClaimMode {
 		return pb.ClaimMode_READ
 	}
 	return pb.ClaimMode_WRITE
+}
+
+func modeWord(mode pb.ClaimMode) string {
+	if mode == pb.ClaimMode_READ {
+		return "read"
+	}
+	return "write"
 }
 
 func capability(access int32) *pb.Capability {
@@ -225,11 +233,7 @@ func heldOf(claims []*pb.Claim) []held {
 		if claim.GetLost() {
 			continue // it excludes nobody any more
 		}
-		mode := "write"
-		if claim.Mode == pb.ClaimMode_READ {
-			mode = "read"
-		}
-		found = append(found, held{claim.Allocation, mode, claim.Node, int32(claim.Capability.GetAccess()),
+		found = append(found, held{claim.Allocation, modeWord(claim.Mode), claim.Node, int32(claim.Capability.GetAccess()),
 			claim.State.String()})
 	}
 	return found

@@ -18,6 +18,7 @@ type eventSource struct {
 	operations []operation
 	absences   []absence
 	lost       []absence // From: when somebody said that the host is lost
+	lives      []*life   // nil: there was no witness
 	starts     map[string][]int64
 	end        int64
 	next       int

@@ -19,6 +19,8 @@ const (
 	kindRollback = "rollback" // undoes the claim of a call that failed
 	kindEvict    = "evict"    // frees a claim of a host that is gone
 	kindRestore  = "restore"  // claims again for an attachment of a host that is back
+	kindMade     = "made"     // the witness saw that a claim was made
+	kindGone     = "gone"     // the witness saw that it ended
 	kindEnd      = "end"      // from now on nothing is observed
 )
 
@@ -136,6 +138,7 @@ type recording struct {
 	Operations []operation
 	Absences   []absence
 	Lost       []absence
+	Lives      []*life // nil: there was no witness
 	Starts     map[string][]int64
 	End        int64
 	Violations []string

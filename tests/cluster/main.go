@@ -68,11 +68,14 @@ func runSeed(seed int64, s settings, work, keep string, sum *totals) error {
 	if err == nil {
 		w.play()
 		violations = w.settle()
+		if w.witness != nil {
+			err = w.witness.catchUp()
+		}
 	}
 	w.stop()
 	if err != nil {
 		keepLogs(w, filepath.Join(keep, fmt.Sprintf("seed-%d", seed)))
-		return fmt.Errorf("the cluster does not start: %w", err)
+		return fmt.Errorf("it cannot be run: %w", err)
 	}
 	played := time.Since(began)
 	violations = append(violations, w.check(keepDirectory(keep, seed))...)
@@ -116,7 +119,7 @@ func (w *world) commits() int {
 func (w *world) source() *eventSource {
 	source := &eventSource{operations: w.history.all(), lost: w.lost, starts: map[string][]int64{}, end: w.history.now()}
 	if w.witness != nil {
-		source.absences = w.witness.absences
+		source.absences, source.lives = w.witness.absences, append([]*life{}, w.witness.lives...)
 	}
 	for _, m := range w.managers {
 		source.starts[m.host] = m.startedAt()
@@ -130,20 +133,24 @@ func (w *world) check(directory string) []string {
 	violations = append(violations, stored...)
 	source := w.source()
 	if w.witness != nil {
-		w.witness.checkDepartures(source.operations, w.lost)
 		violations = append(violations, w.witness.violations...)
+		violations = append(violations, checkLives(source.lives, source.operations, source.lost)...)
 	}
 	return append(unique(violations), checkHistory(source, w.volumes, checkTime, directory)...)
 }
 
 // keep saves all that explains a violation.
 func (w *world) keep(violations []string, directory string) {
-	for _, violation := range violations {
+	for i, violation := range violations {
+		if i == 10 {
+			fmt.Printf("  and %d more\n", len(violations)-i)
+			break
+		}
 		fmt.Printf("  VIOLATION: %s\n", violation)
 	}
 	source := w.source()
 	r := recording{Seed: w.seed, Settings: w.settings, Volumes: w.volumes, Faults: w.history.allFaults(),
-		Operations: source.operations, Absences: source.absences, Lost: source.lost, Starts: source.starts, End: source.end,
+		Operations: source.operations, Absences: source.absences, Lost: source.lost, Lives: source.lives, Starts: source.starts, End: source.end,
 		Violations: violations}
 	if err := r.save(filepath.Join(directory, "history.json")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -192,8 +199,21 @@ func checkAgain(path string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	source := &eventSource{operations: r.Operations, absences: r.Absences, lost: r.Lost, starts: r.Starts, end: r.End}
-	verdicts := checkHistory(source, r.Volumes, checkTime, filepath.Dir(path))
+	source := &eventSource{operations: r.Operations, absences: r.Absences, lost: r.Lost, lives: r.Lives, starts: r.Starts, end: r.End}
+	if until := os.Getenv("UNTIL"); until != "" {
+		var left []operation
+		limit, _ := time.ParseDuration(until)
+		for _, o := range source.operations {
+			if o.Call < limit.Nanoseconds() {
+				if o.Return > limit.Nanoseconds() {
+					o.Outcome = outcomeUnknown
+				}
+				left = append(left, o)
+			}
+		}
+		source.operations = left
+	}
+	verdicts := checkHistory(source, r.Volumes, 10*time.Second, filepath.Dir(path))
 	for _, verdict := range verdicts {
 		fmt.Println(verdict)
 	}

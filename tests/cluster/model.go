@@ -8,10 +8,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of the claims of one volume, written from docs/manager.md and from CSI's access modes. It shares no
-// code with the manager.
-
-// Access modes, with the numbers of manager.proto.
+// The model of the claims of one volume, from docs/manager.md and CSI's access modes. It shares no code with the manager.
+// Access modes have the numbers of manager.proto.
 const (
 	singleNodeReader       = 1
 	singleNodeWriter       = 2
@@ -58,7 +56,7 @@ func (s *claimState) find(allocation, mode string) *claimEntry {
 func (s *claimState) without(entry *claimEntry) *claimState {
 	var left []claimEntry
 	for _, other := range s.claims {
-		if other != *entry {
+		if entry == nil || other != *entry {
 			left = append(left, other)
 		}
 	}
@@ -144,9 +142,6 @@ func maybe(s *claimState, possible bool, effect func() *claimState) (bool, *clai
 func stepRelease(s *claimState, o *operation) (bool, *claimState) {
 	entry := s.find(o.Allocation, o.Mode)
 	if o.Outcome == outcomeOK && !o.Owed {
-		if entry == nil {
-			return true, s
-		}
 		return true, s.without(entry)
 	}
 	return maybe(s, entry != nil, func() *claimState { return s.without(entry) })
@@ -157,8 +152,7 @@ func stepRead(s *claimState, o *operation) (bool, *claimState) {
 		return false, s
 	}
 	for _, seen := range o.Claims {
-		entry := s.find(seen.Allocation, seen.Mode)
-		if entry == nil || entry.node != seen.Node || entry.access != seen.Access {
+		if entry := s.find(seen.Allocation, seen.Mode); entry == nil || entry.node != seen.Node || entry.access != seen.Access {
 			return false, s
 		}
 	}
@@ -180,6 +174,13 @@ func step(s *claimState, o *operation) (bool, *claimState) {
 	case kindEvict:
 		mine := entry != nil && entry.node == o.Node
 		return maybe(s, mine, func() *claimState { return s.without(entry) })
+	case kindMade: // perhaps by a call that was answered
+		if entry != nil {
+			return entry.node == o.Node && entry.access == o.Access, s
+		}
+		return s.free(o), s.with(claimEntry{o.Allocation, o.Mode, o.Node, o.Access, o.Number, false})
+	case kindGone:
+		return true, s.without(entry)
 	case kindEnd:
 		return true, newState(s.claims, s.access, true)
 	}

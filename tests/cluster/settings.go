@@ -53,10 +53,12 @@ func (v volumeKind) plugin() string {
 var fakeVolumes = []volumeKind{
 	{"one-writer", false, []int32{singleNodeWriter}, false},
 	{"one-node", false, []int32{singleNodeMultiWriter}, false},
-	{"mixed", false, []int32{multiNodeSingleWriter, multiNodeReader, singleNodeReader, singleNodeSingleWriter}, false},
+	{"mixed", false, []int32{multiNodeSingleWriter, multiNodeReader, singleNodeReader, singleNodeSingleWriter,
+		multiNodeMultiWriter}, false},
 	{"disk", true, []int32{singleNodeWriter}, false},
 	{"disk-node", true, []int32{singleNodeMultiWriter, singleNodeReader}, false},
-	{"disk-shared", true, []int32{multiNodeSingleWriter, multiNodeMultiWriter}, false},
+	{"disk-shared", true, []int32{multiNodeSingleWriter}, false},
+	{"disk-many", true, []int32{multiNodeMultiWriter}, false},
 }
 
 // A volume of mooring-plugin itself, in each seed that realEvery divides.

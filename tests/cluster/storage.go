@@ -24,6 +24,7 @@ type publication struct {
 }
 
 type disk struct {
+	mixed      bool                   // it is used in several access modes, so only the claims tell what is allowed
 	controlled bool                   // a node reaches it only while its controller has published it there
 	attached   map[string]int32       // by node: access mode of ControllerPublishVolume
 	staged     map[string]bool        // by node
@@ -33,7 +34,7 @@ type disk struct {
 func newStorage(volumes []volumeKind) *storage {
 	s := &storage{disks: map[string]*disk{}}
 	for _, volume := range volumes {
-		s.disks[volume.Name] = &disk{controlled: volume.Controlled, attached: map[string]int32{},
+		s.disks[volume.Name] = &disk{controlled: volume.Controlled, mixed: len(volume.Access) > 2, attached: map[string]int32{},
 			staged: map[string]bool{}, published: map[string]publication{}}
 	}
 	return s
@@ -144,6 +145,9 @@ func (s *storage) check(volume string) {
 			writers[p.node]++
 			writes++
 		}
+	}
+	if d.mixed {
+		return
 	}
 	if single && len(nodes) > 1 {
 		s.violate("%s is of a single node, and published on %v", volume, keys(nodes))

@@ -23,9 +23,12 @@ type witness struct {
 	mutex      sync.Mutex
 	revision   int64 // the last one that it saw
 	claims     map[string]*pb.Claim
+	inUse      map[string]int32 // by volume
 	alive      map[string]bool
 	absences   []absence
-	departures []departure
+	lives      []*life
+	standing   map[string]*life // by key
+	heard      int64            // time of the last message of etcd before this one
 	violations []string
 	lines      []string
 	commits    int
@@ -33,17 +36,9 @@ type witness struct {
 	done       chan struct{}
 }
 
-// A departure is the moment in which a claim stopped to stand.
-type departure struct {
-	claim    *pb.Claim
-	at       int64
-	revision int64
-	hostGone bool // its host had no lease
-}
-
 func startWitness(cluster *etcdCluster, log *history) *witness {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &witness{cluster: cluster, history: log, claims: map[string]*pb.Claim{}, alive: map[string]bool{}, stop: cancel,
+	w := &witness{cluster: cluster, history: log, claims: map[string]*pb.Claim{}, inUse: map[string]int32{}, standing: map[string]*life{}, alive: map[string]bool{}, stop: cancel,
 		done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
@@ -94,6 +89,9 @@ func (w *witness) follow(ctx context.Context, member int) {
 		}
 		silence.Reset(1500 * time.Millisecond)
 		w.take(answer.Events)
+		w.mutex.Lock()
+		w.heard = w.history.now()
+		w.mutex.Unlock()
 	}
 }
 
@@ -128,6 +126,8 @@ func (w *witness) takeRevision(events []*mvccpb.Event) {
 			if claim := w.takeClaim(key, event); claim != nil {
 				created = append(created, claim)
 			}
+		case strings.HasPrefix(key, "shared/volumes/"):
+			w.takeVolume(strings.Split(key, "/")[3], event)
 		default:
 			w.note("%v %s", event.Type, key)
 		}
@@ -165,12 +165,21 @@ func (w *witness) takeLive(host string, put bool) {
 	}
 }
 
+func (w *witness) takeVolume(name string, event *mvccpb.Event) {
+	volume := &pb.Volume{}
+	if err := proto.Unmarshal(event.Kv.Value, volume); err != nil {
+		w.violateLocked("volume %s cannot be read: %v", name, err)
+	}
+	w.inUse[name] = int32(volume.GetInUse().GetAccess())
+}
+
 func (w *witness) takeClaim(key string, event *mvccpb.Event) *pb.Claim {
 	before := w.claims[key]
 	if event.Type != mvccpb.PUT {
 		w.note("deleted %s", key)
 		delete(w.claims, key)
-		w.depart(before)
+		w.leave(key)
+		w.vanish(key)
 		return nil
 	}
 	claim := &pb.Claim{}
@@ -181,8 +190,15 @@ func (w *witness) takeClaim(key string, event *mvccpb.Event) *pb.Claim {
 	w.note("claim %s on %s: %v, %v, kept %t, lost %t", key, claim.Node, claim.State, claim.Publish, claim.Kept,
 		claim.GetLost())
 	w.claims[key] = claim
-	if before != nil && before.State == pb.Claim_TAKEN && claim.State != pb.Claim_TAKEN {
-		w.depart(before)
+	if before == nil {
+		w.arrive(key, claim)
+	}
+	w.standing[key].Controlled = claim.Publish != pb.Claim_PUBLISH_NONE
+	if claim.State != pb.Claim_TAKEN {
+		w.leave(key)
+	}
+	if claim.GetLost() {
+		w.vanish(key)
 	}
 	if before != nil && before.Node != claim.Node {
 		w.violateLocked("revision %d: the claim %s moved from %s to %s", w.revision, key, before.Node, claim.Node)
@@ -193,36 +209,56 @@ func (w *witness) takeClaim(key string, event *mvccpb.Event) *pb.Claim {
 	return nil
 }
 
-func (w *witness) depart(claim *pb.Claim) {
-	if claim != nil && claim.State == pb.Claim_TAKEN {
-		w.departures = append(w.departures, departure{claim, w.history.now(), w.revision, !w.alive[claim.Node]})
+// What etcd tells now has happened since it was heard last, or while that message was on its way.
+func (w *witness) earliest() int64 { return w.heard - int64(time.Second) }
+
+func (w *witness) arrive(key string, claim *pb.Claim) {
+	l := &life{Volume: claim.Volume.GetId(), Allocation: claim.Allocation, Mode: modeWord(claim.Mode), Node: claim.Node,
+		Access: int32(claim.Capability.GetAccess()), MadeAfter: w.earliest(), MadeBefore: w.history.now(),
+		Revision: w.revision}
+	w.lives = append(w.lives, l)
+	w.standing[key] = l
+}
+
+func (w *witness) leave(key string) {
+	if l := w.standing[key]; l != nil && l.LeftBefore == 0 {
+		l.LeftBefore, l.HostGone, l.Revision = w.history.now(), !w.alive[l.Node], w.revision
+	}
+}
+
+func (w *witness) vanish(key string) {
+	if l := w.standing[key]; l != nil && l.GoneBefore == 0 {
+		l.GoneAfter, l.GoneBefore = max(w.earliest(), l.MadeAfter), w.history.now()
+	}
+	if w.claims[key] == nil {
+		delete(w.standing, key)
 	}
 }
 
 // checkTogether checks the claims of a volume that stand at this revision.
 func (w *witness) checkTogether(volume string) {
-	var standing []*pb.Claim
-	writers, nodes := 0, map[string]bool{}
+	standing, writers, nodes := 0, 0, map[string]bool{}
 	for _, claim := range w.claims {
 		if claim.Volume.GetId() == volume && !claim.GetLost() {
-			standing = append(standing, claim)
+			standing++
 			nodes[claim.Node] = true
 			if claim.Mode == pb.ClaimMode_WRITE {
 				writers++
 			}
 		}
 	}
-	for _, claim := range standing {
-		if wrong := wrongTogether(int32(claim.Capability.GetAccess()), len(standing), writers, len(nodes)); wrong != "" {
-			w.violateLocked("revision %d: %s is claimed as %v, and has %s", w.revision, volume, claim.Capability.GetAccess(),
-				wrong)
-			return
-		}
+	access := w.inUse[volume]
+	if wrong := wrongTogether(access, standing, writers, len(nodes)); wrong != "" {
+		w.violateLocked("revision %d: %s is in use as %v, and has %s", w.revision, volume, pb.AccessMode(access), wrong)
 	}
 }
 
 func wrongTogether(access int32, all, writers, nodes int) string {
 	switch access {
+	case 0:
+		if all > 0 {
+			return fmt.Sprintf("%d claims", all)
+		}
 	case singleNodeReader:
 		if all-writers > 1 {
 			return fmt.Sprintf("%d readers", all-writers)
@@ -255,40 +291,15 @@ func (w *witness) violateLocked(format string, words ...any) {
 	w.violations = append(w.violations, text)
 }
 
-// checkDepartures looks for claims that ended although nobody may have ended them. `lost` are the hosts that were
-// declared lost.
-func (w *witness) checkDepartures(operations []operation, lost []absence) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for _, gone := range w.departures {
-		if !w.mayDepart(gone, operations, lost) {
-			w.violateLocked("revision %d: the acknowledged claim of %s on %s (%s) ended, and nobody released it",
-				gone.revision, gone.claim.Allocation, gone.claim.Volume.GetId(), gone.claim.Node)
+// catchUp waits until it has seen everything.
+func (w *witness) catchUp() error {
+	return eventually("the witness sees the last revision", 20*time.Second, func() error {
+		found, err := w.cluster.list(prefix + "live/")
+		if err == nil && found.Header.Revision > w.seen() {
+			err = fmt.Errorf("it saw %d of %d", w.seen(), found.Header.Revision)
 		}
-	}
-}
-
-func (w *witness) mayDepart(gone departure, operations []operation, lost []absence) bool {
-	controlled := gone.claim.Publish != pb.Claim_PUBLISH_NONE
-	if gone.hostGone && controlled {
-		return true
-	}
-	for _, one := range lost {
-		if gone.hostGone && one.Host == gone.claim.Node && one.From <= gone.at {
-			return true
-		}
-	}
-	acknowledged := false
-	for _, o := range operations {
-		if o.Allocation != gone.claim.Allocation || o.Volume != gone.claim.Volume.GetId() {
-			continue
-		}
-		if (o.Kind == kindRelease || o.Kind == kindDetach) && o.Call <= gone.at {
-			return true
-		}
-		acknowledged = acknowledged || (o.Kind == kindClaim || o.Kind == kindAttach) && o.Outcome == outcomeOK
-	}
-	return !acknowledged
+		return err
+	})
 }
 
 func (w *witness) end() {
