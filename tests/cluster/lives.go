@@ -93,7 +93,8 @@ func checkLives(lives []*life, operations []operation, lost []absence) []string 
 }
 
 // observed gives the events of a volume as the witness saw them. They replace all that may have happened without an
-// answer. An event without a reason is left out, so that the history has no explanation either.
+// answer. An event that an answered call explains is not needed. One without a reason is left out, so that the history
+// has no explanation either.
 func (e *eventSource) observed(volume string) []operation {
 	var found []operation
 	for _, l := range e.lives {
@@ -101,14 +102,54 @@ func (e *eventSource) observed(volume string) []operation {
 			continue
 		}
 		of := operation{Volume: volume, Allocation: l.Allocation, Mode: l.Mode, Access: l.Access, Node: l.Node}
-		if l.mayBegin(e.operations) {
+		calls := e.callsOf(l)
+		if !calls.explainBegin(l) && l.mayBegin(e.operations) {
 			found = append(found, e.within(kindMade, of, l.MadeAfter, l.MadeBefore))
 		}
-		if l.GoneBefore != 0 && l.mayEnd(e.operations, e.lost) {
+		if l.GoneBefore != 0 && !calls.explainEnd(l) && l.mayEnd(e.operations, e.lost) {
 			found = append(found, e.within(kindGone, of, l.GoneAfter, l.GoneBefore))
 		}
 	}
 	return found
+}
+
+type claimCalls struct {
+	lives       int
+	takes, ends []operation // answered
+	openEnds    bool
+}
+
+func (e *eventSource) callsOf(l *life) claimCalls {
+	var calls claimCalls
+	for _, other := range e.lives {
+		if other.Volume == l.Volume && other.Allocation == l.Allocation && other.Mode == l.Mode {
+			calls.lives++
+		}
+	}
+	for _, o := range e.operations {
+		if !l.isOf(&o) {
+			continue
+		}
+		take, end := o.Kind == kindClaim || o.Kind == kindAttach, o.Kind == kindRelease || o.Kind == kindDetach
+		switch {
+		case take && o.Outcome == outcomeOK:
+			calls.takes = append(calls.takes, o)
+		case end && o.isOpen():
+			calls.openEnds = true
+		case end && o.Outcome == outcomeOK:
+			calls.ends = append(calls.ends, o)
+		}
+	}
+	return calls
+}
+
+func (c claimCalls) explainBegin(l *life) bool {
+	return c.lives == 1 && len(c.takes) > 0 && c.takes[0].Call <= l.MadeBefore && c.takes[0].Return >= l.MadeAfter
+}
+
+func (c claimCalls) explainEnd(l *life) bool {
+	return c.lives == 1 && !c.openEnds && !l.HostGone && len(c.ends) > 0 && c.ends[0].Call <= l.GoneBefore &&
+		c.ends[0].Return >= l.GoneAfter
 }
 
 func (e *eventSource) within(kind string, of operation, after, before int64) operation {

@@ -23,7 +23,7 @@ const (
 type claimEntry struct {
 	allocation, mode, node string
 	access                 int32
-	by                     int  // number of the call that took it
+	by                     int  // number of the call that took it, until it is acknowledged
 	acknowledged           bool // a caller was told of it, so no failed call may undo it
 }
 
@@ -118,12 +118,9 @@ func stepClaim(s *claimState, o *operation) (bool, *claimState) {
 	switch o.Outcome {
 	case outcomeOK:
 		if same {
-			taken := *entry
-			taken.acknowledged = true
-			return true, s.with(taken)
+			return true, s.with(claimEntry{o.Allocation, o.Mode, o.Node, o.Access, 0, true})
 		}
-		return entry == nil && s.free(o),
-			s.with(claimEntry{o.Allocation, o.Mode, o.Node, o.Access, o.Number, true})
+		return entry == nil && s.free(o), s.with(claimEntry{o.Allocation, o.Mode, o.Node, o.Access, 0, true})
 	case outcomeRefused:
 		return !same && (entry != nil || !s.free(o)), s
 	}
@@ -178,7 +175,7 @@ func step(s *claimState, o *operation) (bool, *claimState) {
 		if entry != nil {
 			return entry.node == o.Node && entry.access == o.Access, s
 		}
-		return s.free(o), s.with(claimEntry{o.Allocation, o.Mode, o.Node, o.Access, o.Number, false})
+		return s.free(o), s.with(claimEntry{o.Allocation, o.Mode, o.Node, o.Access, 0, true})
 	case kindGone:
 		return true, s.without(entry)
 	case kindEnd:
