@@ -141,7 +141,7 @@ func (c *client) record(o operation, do func(context.Context, *operation) error)
 // Answers that say what happened. Every other error leaves it open.
 var refusals = []string{"has no free", "is claimed on node", "is claimed as"}
 var nothings = []string{"connect: connection refused", "connect: no such file or directory", "cannot be used now",
-	"so nothing was changed", "is unreachable"}
+	"is unreachable"}
 
 func outcomeOf(kind string, err error) string {
 	if err == nil {

@@ -44,7 +44,7 @@ func (l *life) mayEnd(operations []operation, lost []absence) bool {
 			return true
 		}
 		taken := (o.Kind == kindClaim || o.Kind == kindAttach) && o.Outcome == outcomeOK
-		acknowledged = acknowledged || taken && o.Return > l.MadeAfter
+		acknowledged = acknowledged || taken && o.Return > l.MadeAfter && o.Call < l.LeftBefore
 	}
 	return !acknowledged
 }
