@@ -37,6 +37,7 @@ var faultKinds = []faultKind{
 	{"partition-past-recovery", 2, (*world).partitionLong, true},
 	{"lost-requests", 1, (*world).loseRequests, true},
 	{"lost-answers", 2, (*world).loseAnswers, true},
+	{"late-requests", 3, (*world).delayRequests, true},
 	{"etcd-member", 2, (*world).killMember, true},
 	{"etcd-leader", 2, (*world).killLeader, true},
 	{"etcd-no-quorum", 2, (*world).stopQuorum, true},
@@ -90,6 +91,8 @@ func (w *world) makeFault(kind faultKind, target *manager) {
 	f := fault{Kind: kind.name, Target: target.host, Start: w.history.now()}
 	if kind.name[:4] == "etcd" {
 		f.Target = "etcd"
+	} else if kind.name == "late-requests" {
+		f.Target = hostName(0)
 	}
 	index := w.history.addFault(f)
 	kind.make(w, target)
@@ -149,6 +152,22 @@ func (w *world) loseRequests(m *manager) {
 }
 func (w *world) loseAnswers(m *manager) {
 	w.partitionFor(partition{m.host, false, true}, w.pastLease())
+}
+
+// delayRequests holds transactions of the first host, which has proxies. Half of the time its manager stands still then,
+// so that they come after its lease has ended.
+func (w *world) delayRequests(*manager) {
+	late := w.pastLease() + time.Second
+	for _, p := range w.proxies {
+		p.late.Store(int64(late))
+		defer p.late.Store(0)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if w.between(0, 2) == 0 {
+		w.stopFor(w.managers[0], late)
+	} else {
+		time.Sleep(late)
+	}
 }
 
 func flushFilters() { _ = exec.Command("iptables", "-w", "-F", "INPUT").Run() }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -39,10 +40,15 @@ func (w *world) plant() {
 }
 
 // A proxy stands between a manager and a member of etcd. It passes everything on, except the compares that it drops.
+// While `late` is not zero, it holds every third transaction for so long, and then passes it on, even if the manager
+// has given up by then: as a network does that delivers a request late.
 type proxy struct {
 	server *grpc.Server
 	member *grpc.ClientConn
+	host   string
 	drop   string
+	late   atomic.Int64 // nanoseconds
+	count  atomic.Int64
 }
 
 // A frame is a message that is not decoded.
@@ -57,17 +63,17 @@ func (frameCodec) Unmarshal(data []byte, v any) error {
 }
 func (frameCodec) Name() string { return "frame" }
 
-func startProxy(port, memberPort int, drop string) (*proxy, error) {
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+func startProxy(host string, m int, drop string) (*proxy, error) {
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", proxyPort(host, m)))
 	if err != nil {
 		return nil, err
 	}
-	member, err := grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", memberPort), plain(), grpc.WithConnectParams(quickly()),
+	member, err := grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", hostPort(host, m)), plain(), grpc.WithConnectParams(quickly()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(frameCodec{})))
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{member: member, drop: drop}
+	p := &proxy{member: member, host: host, drop: drop}
 	p.server = grpc.NewServer(grpc.ForceServerCodec(frameCodec{}), grpc.UnknownServiceHandler(p.pass))
 	go p.server.Serve(listener)
 	return p, nil
@@ -80,6 +86,9 @@ func (p *proxy) stop() {
 
 func (p *proxy) pass(_ any, client grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(client)
+	if method == "/etcdserverpb.KV/Txn" {
+		return p.passTransaction(client, method)
+	}
 	ctx, cancel := context.WithCancel(client.Context())
 	defer cancel()
 	if headers, ok := metadata.FromIncomingContext(ctx); ok {
@@ -95,9 +104,6 @@ func (p *proxy) pass(_ any, client grpc.ServerStream) error {
 			if client.RecvMsg(&request) != nil {
 				_ = member.CloseSend()
 				return
-			}
-			if method == "/etcdserverpb.KV/Txn" {
-				request.bytes = p.strip(request.bytes)
 			}
 			if member.SendMsg(&request) != nil {
 				return
@@ -117,7 +123,28 @@ func (p *proxy) pass(_ any, client grpc.ServerStream) error {
 	}
 }
 
-// strip leaves the compares of the lease, or of everything else.
+func (p *proxy) passTransaction(client grpc.ServerStream, method string) error {
+	var request, answer frame
+	if err := client.RecvMsg(&request); err != nil {
+		return err
+	}
+	if p.drop != plantedNone {
+		request.bytes = p.strip(request.bytes)
+	}
+	ctx := client.Context()
+	if late := p.late.Load(); late > 0 && p.count.Add(1)%3 == 0 {
+		time.Sleep(time.Duration(late))
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := p.member.Invoke(ctx, method, &request, &answer); err != nil {
+		return err
+	}
+	return client.SendMsg(&answer)
+}
+
+// strip leaves the compares of the lease, or all but those of records.
 func (p *proxy) strip(bytes []byte) []byte {
 	var transaction etcdserverpb.TxnRequest
 	if transaction.Unmarshal(bytes) != nil {
@@ -126,7 +153,8 @@ func (p *proxy) strip(bytes []byte) []byte {
 	var left []*etcdserverpb.Compare
 	for _, compare := range transaction.Compare {
 		ofLease := strings.HasPrefix(string(compare.Key), prefix+"live/")
-		if ofLease == (p.drop == plantedCompares) {
+		ofRecord := strings.HasPrefix(string(compare.Key), prefix+"shared/")
+		if !(p.drop == plantedLease && ofLease || p.drop == plantedCompares && ofRecord) {
 			left = append(left, compare)
 		}
 	}

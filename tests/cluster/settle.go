@@ -46,6 +46,9 @@ func (w *world) settle() []string {
 
 func (w *world) heal() {
 	flushFilters()
+	for _, p := range w.proxies {
+		p.late.Store(0)
+	}
 	if w.etcd != nil {
 		for m := 0; m < members; m++ {
 			w.etcd.signal(m, syscall.SIGCONT)

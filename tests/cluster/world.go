@@ -168,10 +168,11 @@ func (w *world) stateFlags(host string) ([]string, error) {
 		return nil, nil
 	}
 	endpoints := "etcd://"
+	planted := w.settings.Planted == plantedCompares || w.settings.Planted == plantedLease
 	for m := 0; m < members; m++ {
 		port := hostPort(host, m)
-		if w.settings.Planted == plantedCompares || w.settings.Planted == plantedLease {
-			p, err := startProxy(proxyPort(host, m), port, w.settings.Planted)
+		if planted || host == hostName(0) {
+			p, err := startProxy(host, m, w.settings.Planted)
 			if err != nil {
 				return nil, err
 			}
