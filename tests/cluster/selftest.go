@@ -1,0 +1,110 @@
+package main
+
+import "fmt"
+
+// testModel checks the checker: histories that are right, and histories with a fault that it must find.
+func testModel() int {
+	failed := 0
+	for _, test := range modelTests {
+		for i := range test.calls {
+			test.calls[i].Number = i + 1
+		}
+		source := &eventSource{operations: test.calls, absences: test.absences, lost: test.lost, end: 1e12}
+		verdicts := checkHistory(source, []volumeKind{{Name: "v", Controlled: test.controlled}}, checkTime, "")
+		if (len(verdicts) == 0) != test.right {
+			failed++
+			fmt.Printf("FAILED  %s: %v\n", test.name, verdicts)
+		}
+	}
+	fmt.Printf("%d histories, %d with a wrong verdict\n", len(modelTests), failed)
+	return min(failed, 1)
+}
+
+type modelTest struct {
+	name       string
+	right      bool
+	controlled bool
+	calls      []operation
+	absences   []absence
+	lost       []absence
+}
+
+const second = int64(1e9)
+
+func made(kind, allocation, mode, node string, access int32, from, to int64, outcome string) operation {
+	return operation{Kind: kind, Volume: "v", Allocation: allocation, Mode: mode, Node: node, Access: access,
+		Call: from * second, Return: to * second, Outcome: outcome}
+}
+
+func seen(from, to int64, claims ...held) operation {
+	return operation{Kind: kindRead, Volume: "v", Call: from * second, Return: to * second, Outcome: outcomeOK, Claims: claims}
+}
+
+func writes(allocation, node string, access int32) held {
+	return held{Allocation: allocation, Mode: "write", Node: node, Access: access}
+}
+
+func owed(o operation) operation {
+	o.Owed = true
+	return o
+}
+
+var modelTests = []modelTest{
+	{name: "a claim after a release", right: true, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK),
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 5, 6, outcomeOK)}},
+	{name: "two writers", right: false, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 3, 4, outcomeOK)}},
+	{name: "two writers of a volume for many nodes", right: false, calls: []operation{
+		made(kindClaim, "a", "write", "h0", multiNodeSingleWriter, 1, 2, outcomeOK),
+		made(kindClaim, "b", "write", "h1", multiNodeSingleWriter, 3, 4, outcomeOK)}},
+	{name: "writers on two nodes of a volume for one", right: false, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeMultiWriter, 1, 2, outcomeOK),
+		made(kindClaim, "b", "write", "h0", singleNodeMultiWriter, 3, 4, outcomeOK),
+		made(kindClaim, "c", "write", "h1", singleNodeMultiWriter, 5, 6, outcomeOK)}},
+	{name: "a refusal while another has it", right: true, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 3, 4, outcomeRefused)}},
+	{name: "a refusal without a reason", right: false, calls: []operation{
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 3, 4, outcomeRefused)}},
+	{name: "a claim that is left for ever", right: false, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK),
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 5, 6, outcomeRefused)}},
+	{name: "a lost claim", right: false, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK), seen(3, 4)}},
+	{name: "an old read", right: false, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK),
+		seen(5, 6, writes("a", "h0", singleNodeWriter))}},
+	{name: "a call without an answer that took effect later", right: true, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeUnknown), seen(3, 4),
+		seen(5, 6, writes("a", "h0", singleNodeWriter))}},
+	{name: "a failed call that undoes an acknowledged claim", right: false, controlled: true, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeUnknown),
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK), seen(5, 6)}},
+	{name: "a failed call that is undone", right: true, controlled: true, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeUnknown),
+		seen(3, 4, writes("a", "h0", singleNodeWriter)), seen(5, 6)}},
+	{name: "a release that is owed", right: true, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		owed(made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK)),
+		seen(5, 6, writes("a", "h0", singleNodeWriter)), seen(7, 8)}},
+	{name: "a claim of an unreachable host, detached by the controller", right: true, controlled: true,
+		absences: []absence{{"h0", 4 * second, 20 * second}}, calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindClaim, "b", "write", "h1", singleNodeWriter, 10, 11, outcomeOK)}},
+	{name: "a claim of an unreachable host, without a controller", right: false,
+		absences: []absence{{"h0", 4 * second, 20 * second}}, calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindClaim, "b", "write", "h1", singleNodeWriter, 10, 11, outcomeOK)}},
+	{name: "a claim of a host that is lost", right: true, lost: []absence{{"h0", 4 * second, -1}}, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 10, 11, outcomeOK)}},
+	{name: "a claim of another host than the lost one", right: false, lost: []absence{{"h2", 4 * second, -1}},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindClaim, "b", "write", "h1", singleNodeWriter, 10, 11, outcomeOK)}},
+}
