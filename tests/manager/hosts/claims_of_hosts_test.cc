@@ -108,7 +108,7 @@ TEST_F(ClaimsOfHostsTest, ControllerFreesTheClaimsOfAnUnreachableHost) {
 
   Vanish(store_, "there");
   plugin_->Fail("ControllerUnpublishVolume", absl::FailedPreconditionError("still attached"));
-  ASSERT_OK(here_.claims.Recover("there", AtOnce()));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_THAT(TheClaim().problem, HasSubstr("still attached"));
   EXPECT_TRUE(Record("there").gave_up_claims);
   EXPECT_THAT(here_.Claim(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "no free write claim"));
@@ -139,7 +139,7 @@ TEST_F(ClaimsOfHostsTest, ClaimsOfALostHostExcludeNobody) {
   Vanish(store_, "there");
   ASSERT_OK(here_.hosts.DeclareLost("there"));
   directory_.SetHealthy("fake.csi", true, false);
-  ASSERT_OK(here_.claims.Recover("there", AtOnce()));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_TRUE(TheClaim().lost);
   EXPECT_FALSE(Stored("db").in_use);
   EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kAborted, "is still being released"))
