@@ -43,6 +43,10 @@ class SourcePolicy {
   // only the mount table tells MountInfo::root.
   virtual bool IsVolumeDevice(dev_t /*device*/) const { return false; }
 
+  // The name of this open directory, if it is a directory volume. Empty: it is none. A mount of a directory volume has
+  // it as its root.
+  virtual std::string VolumeDirectoryName(const UniqueFd& /*directory*/) const { return ""; }
+
   // Like CheckBindSource, for a change that affects the whole filesystem of `mount`.
   virtual absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const = 0;
 };
