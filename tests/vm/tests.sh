@@ -298,6 +298,61 @@ test_f4_a_shared_pool_on_nfs_moves_between_nodes() {
   inside umount /srv/nfs-second
 }
 
+# The second plugin's mount is a client of its own, in a network that can be cut. While it renews its lease, it keeps the
+# volume, also if the orchestrator takes it for lost. Afterwards its writes fail.
+test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
+  local id node second=/run/third/csi.sock
+  inside mkdir -p /srv/nfs-third /srv/nfs/lost /srv/lost-stage /srv/lost-stage-2 /run/third
+  inside chown mooring:mooring /srv/nfs/lost
+  inside sh -c 'echo "/exported 10.9.0.2(rw,no_root_squash,no_subtree_check)" >>/etc/exports && exportfs -ra'
+  inside ip netns add third
+  inside ip link add veth-here type veth peer name veth-there netns third
+  inside ip addr add 10.9.0.1/24 dev veth-here
+  inside ip link set veth-here up
+  inside ip -n third addr add 10.9.0.2/24 dev veth-there
+  inside ip -n third link set veth-there up
+  inside ip netns exec third sh -c 'echo third >/sys/fs/nfs/net/nfs_client/identifier'
+  inside nsenter --net=/run/netns/third mount -t nfs4 -o timeo=10,nosharecache 10.9.0.1:/exported /srv/nfs-third
+  add_pool 'name=lost,backend=image,path=/srv/nfs/lost,shared=true'
+  node=$(csi node-info --json | jq -r .node_id)
+  inside systemd-run --quiet --unit=mooring-third mooring-plugin --endpoint "unix://$second" --state-dir /var/lib/third \
+    --user mooring --node-id third --mount-root /srv --pool name=lost,backend=image,path=/srv/nfs-third/lost,shared=true
+  third() { inside env "CSI_ENDPOINT=unix://$second" mooring csi "$@"; }
+  await "the third plugin is ready" third probe
+
+  id=$(csi create lost --size 64MiB --fs-type ext4 --param pool=lost --json | jq -r .volume.volume_id)
+  csi controller-publish "$id" --node third
+  third stage "$id" --staging-path /srv/lost-stage-2
+  third publish "$id" --staging-path /srv/lost-stage-2 --target-path /srv/lost-target-2
+  inside sh -c 'echo kept >/srv/lost-target-2/kept && sync /srv/lost-target-2/kept'
+  sleep 15 # longer than the lease, which it renews
+  refused 'still attached on node' csi controller-unpublish "$id" --node third
+  refused FAILED_PRECONDITION csi controller-publish "$id" --node "$node"
+
+  inside ip link set veth-here down
+  await "its locks are free" csi controller-unpublish "$id" --node third
+  csi controller-publish "$id" --node "$node"
+  csi stage "$id" --staging-path /srv/lost-stage
+  csi publish "$id" --staging-path /srv/lost-stage --target-path /srv/lost-target
+  expect "the content" "$(content /srv/lost-target/kept)" kept
+  inside sh -c 'echo on >/srv/lost-target/on && sync /srv/lost-target/on'
+
+  inside ip link set veth-here up
+  refused '' inside timeout 60 sh -c 'echo late >/srv/lost-target-2/late && sync /srv/lost-target-2/late'
+  third unpublish "$id" --target-path /srv/lost-target-2
+  third unstage "$id" --staging-path /srv/lost-stage-2
+  refused FAILED_PRECONDITION third stage "$id" --staging-path /srv/lost-stage-2
+  expect "the content" "$(content /srv/lost-target/on)" on
+  csi unpublish "$id" --target-path /srv/lost-target
+  csi unstage "$id" --staging-path /srv/lost-stage
+  csi controller-unpublish "$id" --node "$node"
+  expect "the filesystem" "$(inside e2fsck -fn "/srv/nfs/lost/$id.img" >/dev/null 2>&1 && echo clean)" clean
+  csi delete "$id"
+  inside systemctl stop mooring-third.service
+  inside umount /srv/nfs-third
+  inside ip netns del third
+}
+
 # Mounts and loop devices on a kernel without statmount(2), with a udev that opens each new device. Left out:
 # - Tests of copies, formats, superblocks and the command line.
 # - Suites that take more than a minute on an emulated processor: TargetTest, Mounter/SwapTest, and the helper's.

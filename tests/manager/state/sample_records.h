@@ -6,7 +6,9 @@
 #include "manager/records/events.h"
 #include "manager/records/records.h"
 
-namespace mooring::manager::testing {
+namespace mooring::testing {
+
+using namespace manager;  // NOLINT(google-build-using-namespace)
 
 inline constexpr char kSecret[] = "hunter2";
 
@@ -146,4 +148,4 @@ inline InstanceInfo SampleInstance(const std::string& id = "instance-1") {
           .container_mount_point = "/csi"};
 }
 
-}  // namespace mooring::manager::testing
+}  // namespace mooring::testing
