@@ -79,7 +79,9 @@ struct Member {
 
 std::vector<std::string> KeysOf(State& state) {
   std::vector<std::string> keys;
-  for (const KeyValue& value : state.List(EventsPrefix())->values) keys.push_back(value.key);
+  const auto listing = state.List(EventsPrefix());
+  EXPECT_OK(listing);
+  for (const KeyValue& value : listing->values) keys.push_back(value.key);
   return keys;
 }
 

@@ -13,7 +13,7 @@
 namespace mooring::manager {
 namespace {
 
-using testing::DyingState;
+using ::mooring::testing::DyingState;
 using testing::SampleClaim;
 using testing::SampleVolume;
 
@@ -28,7 +28,8 @@ class MigrationTest : public ::testing::Test {
  protected:
   MigrationTest() {
     OpenStates();
-    if (!(*shared_->Get(ClusterKey())).has_value()) EXPECT_OK(shared_->Commit(Put(ClusterKey(), "cluster-1")));
+    if ((*shared_->Get(ClusterKey())).has_value()) return;
+    EXPECT_OK(shared_->Commit(Put(ClusterKey(), "cluster-1")));
   }
 
   void OpenStates() {
