@@ -219,9 +219,8 @@ void MeasureOther(const std::string& directory, const std::string& socket) {
   comparison.Print();
 }
 
-void CompareWithReference(const std::string& directory, const std::string& plugin, const std::string& reference) {
-  const Command command = {reference, "--endpoint=unix://{}/csi.sock", "--statedir={}/state", "--nodeid=bench"};
-  Comparison comparison(directory, {{"hostpath", command}, {"mooring", PluginCommand(plugin)}}, {0});
+void CompareWithReference(const std::string& directory, const std::string& plugin, const Command& reference) {
+  Comparison comparison(directory, {{"hostpath", reference}, {"mooring", PluginCommand(plugin)}}, {0});
   comparison.Measure(true);
   comparison.Print();
   fmt::print("goals, x hostpath\n");

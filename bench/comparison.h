@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "bench/driver.h"
+
 namespace mooring::bench {
 
 // Each function prints a table with medians, and the last two also goals. `directory` exists and is empty.
@@ -10,8 +12,8 @@ namespace mooring::bench {
 // The driver that serves `socket`. It sees `directory` at the same path.
 void MeasureOther(const std::string& directory, const std::string& socket);
 
-// Our plugin beside the reference driver, csi-driver-host-path.
-void CompareWithReference(const std::string& directory, const std::string& plugin, const std::string& reference);
+// Our plugin beside the reference driver, csi-driver-host-path or its older form.
+void CompareWithReference(const std::string& directory, const std::string& plugin, const Command& reference);
 
 // Our plugin natively and as on older kernels, with 0 and with `mounts` other mounts. `without` is the program
 // tests/support/programs/without.cc.

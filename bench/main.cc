@@ -6,7 +6,7 @@
 // microseconds, and at the end the goals.
 //
 // mooring-bench --against DIRECTORY SOCKET
-// mooring-bench --reference DIRECTORY PLUGIN REFERENCE-DRIVER
+// mooring-bench --reference DIRECTORY PLUGIN REFERENCE-DRIVER [ARGUMENT...]
 // mooring-bench --kernels DIRECTORY PLUGIN WITHOUT MOUNTS
 //
 // Measures one driver or compares several: bench/comparison.h. Every DIRECTORY is empty at the start.
@@ -192,8 +192,8 @@ int main(int argc, char** argv) {
   try {
     if (mode == "--against" && words.size() == 3) {
       MeasureOther(words[1], words[2]);
-    } else if (mode == "--reference" && words.size() == 4) {
-      CompareWithReference(words[1], words[2], words[3]);
+    } else if (mode == "--reference" && words.size() >= 4) {
+      CompareWithReference(words[1], words[2], Command(words.begin() + 3, words.end()));
     } else if (mode == "--kernels" && words.size() == 5) {
       CompareKernels(words[1], words[2], words[3], std::stoi(words[4]));
     } else if (words.size() >= 2 && !mode.starts_with("-")) {

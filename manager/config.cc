@@ -93,14 +93,11 @@ absl::Status Check(const TypedFlags& flags, Config& config) {
   return CheckChoice("--log-format", config.log_format, {"text", "json"}).status();
 }
 
-void AddFlags(CLI::App& app, TypedFlags& flags, Config& config) {
+// The flags that `mooring-manager migrate` has, too.
+void AddStateFlags(CLI::App& app, TypedFlags& flags, Config& config) {
   const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
     AddTextFlag(app, name, value, environment, help);
   };
-  add("--socket", config.socket_path, "MOORING_MANAGER_SOCKET",
-      "Socket of the API; a socket passed by systemd replaces it");
-  add("--group", config.group, "MOORING_MANAGER_GROUP",
-      "Group that may use the socket, and so is as good as root (default: only root)");
   add("--state-dir", config.state_dir, "MOORING_MANAGER_STATE_DIR", "Directory of the manager's state");
   add("--state", flags.state, "MOORING_MANAGER_STATE",
       "State of volumes and claims: sqlite, for this host alone, or etcd://host1:2379,host2:2379,host3:2379, shared by "
@@ -123,12 +120,24 @@ void AddFlags(CLI::App& app, TypedFlags& flags, Config& config) {
       "Seconds that a host may be unreachable before the controllers of its volumes are asked to detach them");
   app.add_flag("--etcd-insecure", flags.etcd_insecure, "Allow connections to etcd over a network without TLS")
       ->envname("MOORING_MANAGER_ETCD_INSECURE");
+  add("--host", config.host, "MOORING_MANAGER_HOST",
+      "Name of this host in the state (default: the name recorded there, else the host name)");
+}
+
+void AddFlags(CLI::App& app, TypedFlags& flags, Config& config) {
+  app.footer("mooring-manager migrate moves volumes and claims between the kinds of state; see its --help.");
+  const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
+    AddTextFlag(app, name, value, environment, help);
+  };
+  add("--socket", config.socket_path, "MOORING_MANAGER_SOCKET",
+      "Socket of the API; a socket passed by systemd replaces it");
+  add("--group", config.group, "MOORING_MANAGER_GROUP",
+      "Group that may use the socket, and so is as good as root (default: only root)");
+  AddStateFlags(app, flags, config);
   add("--root", config.root, "MOORING_MANAGER_ROOT",
       "Directory for staging and target paths of volumes (default: 'mounts' in the state directory)");
   add("--runtime-dir", config.runtime_dir, "MOORING_MANAGER_RUNTIME_DIR",
       "Directory for the sockets of plugins that the manager runs");
-  add("--host", config.host, "MOORING_MANAGER_HOST",
-      "Name of this host in the state (default: the name recorded there, else the host name)");
   add("--docker-socket", config.docker_socket, "MOORING_MANAGER_DOCKER_SOCKET",
       "Socket of the volume plugin for Docker and Podman, as /run/docker/plugins/mooring.sock (default: none)");
   add("--docker-plugin", config.docker_plugin, "MOORING_MANAGER_DOCKER_PLUGIN",
@@ -155,6 +164,31 @@ absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
   AddFlags(app, flags, config);
   MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
   MOORING_RETURN_IF_ERROR(Check(flags, config));
+  return config;
+}
+
+absl::StatusOr<MigrateConfig> ParseMigrateConfig(int argc, const char* const* argv) {
+  constexpr char kSqlite[] = "sqlite";
+  CLI::App app(
+      "mooring-manager migrate: moves the volumes and claims of this host from SQLite to etcd, or back, while its "
+      "manager is stopped",
+      "mooring-manager migrate");
+  MigrateConfig config;
+  TypedFlags flags;
+  std::string to;
+  app.add_option("--to", to, "New place: etcd://host1:2379,host2:2379,host3:2379, or sqlite, from the etcd of --state")
+      ->required();
+  app.add_flag("--json", config.json, "Print the result as JSON");
+  AddStateFlags(app, flags, config.manager);
+  MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
+  config.to_shared = to != kSqlite;
+  if (config.to_shared) flags.state = to;
+  if (flags.state == kSqlite)
+    return InvalidArgument("--to sqlite needs the etcd to move from: give --state etcd://...");
+  MOORING_ASSIGN_OR_RETURN(config.manager.state_dir, NormalisePath("--state-dir", config.manager.state_dir));
+  MOORING_RETURN_IF_ERROR(CheckNameOrNone("--host", config.manager.host));
+  MOORING_RETURN_IF_ERROR(config.to_shared ? Annotate(CheckState(flags, config.manager), "--to")
+                                           : CheckState(flags, config.manager));
   return config;
 }
 

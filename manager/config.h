@@ -33,4 +33,14 @@ struct Config {
 // INVALID_ARGUMENT names the flag and its valid values. CANCELLED: the message is the text of --help or --version.
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
 
+// The flags of `mooring-manager migrate`.
+struct MigrateConfig {
+  Config manager;  // with etcd; only the state, the name of the host and etcd are set
+  bool to_shared = true;
+  bool json = false;  // print the result as JSON
+};
+
+// As ParseConfig. argv[0] is the name of the command.
+absl::StatusOr<MigrateConfig> ParseMigrateConfig(int argc, const char* const* argv);
+
 }  // namespace mooring::manager

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::chrono::seconds kRound{30};       // between two rounds of the housekeeper
 constexpr std::chrono::seconds kResumeTime{30};  // for the claims of one plugin in a round
+constexpr std::size_t kRunIdBytes = 8;
 constexpr std::chrono::minutes kVolumesTime{5};  // for volumes whose creation or deletion was interrupted
 
 // Every declared plugin is expected, in each role that it has or had.
@@ -58,6 +59,9 @@ absl::Status AssemblePlugins(Components& components) {
   components.supervisor = std::make_unique<Supervisor>(
       components.store, *components.registry, *components.plugins, components.events, components.channels.connector(),
       *components.exec_launcher, *components.container_launcher, SupervisorSettings(config));
+  if (components.others == nullptr) return absl::OkStatus();
+  components.sharing =
+      std::make_unique<ControllerSharing>(components.shared, *components.plugins, components.events, config.host);
   return absl::OkStatus();
 }
 
@@ -69,6 +73,8 @@ void AssembleHosts(Components& components) {
   } else {
     components.hosts = std::make_unique<Hosts>(components.store, components.events,
                                                Hosts::Settings{.self = self, .version = Version()});
+    components.event_relay = std::make_unique<EventRelay>(
+        components.shared, components.events, EventRelay::Settings{.host = self, .run = RandomHex(kRunIdBytes)});
   }
 }
 
@@ -91,11 +97,11 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   components.volume_manager =
       std::make_unique<VolumeManager>(*components.plugins, kernel, *components.journal, components.events, mounting);
   components.volumes =
-      std::make_unique<Volumes>(components.store, *components.plugins, *components.hosts, *components.volume_manager,
-                                components.controller_locks, components.events, retry);
+      std::make_unique<Volumes>(components.store, components.all_plugins(), *components.hosts,
+                                *components.volume_manager, components.controller_locks, components.events, retry);
   Claims::Settings claiming;
   claiming.retry = retry;
-  components.claims = std::make_unique<Claims>(components.store, *components.plugins, *components.hosts,
+  components.claims = std::make_unique<Claims>(components.store, components.all_plugins(), *components.hosts,
                                                components.controller_locks, components.events, claiming);
   Attachments::Settings attaching;
   attaching.host = config.host;
@@ -106,6 +112,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                                             .plugins = *components.plugins,
                                                                             .supervisor = *components.supervisor,
                                                                             .store = components.store,
+                                                                            .hosts = *components.hosts,
                                                                             .journal = *components.journal,
                                                                             .attachments = *components.attachments});
   }
@@ -177,12 +184,19 @@ Manager::Manager(std::unique_ptr<Components> components) : components_(std::move
 Manager::~Manager() { Stop(); }
 
 absl::Status Manager::Begin() {
-  components_->plugins->OnHealth([this](const PluginHealth& health) {
+  const auto tell = [this](const std::string& plugin, bool healthy, bool has_changed) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    PluginHealth& news = news_[health.plugin];
-    news = {health.plugin, health.healthy, health.changed || news.changed};
+    PluginHealth& news = news_[plugin];
+    news = {plugin, healthy, has_changed || news.changed};
     changed_.notify_all();
+  };
+  components_->plugins->OnHealth([this, tell](const PluginHealth& health) {
+    tell(health.plugin, health.healthy, health.changed);
+    if (components_->sharing) components_->sharing->PluginsChanged();
   });
+  if (components_->sharing) {
+    components_->sharing->OnChange([tell](const std::string& plugin) { tell(plugin, true, true); });
+  }
   MOORING_RETURN_IF_ERROR(components_->supervisor->Start());
   if (components_->others == nullptr) {
     MOORING_RETURN_IF_ERROR(RestoreAttachments(*components_));
@@ -209,6 +223,7 @@ void Manager::BeginShared() {
       .on_new_lease =
           [this, &hosts] {
             hosts.LeaseChanged();
+            components_->sharing->LeaseChanged();
             const absl::Status kept = KeepCluster(components_->shared, *components_->local, components_->config.host);
             if (!kept.ok()) log::Warning("the shared state's id cannot be stored", {{"cause", Message(kept)}});
           },
@@ -266,6 +281,7 @@ void Manager::BeginStop() {
   if (rejoin_) rejoin_->BeginStop();
   components_->controller_locks.Stop(Stopping());
   components_->supervisor->BeginStop();
+  if (components_->sharing) components_->sharing->BeginStop();
   components_->plugins->BeginStop();
   closer_ = std::thread(&Manager::CloseChannelsLater, this);
 }
@@ -281,12 +297,14 @@ void Manager::Stop() {
   BeginStop();
   components_->events.Close();
   components_->shared.EndWatches();
+  if (components_->event_relay) components_->event_relay->Stop();
   components_->registry->Close();
   components_->supervisor->Stop();
   components_->plugins->Stop();
   if (rejoin_) rejoin_->Stop();
   if (components_->recovery) components_->recovery->Stop();
   components_->attachments->Stop();
+  if (components_->sharing) components_->sharing->Stop();
   for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
     if (thread->joinable()) thread->join();
   }

@@ -18,6 +18,7 @@
 #include "manager/claims/claims.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
+#include "manager/hosts/event_relay.h"
 #include "manager/hosts/host_directory.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
@@ -26,6 +27,7 @@
 #include "manager/records/events.h"
 #include "manager/recovery/recovery.h"
 #include "manager/recovery/rejoin.h"
+#include "manager/requests/controller_sharing.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
 #include "manager/supervisor/supervisor.h"
@@ -52,12 +54,15 @@ struct Components {
   std::unique_ptr<State> others;  // in etcd; null: the local state has all records
   State& shared;                  // the one of both that has the records of all hosts
   RecordsStore store{shared, *local};
-  Events events;
+  Events events{config.host};
+  std::unique_ptr<EventRelay> event_relay;  // null: no other host shares the state
   std::unique_ptr<HostDirectory> hosts;
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Launcher> exec_launcher, container_launcher;
   std::unique_ptr<PluginLoop> plugins;
   std::unique_ptr<Supervisor> supervisor;
+  std::unique_ptr<ControllerSharing> sharing;  // null: no other host shares the state
+  PluginDirectory& all_plugins() { return sharing ? sharing->plugins() : *plugins; }  // with controllers of other hosts
   KeyedLocks controller_locks;
   std::unique_ptr<MountJournal> journal;
   std::unique_ptr<VolumeManager> volume_manager;

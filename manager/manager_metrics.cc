@@ -3,6 +3,7 @@
 #include <prometheus/registry.h>
 
 #include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "csi.pb.h"
+#include "manager/hosts/host_rules.h"
 #include "manager/records/names.h"
 #include "metrics/call_metrics.h"
 #include "metrics/samples.h"
@@ -34,6 +36,8 @@ constexpr Claim::State kClaimStates[] = {Claim::State::kTaken, Claim::State::kUn
 constexpr Volume::State kVolumeStates[] = {Volume::State::kCreating, Volume::State::kReady, Volume::State::kDeleting};
 constexpr AttachmentRecord::Phase kPhases[] = {AttachmentRecord::Phase::kIntent, AttachmentRecord::Phase::kMounted,
                                                AttachmentRecord::Phase::kUnmounting};
+
+constexpr const char* kHostStates[] = {"alive", "draining", "unreachable", "lost"};  // StateWord
 
 // Buckets for a commit, which usually syncs the disk.
 const prometheus::Histogram::BucketBoundaries kCommitSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
@@ -135,6 +139,31 @@ void AddRecords(RecordsStore& store, MetricFamilies& families) {
   AddClaims(*claims, families);
 }
 
+double SecondsOf(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+void AddLease(Lease& lease, MetricFamilies& families) {
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point until = lease.ValidUntil();
+  double valid = std::numeric_limits<double>::infinity();
+  if (until != Clock::time_point::max()) valid = until <= now ? 0 : SecondsOf(until - now);
+  Samples::Gauge("mooring_manager_lease_valid_seconds",
+                 "Time for which the lease of this host surely lasts if it is not renewed. 0: nothing new is attached. "
+                 "Infinite with a state of one host.")
+      .Add(valid)
+      .MoveTo(families);
+  Samples::Gauge("mooring_manager_lease_age_seconds", "Time since the lease of this host was taken. 0: it has none.")
+      .Add(lease.Number() == 0 ? 0 : SecondsOf(now - lease.TakenAt()))
+      .MoveTo(families);
+}
+
+void AddHosts(HostDirectory& hosts, MetricFamilies& families) {
+  std::map<std::string, int> counts;
+  for (const HostStatus& status : hosts.List()) ++counts[StateWord(status)];
+  Samples samples = Samples::Gauge("mooring_manager_hosts", "Hosts that share the state, as this host sees them.");
+  for (const char* const state : kHostStates) samples.Add({{"state", state}}, counts[state]);
+  samples.MoveTo(families);
+}
+
 void AddAttachments(const MountJournal& journal, const Attachments& attachments, MetricFamilies& families) {
   Samples count = Samples::Gauge("mooring_manager_attachments", "Attachments on this host, by phase.");
   Samples stuck =
@@ -160,6 +189,8 @@ MetricFamilies CollectAll(const MetricsPage::Sources& sources) {
   AddState(sources.attachments, families);
   AddPlugins(sources.plugins, sources.supervisor, families);
   AddRecords(sources.store, families);
+  AddLease(sources.store.shared().lease(), families);
+  AddHosts(sources.hosts, families);
   AddAttachments(sources.journal, sources.attachments, families);
   MetricFamilies counted = sources.counters.Collect();
   families.insert(families.end(), std::make_move_iterator(counted.begin()), std::make_move_iterator(counted.end()));
@@ -187,7 +218,7 @@ struct ManagerCounters::Families {
   prometheus::Family<prometheus::Counter>& commits =
       prometheus::BuildCounter()
           .Name("mooring_manager_state_transactions_total")
-          .Help("Transactions on the state, by status code. ABORTED ones lost a race and are repeated.")
+          .Help("Transactions on the state, by status code. ABORTED ones conflicted with another and are repeated.")
           .Register(registry);
   prometheus::Histogram& commit_seconds = prometheus::BuildHistogram()
                                               .Name("mooring_manager_state_transaction_duration_seconds")

@@ -1,6 +1,6 @@
 // The manager's metrics (docs/operations.md), made only with --metrics-listen.
 //
-//   api/calls.cc, docker/, csi/recorded_channel.h, state/recorded_state.h ──▶ ManagerCounters, in memory
+//   api/calls.cc, docker/, csi/recorded_channel.h, State::Commit ──▶ ManagerCounters, in memory
 //   a scrape ──▶ MetricsPage::Text() ──▶ reads the records, the plugins, the attachments and the counters
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #include "manager/attach/attachments.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/state/records_store.h"
 #include "manager/supervisor/supervisor.h"
@@ -47,6 +48,7 @@ class MetricsPage {
     PluginDirectory& plugins;
     const Supervisor& supervisor;
     RecordsStore& store;
+    HostDirectory& hosts;
     const MountJournal& journal;
     const Attachments& attachments;
   };

@@ -8,6 +8,7 @@
 #include "manager/etcd/etcd_state.h"
 #include "manager/host_setup.h"
 #include "manager/state/keys.h"
+#include "manager/state/move_note.h"
 #include "manager/state/sqlite_state.h"
 
 namespace mooring::manager {
@@ -19,6 +20,17 @@ absl::StatusOr<std::size_t> CountRecords(State& local) {
   return volumes.values.size() + claims.values.size();
 }
 
+// During a move, the volumes and claims may be in both states.
+absl::Status CheckNotMoving(State& local, const std::string& host) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<MoveNote> note, ReadMoveNote(local, host));
+  if (!note) return absl::OkStatus();
+  return FailedPrecondition(
+      "a move of the volumes and claims {} the shared state {} was interrupted: complete it by repeating 'mooring "
+      "manager migrate --to {}' (docs/hosts.md)",
+      note->to == MoveNote::To::kShared ? "to" : "from", note->cluster,
+      note->to == MoveNote::To::kShared ? "etcd://..." : "sqlite");
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<State>> OpenLocalState(const std::string& state_dir) {
@@ -26,6 +38,7 @@ absl::StatusOr<std::unique_ptr<State>> OpenLocalState(const std::string& state_d
 }
 
 absl::StatusOr<std::unique_ptr<State>> OpenSharedState(const Config& config, State& local) {
+  MOORING_RETURN_IF_ERROR(CheckNotMoving(local, config.host));
   MOORING_ASSIGN_OR_RETURN(const std::string joined, JoinedCluster(local, config.host));
   if (!config.etcd) {
     if (joined.empty()) return nullptr;

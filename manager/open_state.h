@@ -15,7 +15,8 @@ namespace mooring::manager {
 absl::StatusOr<std::unique_ptr<State>> OpenLocalState(const std::string& state_dir);
 
 // The state of config.etcd; null: there is none, and the local state has all records. FAILED_PRECONDITION: volumes or
-// claims are in the other kind of state, so they would be forgotten: they have to be moved first.
+// claims are in the other kind of state, so they would be forgotten: they have to be moved first. Or a move was
+// interrupted.
 absl::StatusOr<std::unique_ptr<State>> OpenSharedState(const Config& config, State& local);
 
 // Notes in the local state which shared state this host belongs to, so that it refuses another one later.

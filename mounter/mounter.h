@@ -70,7 +70,8 @@ struct MountInfo {
   std::uint64_t id = 0;  // statmount(2)'s unique id; on kernels without one, mountinfo's
   std::string target;    // as seen from this process's root
   // The mounted part of the filesystem: "/" for all of it. Before Linux 6.8 Find leaves it empty if the device says
-  // which volume this is (SourcePolicy::IsVolumeDevice).
+  // which volume this is (SourcePolicy::IsVolumeDevice). For a directory volume it is only the last name then
+  // (SourcePolicy::VolumeDirectoryName).
   std::string root;
   std::string fs_type;      // "ext4", "devtmpfs"
   std::string source = {};  // as given to mount(2). Always set for tmpfs, else only if it costs no extra call

@@ -18,8 +18,10 @@ using google::protobuf::Reflection;
 
 bool HasMountFlags(const FieldDescriptor& field) { return field.name() == "flags" || field.name() == "mount_flags"; }
 
+bool IsSecret(const FieldDescriptor& field) { return field.options().GetExtension(csi::v1::csi_secret); }
+
 bool IsSensitive(const FieldDescriptor& field) {
-  if (field.options().GetExtension(csi::v1::csi_secret)) return true;
+  if (IsSecret(field)) return true;
   if (field.is_map()) return field.name() == "secrets" || field.name() == "environment";
   return HasMountFlags(field) && field.is_repeated();
 }
@@ -117,6 +119,22 @@ std::string WithoutSecretsOf(const ProtoMessage& request, std::string text) {
     if (!value.empty()) Hide(value.size() < kShortestHidden ? Quote(value) : value, text);
   }
   return text;
+}
+
+bool HasSecrets(const ProtoMessage& request) {
+  const Reflection& reflection = *request.GetReflection();
+  for (const FieldDescriptor* field : FieldsIn(request)) {
+    if (IsSecret(*field)) return true;
+    if (!HasMessages(*field)) continue;
+    if (!field->is_repeated()) {
+      if (HasSecrets(reflection.GetMessage(request, field))) return true;
+      continue;
+    }
+    for (int i = 0; i < reflection.FieldSize(request, field); ++i) {
+      if (HasSecrets(reflection.GetRepeatedMessage(request, field, i))) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace mooring

@@ -77,6 +77,7 @@ struct CommandTable {
     if (shared != nullptr) app->fallthrough();
     app->footer(*command.footer == '\0' ? footer : command.footer);
     app->callback([command, arguments, app, execute = execute, &chosen] {
+      if (!app->get_subcommands().empty()) return;  // a command below it was named
       chosen = [command, arguments, app, execute](const Streams& streams) {
         const absl::StatusOr<int> status = execute(command, *arguments, streams);
         return status.ok() ? *status : Report(status.status(), arguments->json, *app, streams);

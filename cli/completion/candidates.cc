@@ -28,6 +28,8 @@ std::string NamesFrom(RunProgram run, const char* object, const char* command) {
 std::string VolumeIds(RunProgram run) { return NamesFrom(run, "volume", "list"); }
 std::string PluginNames(RunProgram run) { return NamesFrom(run, "plugin", "status"); }
 
+std::string HostNames(RunProgram run) { return NamesFrom(run, "host", "list"); }
+
 std::string AccessModes() {
   std::string words;
   const google::protobuf::EnumDescriptor& modes = *manager::v1::AccessMode_descriptor();
@@ -45,6 +47,7 @@ std::string ValuesOf(const CLI::Option& option, std::string_view name, RunProgra
   if (name == "--mode") return "read\nwrite\n";
   if (name == "--propagation") return "private\nrslave\nrshared\n";
   if (name == "--plugin") return PluginNames(run);
+  if (option.get_type_name() == "HOST") return HostNames(run);
   return NamesFile(option.get_type_name()) ? kFiles : "";
 }
 
@@ -59,6 +62,7 @@ std::string OperandsOf(const CLI::App& command, RunProgram run) {
   const std::string name = (*operand)->get_name();
   if (asks_manager && name == "ID") return VolumeIds(run);
   if (asks_manager && name == "NAME" && command.get_parent()->get_name() == "plugin") return PluginNames(run);
+  if (asks_manager && name == "HOST") return HostNames(run);
   return kFiles;
 }
 

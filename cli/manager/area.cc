@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/manager/command.h"
 #include "cli/manager/connection.h"
+#include "cli/manager/migrate.h"
 #include "cli/manager/parse/volume_file.h"
 
 namespace mooring::cli::manager_area {
@@ -55,6 +56,7 @@ void Add(CLI::App& root, Action& chosen) {
             chosen);
   table.Add(root, {"host", "Manage the hosts that share the state of the manager", {HostCommands}}, chosen);
   table.Add(root, {"", "", {ClaimCommands, AttachmentCommands, EventCommands}}, chosen);
+  migrate_command::Add(*root.get_subcommand("manager"), chosen);
 }
 
 }  // namespace mooring::cli::manager_area

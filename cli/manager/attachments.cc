@@ -69,7 +69,9 @@ Commands AttachmentCommands() {
        "List the volumes that are attached on this host",
        {},
        {&kOfVolume, &kNamespace, &kOfAllocation},
-       ListAttachments},
+       ListAttachments,
+       "Attachments are always of the host whose manager answers. 'mooring claims' has the volumes in use on all "
+       "hosts."},
   };
 }
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/host_filter.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
 
@@ -76,7 +77,8 @@ absl::Status ListClaims(Session& session) {
   v1::ListClaimsRequest request;
   if (!arguments.id.empty()) *request.mutable_volume() = KeyOf(arguments);
   request.set_allocation(arguments.allocation);
-  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListClaims, request));
+  MOORING_ASSIGN_OR_RETURN(auto response, session.Call(&Manager::Stub::ListClaims, request));
+  HostFilter(arguments.host).Narrow(*response.mutable_claims());
   std::string text = ClaimTable(response.claims());
   if (!arguments.id.empty() && !arguments.json) {
     MOORING_ASSIGN_OR_RETURN(const std::string outlook, OutlookText(session, request.volume()));
@@ -108,7 +110,7 @@ Commands ClaimCommands() {
        {&Shared::kVolumeId},
        {&kFor, &kNamespace, &kReleaseMode, &kPerAlloc, &kForce},
        Release},
-      {"claims", "List the claims", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, ListClaims},
+      {"claims", "List the claims", {}, {&kOfVolume, &kNamespace, &kOfAllocation, &kOfHost}, ListClaims},
       {"gone", "Report that an allocation has ended; its claims are released in 5 minutes", {&kAllocation}, {}, Gone},
   };
 }

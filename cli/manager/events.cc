@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/host_filter.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/show.h"
 #include "cli/output/failure.h"
@@ -15,9 +16,10 @@ namespace {
 constexpr std::uint64_t kOldestEvent = 1;
 constexpr Client::Limit kUntilStopped{Client::Clock::time_point::max(), {}, ""};
 
-// "2026-11-22T04:05:06Z  17  Mount volume  volume db, allocation web-1: …"
+// "2026-11-22T04:05:06Z  17  Mount volume  host a, volume db, allocation web-1: …"
 std::string EventLine(const v1::Event& event) {
   std::vector<std::string> subjects;
+  if (!event.host().empty()) subjects.push_back("host " + event.host());
   if (!event.plugin().empty()) subjects.push_back("plugin " + event.plugin());
   if (!event.instance().empty()) subjects.push_back("instance " + event.instance());
   if (!event.volume().id().empty()) subjects.push_back("volume " + ToString(event.volume()));
@@ -43,7 +45,8 @@ absl::Status Events(Session& session) {
   v1::StreamEventsRequest request;
   request.set_from(FirstOf(session.arguments));
   request.set_follow(session.arguments.follow);
-  const auto take = [&session](const v1::Event& event) {
+  const auto take = [&session](const v1::Event& event) -> absl::Status {
+    if (!session.arguments.host.empty() && event.host() != session.arguments.host) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(session.Show(event, EventLine(event)));
     return session.output.Flush();
   };
@@ -90,9 +93,10 @@ v1::WatchReply Selected(v1::WatchReply reply, const Arguments& arguments) {
 absl::Status Watch(Session& session) {
   v1::WatchRequest request;
   request.set_from_revision(session.arguments.from_revision);
-  const auto take = [&session](const v1::WatchReply& reply) {
+  MOORING_ASSIGN_OR_RETURN(HostFilter filter, HostFilter::Make(session, session.arguments.host));
+  const auto take = [&session, &filter](const v1::WatchReply& reply) {
     // The first reply has no changes: it carries the revision from which no change is missed, for readers of JSON.
-    const v1::WatchReply selected = Selected(reply, session.arguments);
+    const v1::WatchReply selected = Selected(filter.Narrowed(reply), session.arguments);
     if (selected.changes().empty() && !reply.changes().empty()) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(session.Show(selected, Lines(selected)));
     return session.output.Flush();
@@ -119,14 +123,15 @@ Commands EventCommands() {
       {"events",
        "Print past events, or follow new ones",
        {},
-       {&kFollow, &kFrom},
+       {&kFollow, &kEventsOfHost, &kFrom},
        Events,
+       "Managers that share a state show the events of all their hosts.\n\n"
        "Examples:\n  mooring events\n  mooring events --follow --json | jq 'select(.bad)'"},
       {"manager", "Show the version and the state of the manager", {}, {}, Info},
       {"watch",
        "Print changes of volumes and claims, until interrupted",
        {},
-       {&kOnlyVolumes, &kOnlyClaims, &kFromRevision},
+       {&kOnlyVolumes, &kOnlyClaims, &kChangesOfHost, &kFromRevision},
        Watch,
        "Each line begins with the revision. To miss no change, give --from the revision after the last one seen.\n\n"
        "Examples:\n  mooring watch --claims\n  mooring watch --json | jq -c '.changes[]'"},

@@ -116,6 +116,14 @@ inline constexpr Flag kPropagation{"--propagation", "WORD",
 inline constexpr Flag kReadOnly{"--read-only", "", "Attach the volume read-only", &Arguments::read_only};
 
 inline constexpr Flag kHost{"HOST", "", "Name of the host", &Arguments::host};
+inline constexpr Flag kOfHost{"--host", "HOST", "Only claims of this host", &Arguments::host};
+inline constexpr Flag kVolumesOfHost{
+    "--host", "HOST", "Only volumes that this host has claimed, or that no other host can reach", &Arguments::host};
+inline constexpr Flag kEventsOfHost{"--host", "HOST", "Only events of this host (default: of all hosts)",
+                                    &Arguments::host};
+inline constexpr Flag kChangesOfHost{
+    "--host", "HOST", "Only claims of this host, and volumes that it has claimed or that no other host can reach",
+    &Arguments::host};
 inline constexpr Flag kUndo{"--undo", "", "End the draining", &Arguments::undo};
 
 inline constexpr Flag kFollow{"-f,--follow", "", "Print the events that happen from now on, until interrupted",

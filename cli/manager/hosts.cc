@@ -4,11 +4,18 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/host_filter.h"
 #include "cli/manager/show.h"
 #include "cli/output/table.h"
 
 namespace mooring::cli::manager_area {
 namespace {
+
+std::string Names(const v1::ListHostsResponse& response) {
+  std::string names;
+  for (const v1::HostStatus& status : response.hosts()) names += Visible(status.host().name()) + "\n";
+  return names;
+}
 
 absl::Status ListHosts(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListHosts, v1::ListHostsRequest()));
@@ -18,7 +25,7 @@ absl::Status ListHosts(Session& session) {
     table.Add({host.name(), status.state(), std::to_string(status.claims()), TimeText(host.away_since_ms()),
                host.version(), status.self() ? "this host" : ""});
   }
-  return session.Show(response, table.ToString());
+  return session.Show(response, session.arguments.quiet ? Names(response) : table.ToString());
 }
 
 std::string StatusText(const v1::HostStatus& status) {
@@ -39,11 +46,9 @@ absl::Status HostStatus(Session& session) {
   std::string text = StatusText(response.hosts(0));
   if (!session.arguments.json && response.hosts(0).claims() > 0) {
     MOORING_ASSIGN_OR_RETURN(auto claims, session.Call(&Manager::Stub::ListClaims, v1::ListClaimsRequest()));
-    google::protobuf::RepeatedPtrField<v1::Claim> its;
-    for (const v1::Claim& claim : claims.claims()) {
-      if (claim.node() == session.arguments.host) *its.Add() = claim;
-    }
-    text += "\n" + ClaimTable(its);
+    const HostFilter filter(session.arguments.host);
+    filter.Narrow(*claims.mutable_claims());
+    text += "\n" + ClaimTable(claims.claims());
   }
   return session.Show(response, text);
 }
@@ -75,7 +80,7 @@ absl::Status LoseHost(Session& session) {
 
 Commands HostCommands() {
   return {
-      {"list", "List the hosts, and whether they are alive", {}, {}, ListHosts},
+      {"list", "List the hosts, and whether they are alive", {}, {&kQuiet}, ListHosts},
       {"status", "Show a host and its claims", {&kHost}, {}, HostStatus},
       {"drain", "Let a host take no new claims", {&kHost}, {&kUndo}, DrainHost},
       {"lost",

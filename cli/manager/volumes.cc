@@ -5,6 +5,7 @@
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/host_filter.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
@@ -149,7 +150,9 @@ absl::Status ListVolumes(Session& session) {
   v1::ListVolumesRequest request;
   request.set_namespace_(arguments.all_namespaces ? kAllNamespacesWord : arguments.ns);
   request.set_plugin(arguments.plugin);
-  MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListVolumes, request));
+  MOORING_ASSIGN_OR_RETURN(auto response, session.Call(&Manager::Stub::ListVolumes, request));
+  MOORING_ASSIGN_OR_RETURN(const HostFilter filter, HostFilter::Make(session, arguments.host));
+  filter.Narrow(*response.mutable_volumes());
   return session.Show(response, arguments.quiet ? Ids(response) : VolumeTable(response));
 }
 
@@ -225,7 +228,11 @@ Commands VolumeCommands() {
        {&Shared::kVolumeId},
        {&kNamespace},
        Deregister},
-      {"list", "List the volumes", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, ListVolumes},
+      {"list",
+       "List the volumes",
+       {},
+       {&kNamespace, &kAllNamespaces, &kOfPlugin, &kVolumesOfHost, &kQuiet},
+       ListVolumes},
       {"status", "Show a volume, its claims and its attachments", {&Shared::kVolumeId}, {&kNamespace}, VolumeStatus},
   };
 }

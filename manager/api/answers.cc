@@ -58,20 +58,6 @@ v1::Snapshot Shown(const Snapshot& snapshot) {
   return shown;
 }
 
-v1::Event Shown(const Event& event) {
-  v1::Event shown;
-  shown.set_number(event.number);
-  shown.set_time_ms(ToMs(event.time));
-  shown.set_bad(event.bad);
-  shown.set_kind(event.kind);
-  shown.set_plugin(event.plugin);
-  shown.set_instance(event.instance);
-  if (event.volume) *shown.mutable_volume() = ToProto(*event.volume);
-  shown.set_allocation(event.allocation);
-  shown.set_text(event.text);
-  return shown;
-}
-
 v1::PluginStatus Shown(const PluginStatus& status) {
   v1::PluginStatus shown;
   shown.set_name(status.name);

@@ -3,7 +3,6 @@
 
 #include "manager.pb.h"
 #include "manager/plugins/plugin_directory.h"
-#include "manager/records/events.h"
 #include "manager/records/records.h"
 #include "manager/volumes/volumes.h"
 
@@ -12,7 +11,6 @@ namespace mooring::manager {
 v1::Volume Shown(const Volume& volume);
 v1::Attachment Shown(const AttachmentRecord& mount);
 v1::Snapshot Shown(const Snapshot& snapshot);
-v1::Event Shown(const Event& event);
 v1::PluginStatus Shown(const PluginStatus& status);
 
 }  // namespace mooring::manager

@@ -46,6 +46,7 @@ absl::StatusOr<v1::WatchReply::Changed> ClaimChange(const Change& change) {
     *claim.mutable_volume() = stored.volume();
     claim.set_mode(stored.mode());
     claim.set_allocation(stored.allocation());
+    claim.set_node(stored.node());
     return changed;
   }
   claim = stored;
@@ -110,7 +111,7 @@ absl::Status StreamHandlers::StreamEvents(const v1::StreamEventsRequest& request
     if (!batch.empty()) MOORING_RETURN_IF_ERROR(CheckKept(from, batch.front().number));
     for (const Event& event : batch) {
       from = event.number + 1;
-      if (!send(Shown(event))) return absl::OkStatus();
+      if (!send(ToProto(event))) return absl::OkStatus();
     }
   }
   return EndOf(call);

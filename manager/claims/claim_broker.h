@@ -32,8 +32,8 @@ class ClaimBroker {
   // own record and releases the claim later.
   virtual bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
 
-  // Whether a claim of this host still stands, or a new one of the same allocation: asked after a mount, because this
-  // process may have stood still for longer than its lease. The state is read only if the lease has changed.
+  // Whether the allocation still has its claim on this host. Asked after a mount, because this process may have stood
+  // still for longer than its lease. The state is read only if the lease has changed.
   // FAILED_PRECONDITION: others have freed the claim.
   virtual absl::Status CheckHeld(const ClaimAnswer& answer) = 0;
 

@@ -11,6 +11,7 @@
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "manager/hosts/host_rules.h"
+#include "manager/plugins/plugin_directory.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 
@@ -243,16 +244,6 @@ void CheckInUse(const Volume& now, const Volume& next, const std::vector<Claim>&
 }
 
 }  // namespace
-
-bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node) {
-  if (topologies.empty() || node.empty()) return true;
-  return std::any_of(topologies.begin(), topologies.end(), [&](const Topology& topology) {
-    return std::all_of(topology.segments.begin(), topology.segments.end(), [&](const auto& segment) {
-      const auto found = node.find(segment.first);
-      return found != node.end() && found->second == segment.second;
-    });
-  });
-}
 
 std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts) {
   constexpr std::size_t kNamed = 3;

@@ -43,19 +43,15 @@ enum class ClaimDecision { kHeldAlready, kGrant };
 //
 // kHeldAlready: this allocation holds the claim in this mode, perhaps as a past one.
 // ABORTED: the held claim is being released.
-// FAILED_PRECONDITION: other claims exclude it (named in the message); held with another node or capability; the volume
-// is being deleted, or cannot be reached from the node; the host is being drained. UNAVAILABLE: its plugin is not
-// healthy, the volume is being created, or the host of the node is unreachable.
-// RESOURCE_EXHAUSTED: the volume is exhausted. INVALID_ARGUMENT: the volume has no such capability, or the request
-// contradicts itself (a reader mode for writing).
+// FAILED_PRECONDITION: other claims exclude it (named in the message), or it is held with another node or capability.
+// Or the volume is being deleted, or cannot be reached from the node. Or the host is being drained. UNAVAILABLE: its
+// plugin is not healthy, the volume is being created, or the host of the node is unreachable. RESOURCE_EXHAUSTED: the
+// volume is exhausted. INVALID_ARGUMENT: the volume has no such capability, or the request contradicts itself (a reader
+// mode for writing).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
 // The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unpublishing: the target is busy)".
 std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts = {});
-
-// Whether a node with these segments can reach a volume with these topologies (CSI 1.12, Topology). True if either is
-// empty.
-bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node);
 
 // INVALID_ARGUMENT: one line for each fault of the record.
 absl::Status CheckVolume(const Volume& volume);

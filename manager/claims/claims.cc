@@ -25,16 +25,6 @@ PluginTraits ControllerTraits(const PluginStatus& plugin) {
   return {};
 }
 
-// The topology that the plugin gives this host; empty: none, or it is not known.
-StringMap NodeTopology(const PluginStatus& plugin) {
-  for (const InstanceStatus& instance : plugin.instances) {
-    if (instance.instance.type == PluginType::kNode && instance.fingerprint.complete) {
-      return instance.fingerprint.topology;
-    }
-  }
-  return {};
-}
-
 // The last answers of the unhealthy instances.
 std::string LastWords(const PluginStatus& plugin, PluginType type) {
   std::string words;

@@ -32,7 +32,8 @@ absl::StatusOr<KeyedLocks::Hold> ControllerPublisher::Lock(const VolumeKey& volu
 
 absl::StatusOr<StringMap> ControllerPublisher::Publish(const ClaimAnswer& answer, Clock::time_point until) {
   const auto request = [&](const PluginTraits& traits) { return PublishRequest(answer, traits); };
-  MOORING_ASSIGN_OR_RETURN(const auto response, CallController(plugins_, answer.volume.plugin, request, retry_, until));
+  MOORING_ASSIGN_OR_RETURN(const auto response,
+                           CallController(plugins_, ControllerFor(answer.volume), request, retry_, until));
   return StringMap(response.publish_context().begin(), response.publish_context().end());
 }
 
@@ -46,7 +47,7 @@ absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& c
   request.set_volume_id(IdForPlugin(volume));
   request.set_node_id(claim.external_node_id);
   volume.secrets.CopyTo(*request.mutable_secrets());
-  const absl::Status status = CallController(plugins_, volume.plugin, request, retry_, until).status();
+  const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 

@@ -36,6 +36,24 @@ absl::Status StoreDockerRecord(State& state, const std::string& host, const Volu
   return state.Commit(transaction).status();
 }
 
+absl::StatusOr<std::vector<Transaction::Put>> RenumberDockerRecords(
+    State& local, const std::string& host, const std::map<std::string, RenumberedVolume>& volumes) {
+  MOORING_ASSIGN_OR_RETURN(const Listing records, local.List(DockerPrefix(host)));
+  std::vector<Transaction::Put> puts;
+  for (const KeyValue& stored : records.values) {
+    const std::string name = stored.key.substr(DockerPrefix(host).size());
+    const auto volume = volumes.find(VolumesPrefix(kDockerNamespace) + name);
+    v1::StoredDockerOptions message;
+    if (!message.ParseFromString(stored.value)) {
+      return Internal("the record {} of the manager's state is damaged", Quote(stored.key));
+    }
+    if (volume == volumes.end() || message.volume_create_revision() != volume->second.before) continue;
+    message.set_volume_create_revision(volume->second.after);
+    puts.push_back({.key = stored.key, .value = message.SerializeAsString()});
+  }
+  return puts;
+}
+
 absl::Status RemoveDockerRecord(State& state, const std::string& host, const Volume& volume) {
   Transaction transaction;
   transaction.deletes.push_back(DockerStateKey(host, volume.key.id));

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -11,6 +13,8 @@
 #include "manager/state/state.h"
 
 namespace mooring::manager {
+
+inline constexpr char kDockerNamespace[] = "docker";  // of volumes that Docker creates
 
 struct DockerRecord {
   bool read_only = false;
@@ -21,6 +25,16 @@ struct DockerRecord {
 // The defaults if nothing is stored for this volume. A record of an earlier volume with the same name is ignored.
 absl::StatusOr<DockerRecord> LoadDockerRecord(State& state, const std::string& host, const Volume& volume);
 absl::Status StoreDockerRecord(State& state, const std::string& host, const Volume& volume, DockerRecord record);
+
+// The create revisions of a volume before and after it was moved to another state.
+struct RenumberedVolume {
+  std::int64_t before = 0, after = 0;
+};
+
+// The puts that keep the records of this host with volumes that were moved; by the keys of the volumes in the state.
+// Records of earlier volumes are left out.
+absl::StatusOr<std::vector<Transaction::Put>> RenumberDockerRecords(
+    State& local, const std::string& host, const std::map<std::string, RenumberedVolume>& volumes);
 absl::Status RemoveDockerRecord(State& state, const std::string& host, const Volume& volume);
 
 }  // namespace mooring::manager

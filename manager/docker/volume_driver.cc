@@ -28,8 +28,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kNamespace[] = "docker";
-
 absl::StatusOr<std::string> StringOf(const Json& request, const char* field) {
   const auto found = request.find(field);
   if (found == request.end() || !found->is_string()) return InvalidArgument("the request has no field {}", field);
@@ -39,7 +37,7 @@ absl::StatusOr<std::string> StringOf(const Json& request, const char* field) {
 absl::StatusOr<VolumeKey> KeyOf(const Json& request) {
   MOORING_ASSIGN_OR_RETURN(std::string name, StringOf(request, "Name"));
   MOORING_RETURN_IF_ERROR(CheckName("the volume's name", name));
-  return VolumeKey{.ns = kNamespace, .id = std::move(name)};
+  return VolumeKey{.ns = kDockerNamespace, .id = std::move(name)};
 }
 
 // Docker gives each use of a volume an id, and keeps the id when its daemon restarts.
@@ -66,7 +64,7 @@ absl::StatusOr<StringMap> OptionsOf(const Json& request) {
 // The path that Docker binds into a container; empty: the volume is not attached.
 std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
   for (const AttachmentRecord& mount : attachments) {
-    if (mount.phase == AttachmentRecord::Phase::kMounted && mount.volume.ns == kNamespace &&
+    if (mount.phase == AttachmentRecord::Phase::kMounted && mount.volume.ns == kDockerNamespace &&
         !mount.attach_path.empty()) {
       return mount.attach_path;
     }
@@ -144,7 +142,7 @@ absl::StatusOr<Capability> DockerRequest::DefaultCapability(const std::string& p
 absl::Status DockerRequest::SetSource(const DockerCreateOptions& options, Volume& volume) {
   volume.snapshot_id = options.from_snapshot;
   if (options.from_volume.empty()) return absl::OkStatus();
-  const auto source = with_.volumes.Get({.ns = kNamespace, .id = options.from_volume});
+  const auto source = with_.volumes.Get({.ns = kDockerNamespace, .id = options.from_volume});
   if (!source.ok()) return Annotate(source.status(), "from-volume");
   volume.clone_id = source->external_id;
   if (volume.plugin.empty()) volume.plugin = source->plugin;
@@ -257,7 +255,7 @@ absl::StatusOr<Json> DockerRequest::Get() {
 }
 
 absl::StatusOr<Json> DockerRequest::List() {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, with_.volumes.List(kNamespace));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, with_.volumes.List(kDockerNamespace));
   Json list = Json::array();
   for (const Volume& volume : volumes) {
     list.push_back({{"Name", volume.key.id}, {"Mountpoint", MountpointOf(with_.journal.Of(volume.key))}});

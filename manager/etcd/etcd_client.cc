@@ -71,10 +71,15 @@ bool RefusedForNow(const grpc::Status& status) {
   return Says(status, "no leader") || Says(status, "too many requests") || Says(status, "proposal dropped");
 }
 
+// A member gives up a call in its own time with code UNKNOWN.
+bool IsMembersDeadline(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNKNOWN && Says(status, "context deadline exceeded");
+}
+
 bool AnswerLost(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-         status.error_code() == grpc::StatusCode::CANCELLED;
+         status.error_code() == grpc::StatusCode::CANCELLED || IsMembersDeadline(status);
 }
 
 bool TokenIsOld(const grpc::Status& status) {
@@ -144,7 +149,7 @@ absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool*
       context.set_deadline(After(connection_.try_timeout));
       const grpc::Status status = attempt(*channel, context);
       if (status.ok()) return absl::OkStatus();
-      last = FromGrpc(status);
+      last = IsMembersDeadline(status) ? Unavailable(status.error_message()) : FromGrpc(status);
       const bool old_token = TokenIsOld(status) && ++renewals <= 3;
       if (old_token) ForgetToken();
       const bool lost = AnswerLost(status) && !RefusedForNow(status);

@@ -43,6 +43,11 @@ Lease::Clock::time_point EtcdLease::ValidUntil() {
   return valid_until_;
 }
 
+Lease::Clock::time_point EtcdLease::TakenAt() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return taken_at_;
+}
+
 std::int64_t EtcdLease::Number() { return Now().number; }
 
 EtcdLease::Current EtcdLease::Now() {
@@ -69,6 +74,7 @@ void EtcdLease::Set(Current current, Clock::time_point valid_until) {
   const std::lock_guard<std::mutex> lock(mutex_);
   current_ = current;
   valid_until_ = valid_until;
+  taken_at_ = Clock::now();
 }
 
 // Before the first lease nothing is changed. So a host never works with a state that is not the one of its records.

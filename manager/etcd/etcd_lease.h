@@ -31,6 +31,7 @@ class EtcdLease final : public Lease {
   static absl::StatusOr<std::unique_ptr<EtcdLease>> Take(std::shared_ptr<EtcdClient> client, Holder holder);
 
   Clock::time_point ValidUntil() override;
+  Clock::time_point TakenAt() override;
   std::int64_t Number() override;  // the revision that created the key
 
   struct Current {
@@ -65,6 +66,7 @@ class EtcdLease final : public Lease {
   std::condition_variable_any wake_;
   Current current_;                // under mutex_
   Clock::time_point valid_until_;  // under mutex_
+  Clock::time_point taken_at_;     // under mutex_
   std::string said_;               // used by the thread only: the last error in the log
   std::jthread thread_;            // last: it ends before the rest
 };

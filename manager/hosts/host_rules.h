@@ -1,4 +1,4 @@
-// What the state of a host means for claims. Pure.
+// The rules about hosts, as pure functions of their states.
 #pragma once
 
 #include <string>

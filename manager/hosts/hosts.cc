@@ -65,7 +65,7 @@ void Hosts::Run(const std::stop_token& stop) {
   }
 }
 
-// Puts the record of this host, or brings it up to date. What is said of it while it was away is over.
+// Puts the record of this host, or brings it up to date. It is neither away nor lost any more.
 absl::Status Hosts::Join() {
   const auto update = [&](Host& host) -> absl::StatusOr<bool> {
     const bool differs = host.lost || host.away_since || host.version != settings_.version;

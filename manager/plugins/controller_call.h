@@ -42,17 +42,17 @@ inline absl::Status AnnotateCall(const std::string& plugin, std::string_view cal
 // does not know.
 template <typename MakeRequest>
 requires std::invocable<MakeRequest&, const PluginTraits&>
-auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeRequest&& make_request,
+auto CallController(PluginDirectory& plugins, const ControllerFor& of, MakeRequest&& make_request,
                     const RetryPolicy& retry, Clock::time_point until) {
   using Call = CsiCall<std::remove_cvref_t<std::invoke_result_t<MakeRequest&, const PluginTraits&>>>;
   using Response = typename Call::Response;
   Response response;
   absl::Status no_room;
   const absl::Status called = Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(plugin, try_until));
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(of, try_until));
     const auto& request = make_request(controller.fingerprint.traits);
     const absl::Status answer = controller.channel->Call(Call::kMethod, request, response, try_until);
-    absl::Status status = AnnotateCall(plugin, Call::kName, answer);
+    absl::Status status = AnnotateCall(of.plugin, Call::kName, answer);
     if (absl::IsResourceExhausted(status)) no_room = std::exchange(status, absl::OkStatus());
     return status;
   });
@@ -63,10 +63,10 @@ auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeReq
 
 template <typename Request>
 requires std::derived_from<Request, google::protobuf::Message>
-auto CallController(PluginDirectory& plugins, const std::string& plugin, const Request& request,
-                    const RetryPolicy& retry, Clock::time_point until) {
+auto CallController(PluginDirectory& plugins, const ControllerFor& of, const Request& request, const RetryPolicy& retry,
+                    Clock::time_point until) {
   const auto as_it_is = [&](const PluginTraits&) -> const Request& { return request; };
-  return CallController(plugins, plugin, as_it_is, retry, until);
+  return CallController(plugins, of, as_it_is, retry, until);
 }
 
 }  // namespace mooring::manager

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text/quote.h"
 
 namespace mooring::manager {
@@ -10,5 +12,27 @@ std::string LastErrorOf(const InstanceInfo& instance, const Fingerprint& found) 
   const char* const otherwise = found.healthy ? "is healthy" : "has not answered yet";
   return fmt::format("instance {}: {}", Quote(instance.instance_id), found.problem.empty() ? otherwise : found.problem);
 }
+
+bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node) {
+  if (topologies.empty() || node.empty()) return true;
+  return std::any_of(topologies.begin(), topologies.end(), [&](const Topology& topology) {
+    return std::all_of(topology.segments.begin(), topology.segments.end(), [&](const auto& segment) {
+      const auto found = node.find(segment.first);
+      return found != node.end() && found->second == segment.second;
+    });
+  });
+}
+
+StringMap NodeTopology(const PluginStatus& plugin) {
+  for (const InstanceStatus& instance : plugin.instances) {
+    if (instance.instance.type == PluginType::kNode && instance.fingerprint.complete) {
+      return instance.fingerprint.topology;
+    }
+  }
+  return {};
+}
+
+ControllerFor::ControllerFor(const Volume& volume)
+    : plugin(volume.plugin), reaches(volume.topologies.empty() ? volume.required_topologies : volume.topologies) {}
 
 }  // namespace mooring::manager

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -45,6 +46,24 @@ struct PluginStatus {
   bool schedulable() const { return nodes.healthy > 0 && (!controller_required || controllers.healthy > 0); }
 };
 
+// Whether a node with these segments can reach a volume with these topologies (CSI 1.12, Topology). True if either is
+// empty.
+bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node);
+
+// The topology that the plugin gives this host; empty: none, or it is not known.
+StringMap NodeTopology(const PluginStatus& plugin);
+
+// The controller for a call: of this plugin, and, if the call is about a volume, on a host that can reach the volume. A
+// plugin whose volumes are local to a host has a controller on each host, which knows only the volumes there.
+struct ControllerFor {
+  ControllerFor(std::string plugin_name) : plugin(std::move(plugin_name)) {}  // NOLINT(google-explicit-constructor)
+  ControllerFor(const char* plugin_name) : plugin(plugin_name) {}             // NOLINT(google-explicit-constructor)
+  explicit ControllerFor(const Volume& volume);
+
+  std::string plugin;
+  std::vector<Topology> reaches;  // empty: any host
+};
+
 class PluginDirectory {
  public:
   virtual ~PluginDirectory() = default;
@@ -54,8 +73,8 @@ class PluginDirectory {
   virtual absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) = 0;
 
   // Waits for a healthy controller instance, and gives each in turn. Errors as above, with the last error of each
-  // instance.
-  virtual absl::StatusOr<ReadyPlugin> PickController(const std::string& plugin, Clock::time_point until) = 0;
+  // instance. A directory of one host gives those of this host, wherever it is.
+  virtual absl::StatusOr<ReadyPlugin> PickController(const ControllerFor& call, Clock::time_point until) = 0;
 
   // Does not wait for a plugin. NOT_FOUND: no such plugin is registered or declared.
   virtual absl::StatusOr<PluginStatus> Find(const std::string& plugin) = 0;

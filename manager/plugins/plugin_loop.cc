@@ -278,8 +278,8 @@ absl::StatusOr<ReadyPlugin> PluginLoop::WaitForNode(const std::string& plugin, C
   });
 }
 
-absl::StatusOr<ReadyPlugin> PluginLoop::PickController(const std::string& plugin, Clock::time_point until) {
-  return Wait(PluginType::kController, plugin, until, [&] { return NextHealthyController(plugin); });
+absl::StatusOr<ReadyPlugin> PluginLoop::PickController(const ControllerFor& call, Clock::time_point until) {
+  return Wait(PluginType::kController, call.plugin, until, [&] { return NextHealthyController(call.plugin); });
 }
 
 // Only the registry knows the node instances behind the front.

@@ -59,7 +59,7 @@ class PluginLoop final : public PluginDirectory {
   void Stop();
 
   absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) override;
-  absl::StatusOr<ReadyPlugin> PickController(const std::string& plugin, Clock::time_point until) override;
+  absl::StatusOr<ReadyPlugin> PickController(const ControllerFor& call, Clock::time_point until) override;
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,7 @@
 #include "base/status.h"
 #include "manager/config.h"
 #include "manager/manager.h"
+#include "manager/migrate/program.h"
 #include "manager/process/server.h"
 #include "metrics/listener.h"
 #include "mounter/kernel/kernel_mounter.h"
@@ -93,4 +95,7 @@ int Run(const Config& config) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return mooring::RunServer(kProgram, argc, argv, mooring::manager::ParseConfig, Run); }
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "migrate") return mooring::manager::RunMigrate(argc - 1, argv + 1);
+  return mooring::RunServer(kProgram, argc, argv, mooring::manager::ParseConfig, Run);
+}

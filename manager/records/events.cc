@@ -24,8 +24,18 @@ void Log(const Event& event) {
 void Events::Add(Event event) {
   Log(event);
   const std::lock_guard<std::mutex> lock(mutex_);
-  event.number = ++last_;
   event.time = std::chrono::system_clock::now();
+  event.host = host_;
+  Store(std::move(event));
+}
+
+void Events::AddOfOther(Event event) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Store(std::move(event));
+}
+
+void Events::Store(Event event) {
+  event.number = ++last_;
   events_.push_back(std::move(event));
   if (events_.size() > kKept) events_.pop_front();
   changed_.notify_all();

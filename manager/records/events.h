@@ -1,5 +1,5 @@
 // Events for people who follow the manager: a plugin was registered or is sick, a volume was mounted, a claim refused.
-// Only the last few thousand are kept, in memory.
+// Only the last few thousand are kept, in memory: those of this host, and of the hosts that share its state.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,7 @@ struct Event {
   std::optional<VolumeKey> volume = {};
   std::string allocation = {};
   std::string text = {};  // a sentence, without secrets and mount flags
+  std::string host = {};  // where it happened; Add sets it
 };
 
 // Add never waits for readers.
@@ -34,7 +36,12 @@ class Events {
  public:
   static constexpr std::size_t kKept = 4096;
 
-  void Add(Event event);  // and logs it
+  explicit Events(std::string host = "") : host_(std::move(host)) {}
+
+  void Add(Event event);  // of this host; and logs it
+
+  // Takes an event of another host. It keeps its time and host, and gets a number of this host. It is not logged here.
+  void AddOfOther(Event event);
 
   // Gives the kept events from number `from` on, oldest first; waits for one until `until`. CANCELLED: closed.
   absl::StatusOr<std::vector<Event>> Next(std::uint64_t from, std::chrono::steady_clock::time_point until);
@@ -43,6 +50,9 @@ class Events {
   void Close();                // ends all waits, now and later
 
  private:
+  void Store(Event event);  // called under mutex_
+
+  const std::string host_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;

@@ -176,6 +176,19 @@ absl::StatusOr<Enum> ReadEnum(const google::protobuf::EnumDescriptor& type, int 
 
 }  // namespace
 
+static void CopyFields(FieldCopier& copy, Event& event) {
+  copy("number", event.number);
+  copy("time_ms", event.time);
+  copy("bad", event.bad);
+  copy("kind", event.kind);
+  copy("plugin", event.plugin);
+  copy("instance", event.instance);
+  copy("volume", event.volume);
+  copy("allocation", event.allocation);
+  CopyText(copy, "text", event.text);
+  copy("host", event.host);
+}
+
 v1::Volume ToProto(const Volume& volume) { return ToMessage<v1::Volume>(volume); }
 v1::Claim ToProto(const Claim& claim) { return ToMessage<v1::Claim>(claim); }
 v1::Host ToProto(const Host& host) { return ToMessage<v1::Host>(host); }
@@ -184,6 +197,7 @@ v1::PluginRecord ToProto(const PluginRecord& plugin) { return ToMessage<v1::Plug
 v1::PluginBind ToProto(const PluginRecord::Bind& bind) { return ToMessage<v1::PluginBind>(bind); }
 v1::Instance ToProto(const InstanceInfo& instance) { return ToMessage<v1::Instance>(instance); }
 v1::VolumeKey ToProto(const VolumeKey& key) { return ToMessage<v1::VolumeKey>(key); }
+v1::Event ToProto(const Event& event) { return ToMessage<v1::Event>(event); }
 
 absl::StatusOr<Volume> FromProto(const v1::Volume& message) { return FromMessage<Volume>(message); }
 absl::StatusOr<Claim> FromProto(const v1::Claim& message) { return FromMessage<Claim>(message); }
@@ -198,6 +212,7 @@ absl::StatusOr<PluginRecord::Run> FromProto(const v1::PluginRun& message) {
 absl::StatusOr<InstanceInfo> FromProto(const v1::Instance& message) { return FromMessage<InstanceInfo>(message); }
 absl::StatusOr<Capability> FromProto(const v1::Capability& message) { return FromMessage<Capability>(message); }
 absl::StatusOr<VolumeKey> FromProto(const v1::VolumeKey& message) { return FromMessage<VolumeKey>(message); }
+absl::StatusOr<Event> FromProto(const v1::Event& message) { return FromMessage<Event>(message); }
 absl::StatusOr<MountOptions> FromProto(const v1::MountOptions& message) { return FromMessage<MountOptions>(message); }
 
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode) {

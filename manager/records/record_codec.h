@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "manager.pb.h"
+#include "manager/records/events.h"
 #include "manager/records/records.h"
 
 namespace mooring::manager {
@@ -16,6 +17,7 @@ v1::PluginRecord ToProto(const PluginRecord& plugin);
 v1::PluginBind ToProto(const PluginRecord::Bind& bind);
 v1::Instance ToProto(const InstanceInfo& instance);
 v1::VolumeKey ToProto(const VolumeKey& key);
+v1::Event ToProto(const Event& event);
 
 // INVALID_ARGUMENT: a field is not a value of its enum; nothing else is checked. The default attachment mode is
 // file-system, the default namespace "default".
@@ -28,6 +30,7 @@ absl::StatusOr<PluginRecord::Run> FromProto(const v1::PluginRun& message);
 absl::StatusOr<InstanceInfo> FromProto(const v1::Instance& message);
 absl::StatusOr<Capability> FromProto(const v1::Capability& message);
 absl::StatusOr<VolumeKey> FromProto(const v1::VolumeKey& message);
+absl::StatusOr<Event> FromProto(const v1::Event& message);
 absl::StatusOr<MountOptions> FromProto(const v1::MountOptions& message);
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode);
 absl::StatusOr<AttachmentMode> FromProto(v1::AttachmentMode attachment);

@@ -209,7 +209,7 @@ struct InstanceInfo {
   std::string version;
   std::string socket_path;
   std::string instance_id;
-  std::string provider;  // how it runs: "exec", "container", "endpoint"
+  std::string provider;  // how it runs: "exec", "container", "endpoint"; "host": on the host `instance_id`
   // The directory of the host below which the instance sees paths, and its path in the instance; empty: the same path.
   std::string mount_point, container_mount_point;
 

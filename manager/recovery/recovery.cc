@@ -45,7 +45,7 @@ bool Recovery::IsDue(const HostStatus& status) {
   return Clock::now() >= attempts.next;
 }
 
-// What is left needs a controller that is away or refuses, or a person. So the pauses grow.
+// Claims that are left need a controller that is away or refuses, or a person. So the pauses grow.
 void Recovery::Attempt(const HostStatus& host) {
   (void)Recover(host.host.name);
   Attempts& attempts = attempts_[host.host.name];

@@ -10,7 +10,11 @@ namespace mooring::manager {
 class EndlessLease final : public Lease {
  public:
   Clock::time_point ValidUntil() override { return Clock::time_point::max(); }
+  Clock::time_point TakenAt() override { return taken_at_; }
   std::int64_t Number() override { return 1; }
+
+ private:
+  const Clock::time_point taken_at_ = Clock::now();
 };
 
 }  // namespace mooring::manager

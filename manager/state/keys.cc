@@ -87,6 +87,7 @@ std::string ClaimStateKey(const VolumeKey& volume, ClaimMode mode, const std::st
 
 std::string HostsPrefix() { return "shared/hosts/"; }
 std::string HostStateKey(const std::string& host) { return HostsPrefix() + Escape(host); }
+std::string MoveProgressKey(const std::string& host) { return "shared/moves/" + Escape(host); }
 std::string LivePrefix() { return "live/"; }
 std::string LiveKey(const std::string& host) { return LivePrefix() + Escape(host); }
 std::string ControllersPrefix() { return "shared/controllers/"; }
@@ -114,10 +115,12 @@ std::string PluginStateKey(const std::string& host, const std::string& name) {
   return PluginsPrefix(host) + Escape(name);
 }
 std::string RegistryStateKey(const std::string& host) { return fmt::format("hosts/{}/registry", Escape(host)); }
+std::string DockerPrefix(const std::string& host) { return fmt::format("hosts/{}/docker/", Escape(host)); }
 std::string DockerStateKey(const std::string& host, const std::string& volume) {
-  return fmt::format("hosts/{}/docker/{}", Escape(host), Escape(volume));
+  return DockerPrefix(host) + Escape(volume);
 }
 std::string JoinedClusterKey(const std::string& host) { return fmt::format("hosts/{}/cluster", Escape(host)); }
+std::string MoveNoteKey(const std::string& host) { return fmt::format("hosts/{}/move", Escape(host)); }
 std::string BootStateKey(const std::string& host) { return fmt::format("hosts/{}/boot", Escape(host)); }
 
 }  // namespace mooring::manager

@@ -7,6 +7,7 @@
 //   shared/new-volumes                                         changes with each volume that gets its external id
 //   shared/claims/<namespace>/<volume>/<mode>/<allocation>     Claim
 //   shared/hosts/<host>                                        Host
+//   shared/moves/<host>                                        progress of a move (MoveNote)
 //   live/<host>                                                exists while the lease of that host lasts (Lease)
 //
 // Under the lease of a host, so only in a store of many hosts:
@@ -23,6 +24,7 @@
 //   hosts/<host>/registry                                      the plugin registry, in its order
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/
 //   hosts/<host>/cluster                                       the shared state that this host belongs to
+//   hosts/<host>/move                                          MoveNote
 //   hosts/<host>/boot                                          the last boot in which the manager served
 //
 // The key of a volume, claim or Docker record contains the volume's name. A commit changes records of one space only:
@@ -63,6 +65,7 @@ std::string ClaimsPrefix(const VolumeKey& volume);
 std::string ClaimStateKey(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
 std::string HostsPrefix();
 std::string HostStateKey(const std::string& host);
+std::string MoveProgressKey(const std::string& host);
 std::string LivePrefix();
 std::string LiveKey(const std::string& host);
 std::string ControllersPrefix();
@@ -81,8 +84,10 @@ std::string MountStateKey(const std::string& host, const std::string& allocation
 std::string PluginsPrefix(const std::string& host);
 std::string PluginStateKey(const std::string& host, const std::string& name);
 std::string RegistryStateKey(const std::string& host);
+std::string DockerPrefix(const std::string& host);
 std::string DockerStateKey(const std::string& host, const std::string& volume);
 std::string JoinedClusterKey(const std::string& host);
+std::string MoveNoteKey(const std::string& host);
 std::string BootStateKey(const std::string& host);
 
 }  // namespace mooring::manager

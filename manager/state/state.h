@@ -87,6 +87,9 @@ class Lease {
   // past: the lease may have ended, so start no work. The margin for the speed of clocks is subtracted already.
   virtual Clock::time_point ValidUntil() = 0;
 
+  // When it was taken, by the clock of this host; meaningless while Number is 0.
+  virtual Clock::time_point TakenAt() { return {}; }
+
   // The number of this lease, which no other lease of any host has; 0: this host has none now. When a lease has ended,
   // the next one has another number, and leased keys have to be put again.
   virtual std::int64_t Number() = 0;

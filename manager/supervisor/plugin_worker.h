@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "manager/csi/back_off.h"
 #include "manager/launch/wake_event.h"
 #include "manager/plugins/plugin_watch.h"
-#include "manager/supervisor/back_off.h"
 #include "manager/supervisor/dependencies.h"
 #include "manager/supervisor/handshake.h"
 #include "manager/supervisor/instance_launch.h"

@@ -47,7 +47,7 @@ absl::StatusOr<Snapshot> Volumes::CreateSnapshot(const VolumeKey& key, const std
   request.set_name(name);
   request.mutable_parameters()->insert(parameters.begin(), parameters.end());
   volume.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, volume.plugin, request, retry_, until));
+  MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, ControllerFor(volume), request, retry_, until));
   Snapshot snapshot = FromCsi(volume.plugin, answer.snapshot());
   snapshot.source = key;
   Report(volume, false, fmt::format("snapshot {} taken", Quote(snapshot.id)));

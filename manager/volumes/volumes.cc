@@ -30,6 +30,8 @@ void Merge(Volume& now, const Volume& next) {
   if (!next.context.empty()) now.context = next.context;
 }
 
+}  // namespace
+
 bool AreSameVolume(const Volume& a, const Volume& b) {
   if (a.plugin != b.plugin || a.key == b.key) return false;
   if (!a.name.empty() && a.name == b.name) return true;
@@ -37,8 +39,6 @@ bool AreSameVolume(const Volume& a, const Volume& b) {
   const auto has_id = [](const Volume& volume) { return !volume.external_id.empty() || !volume.created_here; };
   return has_id(a) && has_id(b) && IdForPlugin(a) == IdForPlugin(b);
 }
-
-}  // namespace
 
 Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
                  KeyedLocks& controller_locks, Events& events, RetryPolicy retry)
@@ -88,9 +88,9 @@ absl::Status Volumes::RefuseTwin(const Volume& volume) {
   return absl::OkStatus();
 }
 
-// Every commit that gives a volume its external id also puts the key NewVolumesKey, and compares that it has not
-// changed since the others were read. So of two records with the same id only one is stored, whichever hosts they come
-// from.
+// Every commit that gives a volume its external id also puts the key NewVolumesKey. It compares that this key has not
+// changed since the other volumes were read. So of two records with the same id only one is stored, whichever hosts
+// they come from.
 absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> last, store_.shared().Get(NewVolumesKey()));
@@ -124,14 +124,15 @@ absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
   return FailedPrecondition("plugin {} is unknown on this host: run or register it first", Quote(name));
 }
 
-absl::StatusOr<PluginTraits> Volumes::Controller(const std::string& plugin, Clock::time_point until) {
+absl::StatusOr<PluginTraits> Volumes::Controller(const ControllerFor& of, Clock::time_point until) {
+  const std::string& plugin = of.plugin;
   MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindPlugin(plugin));
   if (!status.controller_required && status.controllers.expected == 0 && status.controllers.healthy == 0) {
     return FailedPrecondition(
         "plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
         Quote(plugin));
   }
-  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(plugin, until));
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(of, until));
   return controller.fingerprint.traits;
 }
 

@@ -27,6 +27,9 @@ struct Snapshot {
   bool ready = false;
 };
 
+// Whether two records with different keys are the same volume of a plugin.
+bool AreSameVolume(const Volume& a, const Volume& b);
+
 class Volumes {
  public:
   // All outlive it. `node` expands volumes that are mounted on this host.
@@ -79,7 +82,7 @@ class Volumes {
   absl::Status CheckNotElsewhere(const Volume& volume);
   absl::StatusOr<Volume> StoredAlone(Volume volume);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
-  absl::StatusOr<PluginTraits> Controller(const std::string& plugin, Clock::time_point until);
+  absl::StatusOr<PluginTraits> Controller(const ControllerFor& of, Clock::time_point until);
   absl::StatusOr<Volume> GetReady(const VolumeKey& key);
   void Report(const Volume& volume, bool bad, const std::string& text);
 

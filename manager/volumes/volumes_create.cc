@@ -153,7 +153,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
 }
 
 absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(volume.plugin, until));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(ControllerFor(volume), until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
   if (volume.name.empty()) {
     volume.name = NewName(volume.key);  // unique
@@ -200,7 +200,7 @@ absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point unti
     ++tries;
     return CreateRequest(volume, traits);
   };
-  const auto answer = CallController(plugins_, volume.plugin, request, retry_, until);
+  const auto answer = CallController(plugins_, ControllerFor(volume), request, retry_, until);
   if (absl::IsResourceExhausted(answer.status()) && tries > 1) {
     return WithCode(absl::StatusCode::kUnavailable,
                     Annotate(answer.status(), "after an earlier try without an answer"));
@@ -234,7 +234,7 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindPlugin(volume.plugin));
   if (!plugin.controller_required && plugin.controllers.healthy == 0) return absl::OkStatus();
   const auto request = [&](const PluginTraits& traits) { return ValidateRequest(volume, traits); };
-  const auto answer = CallController(plugins_, volume.plugin, request, retry_, until);
+  const auto answer = CallController(plugins_, ControllerFor(volume), request, retry_, until);
   if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();

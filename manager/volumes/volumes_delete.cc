@@ -35,7 +35,7 @@ absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock:
   MOORING_ASSIGN_OR_RETURN(const auto there, ToDelete(key, which));
   if (!there) return false;
   MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(there->plugin, until));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(ControllerFor(*there), until));
   if (!traits.creates) {
     return FailedPrecondition("plugin {} cannot delete volumes: deregister it instead", Quote(there->plugin));
   }
@@ -90,7 +90,7 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   csi::v1::DeleteVolumeRequest request;
   request.set_volume_id(IdForPlugin(volume));
   volume.secrets.CopyTo(*request.mutable_secrets());
-  const absl::Status status = CallController(plugins_, volume.plugin, request, retry_, until).status();
+  const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
   if (DeletedNothing(status)) {
     const auto make_ready = [](Volume& record) {
       record.state = Volume::State::kReady;

@@ -78,7 +78,7 @@ absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& vol
   const bool has_controller = plugin.ok() && (plugin->controller_required || plugin->controllers.healthy > 0);
   PluginTraits traits;
   if (has_controller) {
-    MOORING_ASSIGN_OR_RETURN(traits, Controller(volume.plugin, until));
+    MOORING_ASSIGN_OR_RETURN(traits, Controller(ControllerFor(volume), until));
   }
   if (!traits.controller_expands) {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(volume.plugin, until));
@@ -102,7 +102,7 @@ absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& vol
   volume.secrets.CopyTo(*request.mutable_secrets());
   if (volume.in_use)
     *request.mutable_volume_capability() = ToCsi(*volume.in_use, volume.mount_options, traits.controller_single_writer);
-  MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, volume.plugin, request, retry_, until));
+  MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, ControllerFor(volume), request, retry_, until));
   return Expansion{.bytes = static_cast<std::uint64_t>(answer.capacity_bytes()),
                    .at_controller = true,
                    .node_too = answer.node_expansion_required()};

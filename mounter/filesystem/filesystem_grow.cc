@@ -48,23 +48,6 @@ std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   return std::nullopt;
 }
 
-// How many errors a mounted ext4 has met since it was last checked.
-std::uint64_t ErrorsOf(dev_t device) {
-  return ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", BlockDeviceName(device))).value_or(0);
-}
-
-// The size of a mounted ext4, read from its device because the kernel keeps the superblock there up to date.
-// 0: it cannot be read.
-std::uint64_t Ext4Bytes(const UniqueFd& root) {
-  struct stat status = {};
-  if (::fstat(root.get(), &status) != 0) return 0;
-  const std::string path = "/dev/" + BlockDeviceName(status.st_dev);
-  const UniqueFd device(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!device.ok()) return 0;
-  const absl::StatusOr<Ext4Super> super = ReadExt4Super(device.get(), path);
-  return super.ok() ? super->bytes : 0;
-}
-
 absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
   struct statfs status = {};
   if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the filesystem of", path);
@@ -72,11 +55,12 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   if (::ioctl(root.get(), kExt4ResizeFs, &blocks) == 0) return absl::OkStatus();
   const int error = errno;
   const absl::Status failure = GrowFailure(error, "grow the mounted ext4 at", path);
-  if (error != EPERM) return failure;
-  // The kernel asks for the capability first, even where there is nothing to grow.
-  if (Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
   struct stat file = {};
-  if (::fstat(root.get(), &file) == 0 && ErrorsOf(file.st_dev) != 0) {
+  if (error != EPERM || ::fstat(root.get(), &file) != 0) return failure;
+  MountedDevice device(file.st_dev);
+  // The kernel asks for the capability first, even where there is nothing to grow.
+  if (device.Ext4Bytes() / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  if (device.Ext4Errors() != 0) {
     return FailedPrecondition(Message(failure) +
                               ": it has met errors, and the kernel grows none that has; unpublish and unstage the "
                               "volume: the next stage checks and grows it");
@@ -157,16 +141,16 @@ absl::StatusOr<std::string> BtrfsProblem(const std::string& path) {
       errors, Quote(path));
 }
 
-std::string BackingFileProblem(dev_t device) {
-  const std::string backing = ReadLine(SysDirectory(device) + "/loop/backing_file");
+std::string BackingFileProblem(dev_t number, MountedDevice& device) {
+  const std::string backing = ReadLine(SysDirectory(number) + "/loop/backing_file");
   if (backing.empty()) return "";
   constexpr std::string_view kDeleted = " (deleted)";
   if (backing.ends_with(kDeleted)) return fmt::format("its backing file {} was deleted", Quote(backing));
   struct stat status = {};
   if (::stat(backing.c_str(), &status) != 0) return "";  // its path is of another mount namespace
-  const absl::StatusOr<std::uint64_t> bytes = BlockDeviceBytes(device);
-  if (!bytes.ok() || static_cast<std::uint64_t>(status.st_size) >= *bytes) return "";
-  return fmt::format("its backing file {} is cut short: {} bytes of {}", Quote(backing), status.st_size, *bytes);
+  if (static_cast<std::uint64_t>(status.st_size) >= device.Bytes()) return "";
+  return fmt::format("its backing file {} is cut short: {} bytes of {}", Quote(backing), status.st_size,
+                     device.Bytes());
 }
 
 std::string HasBecomeReadOnly(const MountInfo& info) {
@@ -187,16 +171,19 @@ absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
   return *sectors * 512;
 }
 
-std::uint64_t UnusedBytes(const UniqueFd& root, const std::string& path) {
-  struct statfs filesystem = {};
-  struct stat status = {};
-  if (::fstatfs(root.get(), &filesystem) != 0 || ::fstat(root.get(), &status) != 0) return 0;
-  if (filesystem.f_type == BTRFS_SUPER_MAGIC) return BtrfsUnusedBytes(root, path).value_or(0);
+absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path, MountedDevice& device) {
+  struct statfs status = {};
+  if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "read the usage of", path);
+  const auto block = static_cast<std::uint64_t>(status.f_frsize != 0 ? status.f_frsize : status.f_bsize);
+  StatsInfo stats;
+  stats.bytes = {status.f_blocks * block, (status.f_blocks - status.f_bfree) * block, status.f_bavail * block};
+  stats.inodes = {status.f_files, status.f_files - status.f_ffree, status.f_ffree};
   std::uint64_t used = 0;
-  if (filesystem.f_type == EXT4_SUPER_MAGIC) used = Ext4Bytes(root);
-  if (filesystem.f_type == XFS_SUPER_MAGIC) used = XfsBytes(root);
-  const std::uint64_t device = used == 0 ? 0 : BlockDeviceBytes(status.st_dev).value_or(0);
-  return device > used ? device - used : 0;
+  if (status.f_type == BTRFS_SUPER_MAGIC) stats.unused_bytes = BtrfsUnusedBytes(root, path).value_or(0);
+  if (status.f_type == EXT4_SUPER_MAGIC) used = device.Ext4Bytes();
+  if (status.f_type == XFS_SUPER_MAGIC) used = XfsBytes(root);
+  if (used != 0 && device.Bytes() > used) stats.unused_bytes = device.Bytes() - used;
+  return stats;
 }
 
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
@@ -223,8 +210,8 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
   return ResizeExt4(image);
 }
 
-absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info) {
-  if (const std::string problem = BackingFileProblem(info.device); !problem.empty()) return problem;
+absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info, MountedDevice& device) {
+  if (const std::string problem = BackingFileProblem(info.device, device); !problem.empty()) return problem;
   if (info.superblock_read_only) return HasBecomeReadOnly(info);
   if (info.fs_type == "btrfs") return BtrfsProblem(info.target);
   if (info.fs_type != "ext4") return std::string();
@@ -234,7 +221,7 @@ absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info) {
     return std::string(
         "the ext4 filesystem was shut down: unpublish and unstage the volume, so that the next stage checks it");
   }
-  const std::uint64_t errors = ErrorsOf(info.device);
+  const std::uint64_t errors = device.Ext4Errors();
   if (errors == 0) return std::string();
   return fmt::format(
       "ext4 has met {} error(s) since it was last checked: unstage the volume, so that the next stage checks it",

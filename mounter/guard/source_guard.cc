@@ -24,6 +24,7 @@
 #include "mounter/path/target_mark.h"
 #include "mounter/sys/btrfs_device.h"
 #include "mounter/sys/syscalls.h"
+#include "mounter/table/known_memory.h"
 #include "mounter/table/mount_table.h"
 
 namespace mooring {
@@ -72,14 +73,6 @@ bool IsGone(const PathInfo& info) {
   return on_disk && ::access(entry.c_str(), F_OK) != 0 && errno == ENOENT && ::access("/sys/dev/block", F_OK) == 0;
 }
 
-bool IsAt(const struct statx& status, const std::string& directory, const std::string& name) {
-  const absl::StatusOr<UniqueFd> above = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);
-  struct stat there = {};
-  if (!above.ok() || ::fstatat(above->get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  return S_ISDIR(there.st_mode) && there.st_ino == status.stx_ino &&
-         there.st_dev == makedev(status.stx_dev_major, status.stx_dev_minor) && name != ".." && name != ".";
-}
-
 // The path of the directory in its filesystem. `mount` shows a part of that filesystem.
 std::string PathInFilesystem(const std::string& directory, const MountInfo& mount) {
   const std::string below = mount.target == "/" ? directory : directory.substr(mount.target.size());
@@ -92,18 +85,24 @@ std::string PathInFilesystem(const std::string& directory, const MountInfo& moun
 absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(source, status, path));
-  return ours || IsVolumeDirectory(source, status) ? absl::OkStatus() : RefuseBindSource(path);
+  return ours || !VolumeDirectoryName(source).empty() ? absl::OkStatus() : RefuseBindSource(path);
+}
+
+absl::Status SourceGuard::CheckInspectedSource(const UniqueFd& source, const std::string& path,
+                                               const PathInfo& info) const {
+  const bool on_loop = info.mount && info.kind == PathInfo::Kind::kDirectory && info.loop && info.loop->mounted;
+  if (on_loop && info.loop->label.starts_with(label_prefix_)) return absl::OkStatus();
+  return CheckBindSource(source, path);
 }
 
 absl::Status SourceGuard::HandToTasks(const UniqueFd& source, const std::string& path) const {
   const std::string above(ParentOf(path));
-  const bool in_pool =
-      std::find(volume_directories_.begin(), volume_directories_.end(), above) != volume_directories_.end();
-  if (!in_pool) return absl::OkStatus();
+  const std::vector<std::string>& pools = volume_directories_.pools();
+  if (std::find(pools.begin(), pools.end(), above) == pools.end()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
   const mode_t mode =
       status.stx_mode & 07777 & ~static_cast<mode_t>(S_ISGID);  // a new directory may inherit setgid from the pool
-  if (mode != kNeverStaged || !IsVolumeDirectory(source, status)) return absl::OkStatus();
+  if (mode != kNeverStaged || VolumeDirectoryName(source).empty()) return absl::OkStatus();
   const std::string handle = fmt::format("/proc/self/fd/{}", source.get());  // fchmod(2) refuses O_PATH descriptors
   // Changes the mode last, so that an interrupted call is repeated.
   if (::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0 &&
@@ -138,11 +137,11 @@ bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
   if (IsGone(info)) return true;
   const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const absl::StatusOr<struct statx> status = StatOf(place, target.path());
-  if (!place.ok() || volume_directories_.empty()) return false;
+  if (!place.ok() || volume_directories_.pools().empty()) return false;
   if (!status.ok()) return IsNamedAsVolumeDirectory(*info.mount);
   const bool deleted =
       S_ISDIR(status->stx_mode) && status->stx_nlink == 0;  // the directory of a volume, perhaps with its pool
-  return deleted || IsVolumeDirectory(place, *status);
+  return deleted || !VolumeDirectoryName(place).empty();
 }
 
 // A task with bidirectional propagation may mount inside its volume. Such mounts propagate to the host.
@@ -153,7 +152,7 @@ bool SourceGuard::LiesInOurMount(const Target& target) const {
     if (!status.ok()) return false;
     if (IsMountedDirectory(*status)) {
       const absl::StatusOr<bool> ours = IsOurMount(directory, *status, target.path());
-      if ((ours.ok() && *ours) || IsVolumeDirectory(directory, *status)) return true;
+      if ((ours.ok() && *ours) || !VolumeDirectoryName(directory).empty()) return true;
     }
     const std::pair<dev_t, ino_t> here(makedev(status->stx_dev_major, status->stx_dev_minor), status->stx_ino);
     if (here == below) return false;  // ".." of the root is the root
@@ -194,7 +193,8 @@ absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct
   absl::StatusOr<ListedMount> mount = AskForMountOf(place, path);
   if (absl::IsUnimplemented(mount.status())) {
     const std::optional<dev_t> below_btrfs = BtrfsDeviceOf(place.get());
-    if (below_btrfs && IsVolumeDevice(*below_btrfs)) return true;
+    if (below_btrfs) return IsOurDevice(*below_btrfs);
+    if (const std::optional<std::string> source = RecallMemory(place)) return source->starts_with(label_prefix_);
     mount = LookUpMountOf(place, path);
   }
   if (!mount.ok()) return mount.status();
@@ -202,25 +202,10 @@ absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct
   return ours || (mount->fs_type == kMemoryFsType && mount->source.starts_with(label_prefix_));
 }
 
-// The path only suggests a name, because it may change. The file counts as a volume if it is the same as the one of
-// that name in a volume directory.
-bool SourceGuard::IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const {
-  if (volume_directories_.empty() || !S_ISDIR(status.stx_mode)) return false;
-  const absl::StatusOr<MountInfo> mount = LookUpMountOf(place, "");
-  const absl::StatusOr<std::string> path = PlaceOf(place, "");
-  const std::string names[] = {IsMountedDirectory(status) && mount.ok() ? std::string(NameOf(mount->root)) : "",
-                               path.ok() ? std::string(NameOf(*path)) : ""};
-  for (const std::string& directory : volume_directories_) {
-    for (const std::string& name : names) {
-      if (!name.empty() && IsAt(status, directory, name)) return true;
-    }
-  }
-  return false;
-}
-
 // For a filesystem that does not answer: decides by the mount table of the kernel.
 bool SourceGuard::IsNamedAsVolumeDirectory(const MountInfo& mount) const {
-  return std::any_of(volume_directories_.begin(), volume_directories_.end(), [&](const std::string& directory) {
+  const std::vector<std::string>& pools = volume_directories_.pools();
+  return std::any_of(pools.begin(), pools.end(), [&](const std::string& directory) {
     const absl::StatusOr<UniqueFd> pool = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);
     if (!pool.ok()) return false;
     const std::optional<std::uint64_t> id = TableMountIdOf(*pool);

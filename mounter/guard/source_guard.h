@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
+#include "mounter/guard/volume_directories.h"
 #include "mounter/path/source_policy.h"
 
 namespace mooring {
@@ -33,6 +34,10 @@ class SourceGuard final : public SourcePolicy {
   // mount of these, and of a tmpfs with our label.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
+  // A mounted loop device keeps its file, so it is not asked for its label again.
+  absl::Status CheckInspectedSource(const UniqueFd& source, const std::string& path,
+                                    const PathInfo& info) const override;
+
   // Gives a directory volume with the mode kNeverStaged to root, with mode 0755. After that its tasks choose owner and
   // mode.
   absl::Status HandToTasks(const UniqueFd& source, const std::string& path) const override;
@@ -51,6 +56,10 @@ class SourceGuard final : public SourcePolicy {
   // Whether it is a loop device with our label, or a device behind one of the links.
   bool IsVolumeDevice(dev_t device) const override { return IsOurDevice(device).value_or(false); }
 
+  std::string VolumeDirectoryName(const UniqueFd& directory) const override {
+    return volume_directories_.NameOf(directory);
+  }
+
   // Like CheckBindSource without directory volumes, which lie on a filesystem of the host.
   absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const override;
 
@@ -59,12 +68,11 @@ class SourceGuard final : public SourcePolicy {
   absl::StatusOr<bool> IsOurMount(const UniqueFd& place, const struct statx& status, const std::string& path) const;
   bool IsOurs(const Target& target, const PathInfo& info) const;
   bool LiesInOurMount(const Target& target) const;
-  bool IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const;
   bool IsNamedAsVolumeDirectory(const MountInfo& mount) const;
 
   const std::vector<std::string> directories_;
   const std::string label_prefix_;
-  const std::vector<std::string> volume_directories_;
+  const VolumeDirectories volume_directories_;
   const std::vector<std::string> device_links_;
 };
 

@@ -12,7 +12,7 @@ namespace mooring {
 struct GuardedStack {
   explicit GuardedStack(const HelperPolicy& policy)
       : sources(policy.sources, policy.label_prefix, policy.volume_directories, policy.device_links),
-        targets(ForbiddenTrees(policy), policy.forbidden_places),
+        targets(ForbiddenTrees(policy), policy.forbidden_places, policy.roots),
         kernel(policy.roots, sources, targets),
         mounter(policy, kernel) {}
   GuardedStack(const GuardedStack&) = delete;

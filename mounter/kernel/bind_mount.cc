@@ -54,7 +54,7 @@ absl::StatusOr<bool> KernelMounter::BindIf(const ConditionalBind& request) {
   if (!bind) return false;
   MOORING_RETURN_IF_ERROR(CheckInTime(bind->target));
   const UniqueFd& directory = source->directory();
-  MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(directory, bind->source));
+  MOORING_RETURN_IF_ERROR(sources_.CheckInspectedSource(directory, bind->source, info));
   MOORING_RETURN_IF_ERROR(sources_.HandToTasks(directory, bind->source));
   MOORING_RETURN_IF_ERROR(BindChecked(*bind, directory, target));
   return true;

@@ -3,16 +3,29 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/filesystem_context.h"
+#include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
+#include "mounter/table/known_memory.h"
 #include "mounter/table/mount_table.h"
 
 namespace mooring {
+namespace {
+
+absl::StatusOr<std::string> TypeOf(const UniqueFd& mount, const std::string& path) {
+  if (RecallMemory(mount)) return std::string(kMemoryFsType);
+  MOORING_ASSIGN_OR_RETURN(MountInfo info, LookUpMountOf(mount, path));
+  return std::move(info.fs_type);
+}
+
+}  // namespace
+
 absl::Status KernelMounter::Change(const ChangeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
@@ -23,8 +36,8 @@ absl::Status KernelMounter::Change(const ChangeRequest& request) {
   // The filesystem may refuse its options, so they come first: after a failure nothing has changed.
   if (!request.options.empty()) {
     MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(mount, request.target));
-    MOORING_ASSIGN_OR_RETURN(const MountInfo info, LookUpMountOf(mount, request.target));
-    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(info.fs_type, request.options));
+    MOORING_ASSIGN_OR_RETURN(const std::string fs_type, TypeOf(mount, request.target));
+    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(fs_type, request.options));
     const std::string what = fmt::format("change the filesystem at {}", Quote(request.target));
     MOORING_RETURN_IF_ERROR(Annotate(ReconfigureFilesystem(mount, request.options), what));
   }

@@ -26,21 +26,17 @@ absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status)
 // Without statmount(2), because of the kernel or a seccomp profile.
 absl::StatusOr<MountInfo> MountOnOlderKernel(const Target& target, const Target::Status& status,
                                              const SourcePolicy& sources) {
-  if (status.error == 0) {
-    const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (!place.ok()) return ErrnoStatus(errno, "open", target.path());
-    const auto is_volume = [&sources](dev_t device) { return sources.IsVolumeDevice(device); };
-    MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> known, MountWithoutTable(place, target.path(), is_volume));
-    if (known && !status.unique_id && known->id != status.mount_id) {
-      return NotFound("another mount is at {} by now", Quote(target.path()));
-    }
-    if (known) return *std::move(known);
+  if (status.error != 0) return LookUpMount(status.mount_id, false);
+  const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!place.ok()) return ErrnoStatus(errno, "open", target.path());
+  MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> info, MountWithoutTable(place, target.path(), sources));
+  if (!info) {
+    MOORING_ASSIGN_OR_RETURN(info, LookUpMountOf(place, target.path()));
   }
-  std::uint64_t id = status.mount_id;
-  if (status.unique_id) {
-    MOORING_ASSIGN_OR_RETURN(id, target.TableMountId());
+  if (!status.unique_id && info->id != status.mount_id) {
+    return NotFound("another mount is at {} by now", Quote(target.path()));
   }
-  return LookUpMount(id, false);
+  return *std::move(info);
 }
 
 absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status, const SourcePolicy& sources) {

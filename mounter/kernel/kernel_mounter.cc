@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <cerrno>
 
@@ -28,35 +27,23 @@ namespace {
 // For calls that only read: they also take loop devices and mounts of the host.
 const std::vector<std::string> kEverywhere = {"/"};
 
-StatsInfo FromStatvfs(const struct statvfs& status) {
-  StatsInfo stats;
-  stats.bytes.total = status.f_blocks * status.f_frsize;
-  stats.bytes.used = (status.f_blocks - status.f_bfree) * status.f_frsize;
-  stats.bytes.available = status.f_bavail * status.f_frsize;
-  stats.inodes.total = status.f_files;
-  stats.inodes.used = status.f_files - status.f_ffree;
-  stats.inodes.available = status.f_favail;
-  return stats;
-}
-
-// `device`: the number of a block device node.
-absl::StatusOr<StatsInfo> StatsOf(const Target& target, PathInfo::Kind kind, dev_t device, bool mounted) {
-  StatsInfo stats;
-  if (kind == PathInfo::Kind::kBlockDevice) {
-    MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(device));
+// `status` is that of the target now. `device`: of the filesystem that is mounted there.
+absl::StatusOr<StatsInfo> StatsOf(const Target& target, const Target::Status& status, MountedDevice& device) {
+  if (status.kind == PathInfo::Kind::kBlockDevice) {
+    StatsInfo stats;
+    MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(status.rdev));
     return stats;
   }
-  // For a plain directory, statvfs(3) would give the figures of the host's filesystem.
-  if (!mounted || kind != PathInfo::Kind::kDirectory) {
+  // For a plain directory, statfs(2) would give the figures of the host's filesystem.
+  if (!status.mount_root || status.kind != PathInfo::Kind::kDirectory) {
     return NotFound("nothing is mounted at {}", Quote(target.path()));
   }
-  const std::string handle = target.Handle();
-  struct statvfs filesystem = {};
-  if (::statvfs(handle.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "read the usage of", target.path());
-  stats = FromStatvfs(filesystem);
-  const UniqueFd root(::open(handle.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (root.ok()) stats.unused_bytes = UnusedBytes(root, target.path());
-  return stats;
+  constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd root(::openat(target.directory().get(), target.name().c_str(), kFlags | O_RDONLY));
+  // A server may refuse to list the directory (NFS, root_squash). Its usage is known all the same.
+  if (!root.ok()) root.reset(::openat(target.directory().get(), target.name().c_str(), kFlags | O_PATH));
+  if (!root.ok()) return ErrnoStatus(errno, "read the usage of", target.path());
+  return UsageOf(root, target.path(), device);
 }
 
 }  // namespace
@@ -111,7 +98,8 @@ absl::StatusOr<std::vector<ListedMount>> KernelMounter::List(const std::string& 
 absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(path, kEverywhere));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
-  return StatsOf(target, status.kind, status.rdev, status.mount_root);
+  MountedDevice device(status.device);
+  return StatsOf(target, status, device);
 }
 
 // Inspects the mount once. Before the usage is read, it must still be mounted.
@@ -122,12 +110,12 @@ absl::StatusOr<Examination> KernelMounter::Examine(const ExamineRequest& request
   if (!target.ok()) return target.status();
   MOORING_ASSIGN_OR_RETURN(seen.info, Inspect(*target, sources_));
   if (!IsExpected(seen.info, request.expected)) return seen;
-  const PathInfo::Kind kind = seen.info.kind;
-  if (kind != PathInfo::Kind::kBlockDevice) {
-    MOORING_ASSIGN_OR_RETURN(seen.problem, FindHealthProblem(*seen.info.mount));
+  MountedDevice device(seen.info.mount->device);
+  if (seen.info.kind != PathInfo::Kind::kBlockDevice) {
+    MOORING_ASSIGN_OR_RETURN(seen.problem, FindHealthProblem(*seen.info.mount, device));
   }
   MOORING_ASSIGN_OR_RETURN(const Target::Status now, target->Stat());
-  const absl::StatusOr<StatsInfo> usage = StatsOf(*target, now.kind, now.rdev, now.mount_root);
+  const absl::StatusOr<StatsInfo> usage = StatsOf(*target, now, device);
   if (!usage.ok() && seen.problem.empty()) return usage.status();
   seen.usage = usage.value_or(StatsInfo());
   seen.measured = true;
@@ -215,7 +203,8 @@ absl::StatusOr<std::string> KernelMounter::HealthProblem(const std::string& moun
         "checks it",
         info.mount->fs_type, info.failure);
   }
-  return FindHealthProblem(*info.mount);
+  MountedDevice device(info.mount->device);
+  return FindHealthProblem(*info.mount, device);
 }
 
 absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {

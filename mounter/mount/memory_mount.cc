@@ -10,6 +10,7 @@
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
 #include "mounter/mount/new_mount.h"
+#include "mounter/table/known_memory.h"
 
 namespace mooring {
 namespace {
@@ -76,6 +77,7 @@ absl::Status MountMemory(const MountRequest& request, const Target& target) {
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, request.source));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
+  RememberMemory(mount.fd(), request.source);
   return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
 }
 

@@ -18,6 +18,13 @@ class SourcePolicy {
 
   // All take a descriptor, which may be O_PATH, and a path for the message. FAILED_PRECONDITION: refused.
   virtual absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const = 0;
+
+  // The same for a source that this process has just inspected through the same descriptor: `info` is not the caller's.
+  virtual absl::Status CheckInspectedSource(const UniqueFd& source, const std::string& path,
+                                            const PathInfo& /*info*/) const {
+    return CheckBindSource(source, path);
+  }
+
   virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
   virtual absl::Status CheckDirectory(const UniqueFd& directory,
                                       const std::string& path) const = 0;  // for new image files
@@ -35,6 +42,10 @@ class SourcePolicy {
   // Whether all mounts of this block device belong to a volume. Then the device says which one. Before Linux 6.8
   // only the mount table tells MountInfo::root.
   virtual bool IsVolumeDevice(dev_t /*device*/) const { return false; }
+
+  // The name of this open directory, if it is a directory volume. Empty: it is none. A mount of a directory volume has
+  // it as its root.
+  virtual std::string VolumeDirectoryName(const UniqueFd& /*directory*/) const { return ""; }
 
   // Like CheckBindSource, for a change that affects the whole filesystem of `mount`.
   virtual absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const = 0;

@@ -21,7 +21,8 @@ constexpr std::size_t kBlocksAt = 0x4, kFirstBlockAt = 0x14, kLogBlockSizeAt = 0
                       kStateAt = 0x3A, kCompatAt = 0x5C, kIncompatAt = 0x60, kRoCompatAt = 0x64, kUuidAt = 0x68,
                       kHashSeedAt = 0xEC, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
 constexpr std::size_t kJournalUuidAt = 0xD0, kJournalInodeAt = 0xE0, kJournalDeviceAt = 0xE4,
-                      kDefaultMountOptionsAt = 0x100, kMountOptionsAt = 0x200, kMountOptionsBytes = 64;
+                      kDefaultMountOptionsAt = 0x100, kErrorCountAt = 0x194, kMountOptionsAt = 0x200,
+                      kMountOptionsBytes = 64;
 constexpr std::uint32_t kCompatSparseSuper2 = 0x200, kIncompatMetaBg = 0x10, kIncompat64Bit = 0x80,
                         kIncompatChecksumSeed = 0x2000, kRoCompatSparseSuper = 0x1;
 
@@ -91,7 +92,8 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
                    .journal_device = Load(super, kJournalDeviceAt),
                    .journal_uuid = UuidText(super, kJournalUuidAt),
                    .default_mount_options = Load(super, kDefaultMountOptionsAt),
-                   .mount_options = options.substr(0, options.find('\0'))};
+                   .mount_options = options.substr(0, options.find('\0')),
+                   .errors = Load(super, kErrorCountAt)};
 }
 
 absl::Status RenewFreshExt4(const UniqueFd& file, const std::string& path) {

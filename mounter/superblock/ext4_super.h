@@ -29,6 +29,7 @@ struct Ext4Super {
   std::string journal_uuid;  // as text; empty: zero
   std::uint32_t default_mount_options = 0;
   std::string mount_options;
+  std::uint32_t errors = 0;  // met since it was last checked
 };
 
 // FAILED_PRECONDITION: there is none. Its checksum is not verified.

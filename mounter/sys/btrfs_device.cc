@@ -4,12 +4,12 @@
 #include <linux/btrfs.h>
 #include <sys/ioctl.h>
 
-#include <array>
 #include <cstring>
 #include <string_view>
 
 #include "base/file/unique_fd.h"
 #include "mounter/sys/device_name.h"
+#include "mounter/sys/file_handle.h"
 
 namespace mooring {
 namespace {
@@ -18,11 +18,8 @@ namespace {
 constexpr int kBtrfsHandle = 0x4d;
 
 bool IsOnBtrfs(int place) {
-  alignas(file_handle) std::array<char, sizeof(file_handle) + MAX_HANDLE_SZ> room = {};
-  auto* const handle = reinterpret_cast<file_handle*>(room.data());
-  handle->handle_bytes = MAX_HANDLE_SZ;
-  int mount_id = 0;
-  return ::name_to_handle_at(place, "", handle, &mount_id, AT_EMPTY_PATH) == 0 && handle->handle_type == kBtrfsHandle;
+  const std::optional<FileHandle> handle = FileHandleOf(place);
+  return handle && handle->type == kBtrfsHandle;
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "mounter/path/target.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
+#include "mounter/table/known_memory.h"
 #include "mounter/table/mount_info_file.h"
 
 namespace mooring {
@@ -169,8 +170,10 @@ absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::strin
   absl::StatusOr<ListedMount> info = AskForMountOf(file, path);
   if (!absl::IsUnimplemented(info.status())) return info;
   const std::optional<std::uint64_t> id = TableMountIdOf(file);
-  if (id) return LookUpMount(*id, false);
-  return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");
+  if (!id) return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");
+  info = LookUpMount(*id, false);
+  if (info.ok() && info->fs_type == "tmpfs" && info->root == "/") RememberMemory(file, info->source);
+  return info;
 }
 
 std::string FilesystemOptions(std::uint64_t id) {

@@ -15,21 +15,37 @@
 #include "mounter/sys/btrfs_device.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
+#include "mounter/table/known_memory.h"
 
 namespace mooring {
 namespace {
 
-// A directory's filesystem, by its device. The type comes from sysfs, because statfs(2) asks the server of a filesystem
-// that has one, which may hang. Empty: no device of a volume.
-absl::StatusOr<std::string> TypeOf(const UniqueFd& place, const IsVolumeDevice& is_volume, dev_t& device) {
-  if (major(device) != 0) {
-    const std::string name = is_volume(device) ? BlockDeviceName(device) : "";
-    return name.empty() ? std::string() : MountedType(name);
+// The filesystem on a device. The type comes from sysfs, because statfs(2) asks the server of a filesystem that has
+// one, which may hang.
+absl::StatusOr<std::string> TypeOn(dev_t device) {
+  const std::string name = BlockDeviceName(device);
+  return name.empty() ? std::string() : MountedType(name);
+}
+
+// Sets the type of a directory's filesystem, its device, and what names the volume. Leaves the type empty if it does
+// not belong to a volume.
+absl::Status DescribeDirectory(const UniqueFd& place, const SourcePolicy& sources, MountInfo& info) {
+  if (std::optional<std::string> source = RecallMemory(place)) {
+    info.fs_type = "tmpfs";
+    info.root = "/";
+    info.source = *std::move(source);
+    return absl::OkStatus();
   }
-  const std::optional<dev_t> below = BtrfsDeviceOf(place.get());
-  if (!below || !is_volume(*below)) return std::string();
-  device = *below;
-  return std::string("btrfs");
+  // The number of a btrfs is not that of its device.
+  const std::optional<dev_t> below_btrfs = major(info.device) == 0 ? BtrfsDeviceOf(place.get()) : std::nullopt;
+  if (major(info.device) == 0 && !below_btrfs) return absl::OkStatus();
+  if (below_btrfs) info.device = *below_btrfs;
+  if (!sources.IsVolumeDevice(info.device)) {
+    info.root = sources.VolumeDirectoryName(place);
+    if (info.root.empty()) return absl::OkStatus();
+  }
+  MOORING_ASSIGN_OR_RETURN(info.fs_type, below_btrfs ? absl::StatusOr<std::string>("btrfs") : TypeOn(info.device));
+  return absl::OkStatus();
 }
 
 // statfs(2) does not say whether the mount is read-only, or its superblock, or both. If a copy of the mount becomes
@@ -47,7 +63,7 @@ bool HasWritableSuperblock(const UniqueFd& place) {
 }  // namespace
 
 absl::StatusOr<std::optional<MountInfo>> MountWithoutTable(const UniqueFd& place, const std::string& path,
-                                                           const IsVolumeDevice& is_volume) {
+                                                           const SourcePolicy& sources) {
   struct statx status = {};
   const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
   if (::statx(place.get(), "", flags, STATX_TYPE | sys::kStatxMntId, &status) != 0) {
@@ -59,9 +75,9 @@ absl::StatusOr<std::optional<MountInfo>> MountWithoutTable(const UniqueFd& place
   info.target = path;
   info.device = makedev(status.stx_dev_major, status.stx_dev_minor);
   if (S_ISBLK(status.stx_mode)) {
-    if (is_volume(makedev(status.stx_rdev_major, status.stx_rdev_minor))) info.fs_type = "devtmpfs";
+    if (sources.IsVolumeDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor))) info.fs_type = "devtmpfs";
   } else if (S_ISDIR(status.stx_mode)) {
-    MOORING_ASSIGN_OR_RETURN(info.fs_type, TypeOf(place, is_volume, info.device));
+    MOORING_RETURN_IF_ERROR(DescribeDirectory(place, sources, info));
   }
   struct statfs filesystem = {};
   if (info.fs_type.empty() || ::fstatfs(place.get(), &filesystem) != 0) return std::optional<MountInfo>();

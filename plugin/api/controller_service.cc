@@ -2,6 +2,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "mounter/propagation.h"
@@ -60,7 +61,11 @@ absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> ControllerService::Publ
   const absl::StatusOr<VolumeInfo> volume = catalog_.Get(request.volume_id());
   MOORING_ASSIGN_OR_RETURN(const ControllerPublishSpec spec,
                            ParseControllerPublish(request, volume.ok() ? volume->fs_type : kDefaultFsType));
-  MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call));
+  const auto is_used_here = [this](const std::string& id) {
+    const absl::StatusOr<std::vector<std::string>> paths = uses_.LivePaths(id);
+    return paths.ok() && !paths->empty();
+  };
+  MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call, is_used_here));
   csi::v1::ControllerPublishVolumeResponse response;
   if (spec.read_only) (*response.mutable_publish_context())[std::string(kReadOnlyContext)] = "true";
   return response;

@@ -56,6 +56,7 @@ class VolumeCatalog : public VolumeSource {
 
   // VolumeSource. INTERNAL: the catalog has the volume, and its image is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
+  absl::Status CheckMayStage(const std::string& id) override { return publications_.CheckNotElsewhere(id); }
   std::vector<KnownDevice> KnownDevices() override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;
 
@@ -87,11 +88,14 @@ class VolumeCatalog : public VolumeSource {
   absl::Status Modify(const ModifySpec& spec, const Apply& apply, const Call& call);
 
   // A repeated call is OK. ALREADY_EXISTS: it is published with another access type or `read_only`. NOT_FOUND: the
-  // volume or the node does not exist. FAILED_PRECONDITION: it is published to another node. RESOURCE_EXHAUSTED:
-  // max_volumes.
-  absl::Status Publish(const ControllerPublishSpec& spec, const Call& call) {
-    return publications_.Publish(spec, call);
+  // volume or the node does not exist. FAILED_PRECONDITION: it is published to another node, or attached there.
+  // RESOURCE_EXHAUSTED: max_volumes.
+  absl::Status Publish(const ControllerPublishSpec& spec, const Call& call,
+                       const VolumePublications::IsUsedHere& is_used_here = {}) {
+    return publications_.Publish(spec, is_used_here, call);
   }
+
+  // OK if it is not published there. FAILED_PRECONDITION: it lies in a shared pool, and the node still has it attached.
   absl::Status Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
     return publications_.Unpublish(spec, call);
   }

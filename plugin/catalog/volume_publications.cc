@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -71,7 +73,19 @@ absl::StatusOr<std::int64_t> VolumePublications::MostVolumes(const ControllerPub
                   Quote(spec.node_id), Quote(spec.volume_id), Quote(node_id_));
 }
 
-absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, const Call& call) {
+absl::Status VolumePublications::CheckDetached(const std::string& id, const std::string& node) {
+  if (TagOfId(id).empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
+  if (!record) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
+  absl::Status unused = Unexpected(pool->backend->CheckUnused(id));
+  if (!absl::IsFailedPrecondition(unused)) return unused;
+  const std::string where = node.empty() ? "a node that no record names" : "node " + Quote(node);
+  return FailedPrecondition("volume {} is still attached on {}: {}", Quote(id), where, Message(unused));
+}
+
+absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, const IsUsedHere& is_used_here,
+                                         const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
   MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
@@ -84,6 +98,8 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
       return absl::OkStatus();
     wanted.read_only = wanted.read_only && publication.read_only;  // read-write wins over read-only
   }
+  const bool is_back = spec.node_id == node_id_ && is_used_here && is_used_here(spec.volume_id);  // its record was lost
+  if (there.empty() && !is_back) MOORING_RETURN_IF_ERROR(CheckDetached(spec.volume_id, ""));
   // A volume that is already published to the node keeps its place.
   const std::int64_t most = there.empty() ? max_volumes : 0;
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
@@ -97,7 +113,31 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
 absl::Status VolumePublications::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
   if (!IsVolumeId(spec.volume_id)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
+  MOORING_RETURN_IF_ERROR(CheckMayUnpublish(spec));
   return store_.DeletePublications(spec.volume_id, spec.node_id);
+}
+
+// A repeated call for a node that lost the volume to another one says nothing about that one.
+absl::Status VolumePublications::CheckMayUnpublish(const ControllerUnpublishSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
+  const auto named = std::find_if(there.begin(), there.end(), [&](const PublicationRecord& publication) {
+    return spec.node_id.empty() || publication.node_id == spec.node_id;
+  });
+  if (named != there.end()) return CheckDetached(spec.volume_id, named->node_id);
+  return there.empty() ? CheckDetached(spec.volume_id, "") : absl::OkStatus();
+}
+
+absl::Status VolumePublications::CheckNotElsewhere(const std::string& id) {
+  if (TagOfId(id).empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(id));
+  for (const PublicationRecord& publication : there) {
+    if (publication.node_id == node_id_) return absl::OkStatus();
+  }
+  if (there.empty()) return absl::OkStatus();  // the orchestrator publishes no volumes, or the records are lost
+  return FailedPrecondition(
+      "volume {} is published to node {}, and this is node {}: publish it to this node first "
+      "(ControllerPublishVolume)",
+      Quote(id), Quote(there.front().node_id), Quote(node_id_));
 }
 
 // Some orchestrators never unpublish a volume whose plugin was down, so the error has the command for it.

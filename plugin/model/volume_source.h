@@ -47,6 +47,9 @@ class VolumeSource {
   // NOT_FOUND: the id is unknown, malformed or being deleted.
   virtual absl::StatusOr<NodeVolume> Find(const std::string& id) = 0;
 
+  // FAILED_PRECONDITION: the volume lies in a shared pool, and is published to another node.
+  virtual absl::Status CheckMayStage(const std::string& /*id*/) { return absl::OkStatus(); }
+
   // Backend::KnownDevices of all pools, and Backend::WaitFor of the volume's pool.
   virtual std::vector<KnownDevice> KnownDevices() { return {}; }
   virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) {}

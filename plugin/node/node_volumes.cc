@@ -53,6 +53,7 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.staging_path, call));
   source_.WaitFor(spec.volume_id, call.wait_until);
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  MOORING_RETURN_IF_ERROR(source_.CheckMayStage(spec.volume_id));
   return stager_.Stage(spec, volume);
 }
 

@@ -106,12 +106,13 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 // In the order of dependence: each member uses only members above it, and is destroyed before them.
 struct PluginServer::Parts {
   Parts(const Config& config, Mounter& mounter, const Outside& outside, std::unique_ptr<CatalogStore> opened_catalog,
-        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks, const SharedTags& tags)
+        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks, SharedPools shared)
       : catalog_store(std::move(opened_catalog)),
         snapshot_store(catalog_store->files()),
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
-        pools(MakePools(config, tags, mounter)),
+        presence(std::move(shared.presence)),
+        pools(MakePools(config, shared.tags, mounter)),
         has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
         catalog(*catalog_store, snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
         snapshots(snapshot_store, catalog, pools, *volume_locks, mounter),
@@ -155,6 +156,7 @@ struct PluginServer::Parts {
   SnapshotStore snapshot_store;
   std::unique_ptr<NodeStore> node_store;
   std::unique_ptr<KeyedLocks> volume_locks;
+  std::vector<UniqueFd> presence;  // SharedPools::presence
   Pools pools;
   const bool has_snapshots;
   VolumeCatalog catalog;
@@ -315,9 +317,9 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
   SetNodeOfLabels(config.node_id);
-  MOORING_ASSIGN_OR_RETURN(const SharedTags tags, OpenSharedPools(config, *catalog, *locks));
-  auto parts =
-      std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(node), std::move(locks), tags);
+  MOORING_ASSIGN_OR_RETURN(SharedPools shared, OpenSharedPools(config, boot_id, *catalog, *locks));
+  auto parts = std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(node), std::move(locks),
+                                       std::move(shared));
   MOORING_RETURN_IF_ERROR(parts->Listen(config));
   MOORING_RETURN_IF_ERROR(parts->ServeMetrics(std::move(outside.metrics)));
   log::Info("serving", {{"version", Version()},

@@ -1,81 +1,108 @@
 #include "plugin/process/shared_pools.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/magic.h>
-#include <sys/vfs.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "base/file/directory.h"
+#include "base/file/file_lock.h"
+#include "base/hash.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/catalog/catalog_locks.h"
 #include "plugin/catalog/store/catalog_files.h"
 #include "plugin/catalog/store/shared_nodes.h"
 #include "plugin/process/directories.h"
+#include "plugin/process/shared_filesystem.h"
 
 namespace mooring {
 namespace {
 
 constexpr std::chrono::seconds kPatience{30};  // NFS frees the locks of a dead host after a while
 
-// mounter/loop/attachment_lock.h: images on FUSE are not locked.
-absl::Status CheckFilesystem(const std::string& directory) {
-  struct statfs filesystem = {};
-  if (::statfs(directory.c_str(), &filesystem) != 0) {
-    return ErrnoStatus(errno, "look at the filesystem of", directory);
-  }
-  if (filesystem.f_type != FUSE_SUPER_MAGIC) return absl::OkStatus();
-  return FailedPrecondition(
-      "{} lies on a FUSE filesystem, where the lock of an image would outlive its user: share a pool on NFSv4, CephFS "
-      "or GFS2, or leave shared=true out",
-      Quote(directory));
+struct OpenedPool {
+  std::string tag;
+  UniqueFd presence;  // not open: this plugin serves no node
+};
+
+// The byte of the node, locked: alone, or together with other plugins of the node. ABORTED: another plugin has it.
+absl::StatusOr<UniqueFd> LockPresence(const std::string& file, const std::string& node_id, bool alone) {
+  UniqueFd fd(::open(file.c_str(), (alone ? O_RDWR : O_RDONLY) | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok()) return ErrnoStatus(errno, "open", file);
+  const auto byte = static_cast<off_t>(HashOf(node_id) >> 2U);
+  MOORING_RETURN_IF_ERROR(LockByte(fd, byte, file, std::chrono::milliseconds(0)));
+  return fd;
 }
 
-// Held while this node is added, so that a filesystem without locks is found at the start.
-absl::Status AddNode(const Config& config, const std::string& pool, const std::string& tag, CatalogStore& catalog,
-                     KeyedLocks& locks) {
+// Two hosts with one id would take each other's volumes for their own. A host that is started again has a new boot id,
+// and no plugin from before. The caller holds the lock of starts.
+absl::StatusOr<UniqueFd> AddNode(const Config& config, const std::string& boot_id, const PoolConfig& pool,
+                                 SharedNodes nodes) {
+  const std::string file = pool.path + std::string(kSharedRecords) + "/nodes";
+  MOORING_ASSIGN_OR_RETURN(const std::optional<SharedNodes::Node> known, nodes.Get(pool.name, config.node_id));
+  if (known && known->boot_id != boot_id) {
+    const absl::Status alone = LockPresence(file, config.node_id, true).status();
+    if (absl::IsAborted(alone)) {
+      return FailedPrecondition(
+          "another host has the node id {}, and its plugin runs: give each host an id of its own (--node-id). If this "
+          "host has just been started again, wait until the file server has freed its locks of before",
+          Quote(config.node_id));
+    }
+    MOORING_RETURN_IF_ERROR(alone);
+  }
+  MOORING_RETURN_IF_ERROR(
+      nodes.Put(pool.name, {.id = config.node_id, .max_volumes = config.max_volumes, .boot_id = boot_id}));
+  return LockPresence(file, config.node_id, false);
+}
+
+// The lock of starts also finds a filesystem without locks.
+absl::StatusOr<UniqueFd> EnterPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
+                                   const std::string& tag, CatalogStore& catalog, KeyedLocks& locks) {
   const auto hold = locks.Acquire(KeyIn(tag, "start"), "pool", std::chrono::steady_clock::now() + kPatience);
   if (!hold.ok() && !absl::IsAborted(hold.status())) {
     return FailedPrecondition("{}: its filesystem needs locks that work between hosts", Message(hold.status()));
   }
   MOORING_RETURN_IF_ERROR(hold.status());
-  if (!config.serves_node()) return absl::OkStatus();
-  return SharedNodes(catalog.files()).Put(pool, {.id = config.node_id, .max_volumes = config.max_volumes});
+  if (!config.serves_node()) return UniqueFd();
+  return AddNode(config, boot_id, pool, SharedNodes(catalog.files()));
 }
 
-absl::StatusOr<std::string> OpenPool(const Config& config, const PoolConfig& pool, CatalogStore& catalog,
-                                     KeyedLocks& locks) {
-  MOORING_RETURN_IF_ERROR(CheckFilesystem(pool.path));
-  const std::string directory = pool.path + "/.mooring", file = directory + "/catalog.db";
+absl::StatusOr<OpenedPool> OpenPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
+                                    CatalogStore& catalog, KeyedLocks& locks) {
+  MOORING_RETURN_IF_ERROR(CheckSharedFilesystem(pool.path));
+  const std::string directory = pool.path + std::string(kSharedRecords), file = directory + "/catalog.db";
   MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
   MOORING_RETURN_IF_ERROR(SyncDirectoryOf(directory));
-  MOORING_ASSIGN_OR_RETURN(const std::string tag, catalog.files()->AddShared(file, pool.name, [&] {
-    return CheckSharedBeginsEmpty(file, pool);
-  }));
+  OpenedPool opened;
+  MOORING_ASSIGN_OR_RETURN(
+      opened.tag, catalog.files()->AddShared(file, pool.name, [&] { return CheckSharedBeginsEmpty(file, pool); }));
   MOORING_RETURN_IF_ERROR(
-      locks.AddFile(directory + "/lock", [tag](const std::string& key) { return TagOfKey(key) == tag; }));
-  MOORING_RETURN_IF_ERROR(AddNode(config, pool.name, tag, catalog, locks));
-  return tag;
+      locks.AddFile(directory + "/lock", [tag = opened.tag](const std::string& key) { return TagOfKey(key) == tag; }));
+  MOORING_ASSIGN_OR_RETURN(opened.presence, EnterPool(config, boot_id, pool, opened.tag, catalog, locks));
+  return opened;
 }
 
 }  // namespace
 
-absl::StatusOr<SharedTags> OpenSharedPools(const Config& config, CatalogStore& catalog, KeyedLocks& locks) {
+absl::StatusOr<SharedPools> OpenSharedPools(const Config& config, const std::string& boot_id, CatalogStore& catalog,
+                                            KeyedLocks& locks) {
   std::vector<PoolConfig> pools = config.pools;
   std::erase_if(pools, [](const PoolConfig& pool) { return !pool.shared; });
   // Lists go through the pools in this order. Tokens of lists outlive a restart with the flags in another order.
   std::sort(pools.begin(), pools.end(), [](const PoolConfig& a, const PoolConfig& b) { return a.name < b.name; });
-  SharedTags tags;
+  SharedPools shared;
   for (const PoolConfig& pool : pools) {
-    const absl::StatusOr<std::string> tag = OpenPool(config, pool, catalog, locks);
-    if (!tag.ok()) return Annotate(tag.status(), fmt::format("pool {}", pool.name));
-    tags.emplace(pool.name, *tag);
+    absl::StatusOr<OpenedPool> opened = OpenPool(config, boot_id, pool, catalog, locks);
+    if (!opened.ok()) return Annotate(opened.status(), fmt::format("pool {}", pool.name));
+    shared.tags.emplace(pool.name, std::move(opened->tag));
+    shared.presence.push_back(std::move(opened->presence));
   }
-  return tags;
+  return shared;
 }
 
 }  // namespace mooring

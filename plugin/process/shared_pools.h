@@ -2,12 +2,15 @@
 //
 //   <pool>/.mooring/catalog.db   the records of its volumes and snapshots, and the nodes that have the pool
 //   <pool>/.mooring/lock         the locks of names and ids, between the hosts
+//   <pool>/.mooring/nodes        a lock for each node, which its plugins hold while they run
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file/unique_fd.h"
 #include "base/keyed_lock.h"
 #include "plugin/catalog/store/catalog_store.h"
 #include "plugin/config/config.h"
@@ -16,8 +19,16 @@ namespace mooring {
 
 using SharedTags = std::map<std::string, std::string>;  // the tag of each shared pool, by its name
 
+struct SharedPools {
+  SharedTags tags;
+  std::vector<UniqueFd> presence;  // the locks of this node; keep them open while the plugin runs
+};
+
 // Adds their files to the catalog and to the locks, and adds this node to their nodes.
-// FAILED_PRECONDITION: the filesystem of a pool has no locks between hosts, or the pool has images and no catalog.
-absl::StatusOr<SharedTags> OpenSharedPools(const Config& config, CatalogStore& catalog, KeyedLocks& locks);
+// `boot_id`: of this host.
+// FAILED_PRECONDITION: the filesystem of a pool has no locks between hosts. Or the pool has images and no catalog. Or
+// the plugin of another host runs with this node id.
+absl::StatusOr<SharedPools> OpenSharedPools(const Config& config, const std::string& boot_id, CatalogStore& catalog,
+                                            KeyedLocks& locks);
 
 }  // namespace mooring

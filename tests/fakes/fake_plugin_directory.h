@@ -53,8 +53,9 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     if (const auto hook = TakeHook()) hook();
     return Wait(name, manager::PluginType::kNode, until);
   }
-  absl::StatusOr<manager::ReadyPlugin> PickController(const std::string& name, Clock::time_point until) override {
-    return Wait(name, manager::PluginType::kController, until);
+  absl::StatusOr<manager::ReadyPlugin> PickController(const manager::ControllerFor& call,
+                                                      Clock::time_point until) override {
+    return Wait(call.plugin, manager::PluginType::kController, until);
   }
   absl::StatusOr<manager::PluginStatus> Find(const std::string& name) override {
     const std::lock_guard<std::mutex> lock(mutex_);

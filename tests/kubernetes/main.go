@@ -4,7 +4,7 @@
 //
 //	check-manifests packaging/kubernetes mooring-plugin mooring
 //	check-manifests --classes packaging/kubernetes   # a class a line, as arguments of `mooring csi create`
-//	check-manifests --command packaging/kubernetes   # how the plugin is started: "env NAME=VALUE" and "arg VALUE" lines
+//	check-manifests --command packaging/kubernetes/default   # how the plugin is started: lines "env NAME=VALUE", "arg VALUE"
 package main
 
 import (
@@ -56,7 +56,7 @@ func checkAll() {
 		fmt.Printf("%s: %d objects\n", name, len(objects))
 		return c
 	}
-	for _, name := range []string{"default", "one-node", "classic", "snapshots"} {
+	for _, name := range []string{"default", "one-node", "classic", "snapshots", "shared"} {
 		objects, err := build(filepath.Join(directory, name))
 		checkNeeds(checkOne(name, objects, err), name == "snapshots")
 	}

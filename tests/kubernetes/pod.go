@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -101,9 +100,9 @@ func (pod *podFacts) arguments(c *cluster, container *core.Container) []string {
 	return arguments
 }
 
-// printCommand prints the plugin's variables and arguments in `default`.
+// printCommand prints the plugin's variables and arguments in a kustomization.
 func printCommand(directory string) {
-	objects, err := build(filepath.Join(directory, "default"))
+	objects, err := build(directory)
 	sets := all[*apps.DaemonSet](objects)
 	if err != nil || len(sets) != 1 {
 		fmt.Fprintln(os.Stderr, len(sets), "DaemonSets:", err)

@@ -39,6 +39,7 @@ func check(c *cluster) {
 	checkSidecars(c, pod)
 	checkDriver(c, pod)
 	checkClasses(c, pod)
+	checkSharedPool(c, pod)
 	checkRoles(c, sets[0])
 	checkRights(c, sets[0])
 }
@@ -202,9 +203,11 @@ func checkSidecars(c *cluster, pod *podFacts) {
 				}
 			}
 		}
-		// The resizer has no such flag. It needs a leader election, and leaves the growing to kubelet and the node.
-		if container.Name == "resizer" && !slices.Contains(arguments, "--leader-election") {
-			c.fault("the resizer needs --leader-election")
+		// These have no such flag, so they need a leader election. The resizer leaves the growing to kubelet and the node.
+		// The attacher asks for volumes that every plugin knows.
+		elects := container.Name == "resizer" || container.Name == "attacher"
+		if elects && !slices.Contains(arguments, "--leader-election") {
+			c.fault("the %s needs --leader-election", container.Name)
 		}
 		perNode := container.Name == "provisioner" || container.Name == "snapshotter"
 		if perNode != slices.Contains(arguments, "--node-deployment") {
@@ -225,8 +228,9 @@ func checkDriver(c *cluster, pod *podFacts) {
 		return
 	}
 	spec := drivers[0].Spec
-	if spec.AttachRequired == nil || *spec.AttachRequired {
-		c.fault("K22: attachRequired is not false")
+	attaches := pod.container("attacher") != nil
+	if spec.AttachRequired == nil || *spec.AttachRequired != attaches {
+		c.fault("K22: attachRequired is not %v, and there is an attacher: %v", attaches, attaches)
 	}
 	byPlugin := pod.env(pod.plugin, "MOORING_VOLUME_MOUNT_GROUP") != "" ||
 		slices.ContainsFunc(pod.arguments(c, pod.plugin), asksForMountGroup)
@@ -240,6 +244,35 @@ func checkDriver(c *cluster, pod *podFacts) {
 	told := slices.Contains(pod.arguments(c, pod.container("provisioner")), "--enable-capacity")
 	if counted := spec.StorageCapacity != nil && *spec.StorageCapacity; counted != told {
 		c.fault("storageCapacity is %v, and the provisioner's --enable-capacity %v", counted, told)
+	}
+}
+
+// The leading attacher asks the plugin of its own node for volumes of all nodes. So all volumes are in a shared pool.
+func checkSharedPool(c *cluster, pod *podFacts) {
+	keys := map[string]string{}
+	for _, pair := range strings.Split(pod.env(pod.plugin, "MOORING_POOL"), ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		keys[key] = value
+	}
+	shared := keys["shared"] == "true" && keys["name"] == "default"
+	if attaches := pod.container("attacher") != nil; attaches != shared {
+		c.fault("the pool 'default' is shared: %v, and there is an attacher: %v", shared, attaches)
+	}
+	if !shared {
+		return
+	}
+	mount := pod.mountOf(pod.plugin, keys["path"])
+	if mount == nil || pod.onHost(pod.plugin, keys["path"]) != keys["path"] {
+		c.fault("the pool %q is not the host's directory", keys["path"])
+		return
+	}
+	if kind := pod.volume(mount.Name).HostPath.Type; kind == nil || *kind != core.HostPathDirectory {
+		c.fault("the pool %q would be made on a node that has not mounted it", keys["path"])
+	}
+	for _, driver := range all[*storage.CSIDriver](c.objects) {
+		if slices.Contains(driver.Spec.VolumeLifecycleModes, storage.VolumeLifecycleEphemeral) {
+			c.fault("a shared pool refuses inline volumes")
+		}
 	}
 }
 

@@ -19,6 +19,8 @@ var sidecarFlags = map[string]string{
 		"retry-interval-max retry-interval-start snapshot-name-prefix timeout v worker-threads",
 	"resizer": "csi-address feature-gates handle-volume-inuse-error http-endpoint leader-election " +
 		"retry-interval-max retry-interval-start timeout v workers",
+	"attacher": "csi-address default-fstype http-endpoint leader-election reconcile-sync " +
+		"retry-interval-max retry-interval-start timeout v worker-threads",
 	"registrar": "csi-address http-endpoint kubelet-registration-path plugin-registration-path timeout v",
 }
 
@@ -45,6 +47,11 @@ var sidecarNeeds = map[string]string{
 		/pods: get list watch
 		/events: list watch create update patch`,
 	"resizer --leader-election": `coordination.k8s.io/leases: get watch list delete update create`,
+	"attacher": `/persistentvolumes: get list watch patch
+		storage.k8s.io/csinodes: get list watch
+		storage.k8s.io/volumeattachments: get list watch patch
+		storage.k8s.io/volumeattachments/status: patch`,
+	"attacher --leader-election": `coordination.k8s.io/leases: get watch list delete update create`,
 }
 
 func checkFlags(c *cluster, container *core.Container, arguments []string) {

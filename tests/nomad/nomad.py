@@ -79,7 +79,7 @@ class PluginTask:
         flags = ["--privileged"] if config.get("privileged") else []
         flags += bind(self.socket_dir, self.csi["mount_dir"], "rshared")
         flags += bind(self.mounts, self.csi["stage_publish_base_dir"], "rshared")
-        flags += bind("/dev", "/dev") + self._bind_state(config["volumes"][0])
+        flags += bind("/dev", "/dev") + sum((self._bind_state(wanted) for wanted in config["volumes"]), [])
         for variable in self.environment or [f"CSI_ENDPOINT=unix://{self.csi['mount_dir']}/csi.sock"]:
             flags += ["-e", variable]
         self.container = Container(f"plugin-{self.alloc}-{time.monotonic_ns()}", self.image, config["args"], flags)

@@ -12,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "replay"))
 
 import points_lost  # noqa: E402
+import points_move  # noqa: E402
 import points_start  # noqa: E402
 import points_use  # noqa: E402
 from host import eventually, expect, loops, mounts, run, run_tests  # noqa: E402
@@ -37,7 +38,7 @@ def main():
     os.makedirs(DATA_DIR)
     run("mount", "--bind", DATA_DIR, DATA_DIR)
     run("mount", "--make-shared", DATA_DIR)  # as / is where systemd is the first process
-    known = tests_in(points_start) + tests_in(points_use) + tests_in(points_lost)
+    known = tests_in(points_start) + tests_in(points_use) + tests_in(points_lost) + tests_in(points_move)
     failed = run_tests(known, lambda: World.there(work), World.check_clean, wanted)
     check_ended()
     sys.exit(1 if failed else 0)

@@ -25,7 +25,7 @@ MATCHER(IsOk, "is OK") {
 // The code, and a piece of the message.
 MATCHER_P2(FailsWith, code, piece, "") {
   *result_listener << StatusOf(arg).ToString();
-  return StatusOf(arg).code() == code && Message(StatusOf(arg)).find(piece) != std::string::npos;
+  return StatusOf(arg).code() == code && ::mooring::Message(StatusOf(arg)).find(piece) != std::string::npos;
 }
 
 }  // namespace mooring::testing

@@ -111,9 +111,19 @@ void LogIfStays(const std::string& name, const absl::Status& removed) {
   log::WarningIfFailed(removed, "a leftover file could not be removed", {{"file", name}});
 }
 
-absl::Status Prepare(const std::string& directory, IfMissing if_missing) {
+// Without its mount a shared pool is an empty directory of this host. The plugin still has the records open.
+absl::Status CheckMounted(const std::string& directory, bool shared) {
+  const std::string records = directory + std::string(kSharedRecords);
+  if (!shared || ::access(records.c_str(), F_OK) == 0) return absl::OkStatus();
+  if (errno != ENOENT) return ErrnoStatus(errno, "look at", records);
+  return absl::UnavailableError(fmt::format(
+      "the shared pool {} is not mounted on this host, because {} is missing: mount its filesystem, and call again",
+      Quote(directory), Quote(records)));
+}
+
+absl::Status Prepare(const std::string& directory, IfMissing if_missing, bool shared) {
   if (if_missing == IfMissing::kMake) return MakePrivateDirectory(directory);
-  if (::access(directory.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  if (::access(directory.c_str(), F_OK) == 0 || errno != ENOENT) return CheckMounted(directory, shared);
   return FailedPrecondition(
       "the directory of volumes {} is missing, and none is made in a shared pool or with --require-directories: mount "
       "its filesystem, and call again",
@@ -135,7 +145,7 @@ ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& 
     MakePrivateDirectory(directory_).IgnoreError();  // later calls report a missing directory
 }
 
-absl::Status ImageBackend::PrepareDirectory() const { return Prepare(directory_, if_missing_); }
+absl::Status ImageBackend::PrepareDirectory() const { return Prepare(directory_, if_missing_, shared_); }
 
 absl::Status ImageBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
@@ -173,6 +183,7 @@ absl::Status ImageBackend::DeleteIfUnused(const std::string& id, const std::func
     // If the state directory is missing too, its disk may be mounted again later, with the image.
     const std::string state_dir(ParentOf(directory_));
     if (::access(state_dir.c_str(), F_OK) != 0) return Unexpected(ErrnoStatus(errno, "find", state_dir));
+    MOORING_RETURN_IF_ERROR(CheckMounted(directory_, shared_));
     MOORING_RETURN_IF_ERROR(begin());
     MOORING_RETURN_IF_ERROR(RemoveBeside(id));
     return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy became the image meanwhile
@@ -198,7 +209,9 @@ absl::Status ImageBackend::RemoveBeside(const std::string& id) {
 }
 
 absl::Status ImageBackend::CheckUnused(const std::string& id) {
-  if (!Locate(id).ok()) return absl::OkStatus();
+  const absl::Status located = Locate(id).status();
+  if (absl::IsNotFound(located)) return CheckMounted(directory_, shared_);
+  MOORING_RETURN_IF_ERROR(located);
   const std::string path = PathOf(id);
   MOORING_RETURN_IF_ERROR(WaitUntilNoLoop(path));
   const absl::StatusOr<UniqueFd> image = OpenImage(path);
@@ -253,10 +266,12 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
 }
 
 absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
-  return AskInTime(directory_, [directory = directory_, if_missing = if_missing_]() -> absl::StatusOr<BackendCapacity> {
-    MOORING_RETURN_IF_ERROR(Prepare(directory, if_missing));
+  const auto ask = [directory = directory_, if_missing = if_missing_,
+                    shared = shared_]() -> absl::StatusOr<BackendCapacity> {
+    MOORING_RETURN_IF_ERROR(Prepare(directory, if_missing, shared));
     return SpaceIn(directory);
-  });
+  };
+  return AskInTime(directory_, ask);
 }
 
 // A new image has no data extent.

@@ -39,7 +39,7 @@ class ImageBackend : public Backend {
   absl::Status Delete(const std::string& id) override;
   absl::Status DeleteIfUnused(const std::string& id, const std::function<absl::Status()>& begin) override;
 
-  absl::Status CheckUnused(const std::string& id) override;
+  absl::Status CheckUnused(const std::string& id) override;  // UNAVAILABLE: the filesystem of a shared pool is missing
 
   // FAILED_PRECONDITION: another host has attached the image, and the pool is not shared.
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;

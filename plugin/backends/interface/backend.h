@@ -63,7 +63,8 @@ class Backend {
     return Unimplemented("volumes of this backend cannot be copied: it has no snapshots and no clones");
   }
 
-  // FAILED_PRECONDITION: something on this host still uses the volume. OK if it does not exist.
+  // FAILED_PRECONDITION: something on this host still uses the volume, or another host has attached it. OK if it does
+  // not exist. UNAVAILABLE: the pool is not there now, so nobody knows.
   virtual absl::Status CheckUnused(const std::string& id) = 0;
 
   // OK if it does not exist. FAILED_PRECONDITION: it is in use, as for CheckUnused, while no new use can begin.

@@ -20,6 +20,9 @@
 
 namespace mooring {
 
+// In the directory of a shared pool: its records and locks (plugin/process/shared_pools.h).
+inline constexpr std::string_view kSharedRecords = "/.mooring";
+
 // A pool as --pool describes it.
 struct PoolConfig {
   std::string name;

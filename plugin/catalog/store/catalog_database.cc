@@ -71,7 +71,7 @@ constexpr char kTables[] = R"(
 // A node is known here from the first start of its plugin with this pool.
 constexpr char kSharedTables[] = R"(
   CREATE TABLE pool (number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL);
-  CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL, boot_id TEXT NOT NULL) WITHOUT ROWID;
 )";
 
 // Throws if a table is missing or has another number of columns: the file has this version, but is not a catalog.

@@ -4,18 +4,31 @@
 
 namespace mooring {
 
+namespace {
+
+constexpr std::string_view kFindNode = "look up a node in";
+
+std::optional<SharedNodes::Node> NodeIn(Statements& statements, const std::string& id) {
+  Use row = statements("SELECT id, max_volumes, boot_id FROM nodes WHERE id = ?", id);
+  if (!row.Step()) return std::nullopt;
+  return SharedNodes::Node{.id = row.Text(0), .max_volumes = row.Number(1), .boot_id = row.Text(2)};
+}
+
+}  // namespace
+
 absl::Status SharedNodes::Put(const std::string& pool, const Node& node) {
   return files_->OfPool(pool).Write("add this node to", [&](Statements& statements) {
-    statements("INSERT OR REPLACE INTO nodes VALUES (?, ?)", node.id, node.max_volumes).Exec();
+    statements("INSERT OR REPLACE INTO nodes VALUES (?, ?, ?)", node.id, node.max_volumes, node.boot_id).Exec();
   });
 }
 
 absl::StatusOr<std::optional<SharedNodes::Node>> SharedNodes::Find(const std::string& volume_id,
                                                                    const std::string& node_id) {
-  return files_->Read(volume_id, "look up a node in", [&](Statements& statements) {
-    Use row = statements("SELECT id, max_volumes FROM nodes WHERE id = ?", node_id);
-    return row.Step() ? std::optional<Node>({.id = row.Text(0), .max_volumes = row.Number(1)}) : std::nullopt;
-  });
+  return files_->Read(volume_id, kFindNode, [&](Statements& statements) { return NodeIn(statements, node_id); });
+}
+
+absl::StatusOr<std::optional<SharedNodes::Node>> SharedNodes::Get(const std::string& pool, const std::string& node_id) {
+  return files_->OfPool(pool).Read(kFindNode, [&](Statements& statements) { return NodeIn(statements, node_id); });
 }
 
 }  // namespace mooring

@@ -19,11 +19,14 @@ class SharedNodes {
   struct Node {
     std::string id;
     std::int64_t max_volumes = 0;  // that may be published to it at a time; 0: no limit
+    std::string boot_id = {};      // of the host at the last start of its plugin
   };
 
   explicit SharedNodes(std::shared_ptr<CatalogFiles> files) : files_(std::move(files)) {}
 
   absl::Status Put(const std::string& pool, const Node& node);  // inserts or replaces
+
+  absl::StatusOr<std::optional<Node>> Get(const std::string& pool, const std::string& node_id);
 
   // The node in the pool of a volume.
   absl::StatusOr<std::optional<Node>> Find(const std::string& volume_id, const std::string& node_id);

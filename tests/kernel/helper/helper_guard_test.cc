@@ -48,6 +48,20 @@ TEST_F(HelperGuardTest, ForbiddenDirectoriesAreRefusedUnderEveryPath) {
   EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("beside"))));
 }
 
+// The path of the mount root stays the same, and leads through the forbidden directory.
+TEST_F(HelperGuardTest, ARootThatWasMovedIntoAForbiddenDirectoryIsRefused) {
+  Stage();
+  const std::string top = dir_.path(), aside = top + ".aside";
+  std::filesystem::rename(Path("csi"), Path("own/csi"));
+  std::filesystem::rename(top, aside);
+  std::filesystem::rename(aside + "/own", top);
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("x"))), Refused("possibly under another path"));
+  std::filesystem::rename(top, aside + "/own");
+  std::filesystem::rename(aside, top);
+  std::filesystem::rename(Path("own/csi"), Path("csi"));
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("x"))));
+}
+
 TEST_F(HelperGuardTest, SymbolicLinksAreNotFollowed) {
   Stage();
   std::filesystem::create_directory_symlink(Path("outside"), Target("link"));

@@ -4,6 +4,8 @@
 #include <linux/major.h>
 #include <sys/sysmacros.h>
 
+#include "base/file/path.h"
+#include "mounter/guard/source_guard.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -110,28 +112,33 @@ class WithoutTableTest : public KernelTest, public ::testing::WithParamInterface
   };
 
   // In a process that has neither.
-  std::string FindWithoutBoth(const std::vector<std::string>& paths) {
+  std::string FindWithoutBoth(const std::vector<std::string>& paths) { return FindWithoutBoth(volumes_, paths); }
+  static std::string FindWithoutBoth(KernelMounter& mounter, const std::vector<std::string>& paths) {
     const MountNamespace apart(MountNamespace::Kind::kSlave);
     return apart.Ask([&] {
       if (!HideMountInfo() || !FailStatMount(ENOSYS)) return std::string("not hidden");
       std::string text;
-      for (const std::string& path : paths) text += FoundAt(path);
+      for (const std::string& path : paths) text += FoundAt(mounter, path);
       return text;
     });
   }
-  std::string FoundAt(const std::string& path) {
-    const auto info = volumes_.Find(path);
+  std::string FoundAt(const std::string& path) { return FoundAt(volumes_, path); }
+  static std::string FoundAt(KernelMounter& mounter, const std::string& path) {
+    const auto info = mounter.Find(path);
     if (!info.ok()) return info.status().ToString() + "\n";
     if (!info->mount) return "no mount\n";
-    return fmt::format("{} {} {} {} {} loop {}\n", info->mount->target, info->mount->fs_type, info->device,
-                       ToString(info->mount->flags), info->mount->superblock_read_only,
-                       info->loop ? info->loop->label : "none");
+    return fmt::format("{} {} {} {} {} loop {} root '{}' source '{}'\n", info->mount->target, info->mount->fs_type,
+                       info->device, ToString(info->mount->flags), info->mount->superblock_read_only,
+                       info->loop ? info->loop->label : "none", NameOf(info->mount->root),
+                       info->mount->fs_type == "tmpfs" ? info->mount->source : "");
   }
-  std::string LineOf(const std::string& path, dev_t device, const std::string& label) {
+  // The last name of the root is only known for a directory volume. The source is always known for a tmpfs.
+  std::string LineOf(const std::string& path, dev_t device, const std::string& label, const std::string& root = "",
+                     const std::string& source = "") {
     const MountLine line = *MountAt(path);
-    return fmt::format("{} {} {} {} {} loop {}\n", path, line.fs_type, device,
+    return fmt::format("{} {} {} {} {} loop {} root '{}' source '{}'\n", path, line.fs_type, device,
                        ToString(FlagsOfMountInfo(fmt::format("{}", fmt::join(line.options, ",")))), line.SuperHas("ro"),
-                       label);
+                       label, root, source);
   }
 
   const EveryLoopIsAVolume policy_;
@@ -183,6 +190,130 @@ TEST_F(WithoutTableTest, OtherMountsNeedTheTable) {
   ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", 0, nullptr), 0);
   for (const char* name : {"directory", "tmpfs"}) EXPECT_THAT(FindWithoutBoth({Path(name)}), HasSubstr("NOT_FOUND"));
 }
+
+// A tmpfs, whose source says which volume it is.
+class MemoryWithoutTableTest : public WithoutTableTest {
+ protected:
+  MountRequest Memory() const {
+    MountRequest request = MountOf("mooring:vol-1", Path("memory"), "tmpfs");
+    request.options = {{"size", "1048576"}};
+    return request;
+  }
+};
+
+TEST_F(MemoryWithoutTableTest, EachFlagOfATmpfsIsFound) {
+  ASSERT_OK(volumes_.Mount(Memory()));
+  std::vector<std::string> paths = {Path("memory")};
+  for (const MountFlagRow& row : MountFlagTable()) {
+    MountFlags flags;
+    Set(flags, row);
+    paths.push_back(Path(std::string(row.word)));
+    ASSERT_OK(volumes_.Bind(BindOf(Path("memory"), paths.back(), flags)));
+  }
+  std::string wanted;
+  for (const std::string& path : paths) {
+    wanted += LineOf(path, StatOf(path).st_dev, "none", "", MountAt(path)->source);
+    EXPECT_EQ(MountAt(path)->root, "/");
+  }
+  EXPECT_EQ(FindWithoutBoth(paths), wanted);
+  EXPECT_THAT(wanted, HasSubstr(" source 'mooring:vol-1'"));
+}
+
+// Another process mounted it, for example an earlier mount helper.
+TEST_F(MemoryWithoutTableTest, TheTableIsReadOnceForATmpfs) {
+  ASSERT_EQ(::mount("mooring:vol-2", Dir("theirs").c_str(), "tmpfs", 0, nullptr), 0);
+  const std::string path = Path("theirs");
+  const MountNamespace apart(MountNamespace::Kind::kSlave);
+  const std::string twice = apart.Ask([&] {
+    const std::string first = FailStatMount(ENOSYS) ? FoundAt(path) : std::string("no filter");
+    return HideMountInfo() ? first + FoundAt(path) : std::string("not hidden");
+  });
+  const std::string once = LineOf(path, StatOf(path).st_dev, "none", "", "mooring:vol-2");
+  EXPECT_EQ(twice, once + once);
+}
+
+TEST_F(MemoryWithoutTableTest, ATmpfsWithTheNumberOfAnEarlierOneIsAnother) {
+  ASSERT_OK(volumes_.Mount(Memory()));
+  const dev_t number = StatOf(Path("memory")).st_dev;
+  ASSERT_OK(volumes_.Unmount(UnmountOf(Path("memory"))));
+  ASSERT_EQ(::mount("mooring:vol-2", Path("memory").c_str(), "tmpfs", 0, nullptr), 0);
+  if (StatOf(Path("memory")).st_dev != number) GTEST_SKIP() << "the kernel gave it another number";
+  EXPECT_THAT(FindWithoutBoth({Path("memory")}), HasSubstr("NOT_FOUND")) << "only the table tells its source";
+}
+
+TEST_F(MemoryWithoutTableTest, TheLifeOfATmpfsReadsNoTable) {
+  const MountNamespace apart(MountNamespace::Kind::kPrivate);
+  EXPECT_EQ(apart.Ask([&] {
+    if (!HideMountInfo() || !FailStatMount(ENOSYS)) return std::string("not hidden");
+    const ExpectedMount expected = {.label = "mooring:vol-1"};
+    std::string text = volumes_.Mount(Memory()).ToString();
+    text += fmt::format(" {}", volumes_.BindIf({BindOf(Path("memory"), Path("target")), expected}).value_or(false));
+    text +=
+        fmt::format(" {}", volumes_.Change({.target = Path("memory"), .options = {{"size", "2097152"}}}).ToString());
+    const auto seen = volumes_.Examine({Path("target"), expected});
+    text += fmt::format(" {}", seen.ok() ? seen->usage.bytes.total : 0);
+    text += fmt::format(" {}", volumes_.UnmountIf({UnmountOf(Path("target"), true), expected}).value_or(false));
+    return text + " " + volumes_.Unmount(UnmountOf(Path("memory"), true)).ToString();
+  }),
+            "OK true OK 2097152 true OK");
+}
+
+// A pool of directory volumes on a filesystem of its own. The guard of the mount helper says which directories are
+// volumes.
+class DirectoryWithoutTableTest : public WithoutTableTest {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(Tool(fmt::format("mount -o loop '{}' '{}'", ImageOf(GetParam(), "image"), Dir("disk"))), 0);
+    Dir("disk/pool/vol-1");
+    Dir("disk/pool/vol-2");
+  }
+
+  const SourceGuard guard_{{}, "mooring", {Path("disk/pool")}};
+  KernelMounter directories_{{"/"}, guard_};
+};
+
+TEST_P(DirectoryWithoutTableTest, EachFlagOfADirectoryIsFound) {
+  ASSERT_OK(directories_.Bind(BindOf(Path("disk/pool/vol-1"), Path("staged"))));
+  const dev_t device = directories_.Find(Path("staged"))->device;
+  std::vector<std::string> paths = {Path("staged")};
+  for (const MountFlagRow& row : MountFlagTable()) {
+    MountFlags flags;
+    Set(flags, row);
+    paths.push_back(Path(std::string(row.word)));
+    ASSERT_OK(directories_.Bind(BindOf(Path("staged"), paths.back(), flags)));
+  }
+  std::string wanted;
+  for (const std::string& path : paths)
+    wanted += LineOf(path, device, Path("image"), std::string(NameOf(MountAt(path)->root)));
+  EXPECT_EQ(FindWithoutBoth(directories_, paths), wanted);
+  EXPECT_THAT(wanted, HasSubstr(" root 'vol-1' "));
+  EXPECT_THAT(wanted, HasSubstr(std::string(" ") + GetParam() + " "));
+}
+
+TEST_P(DirectoryWithoutTableTest, ARenamedOrDeletedDirectoryIsNotTakenForAnother) {
+  ASSERT_OK(directories_.Bind(BindOf(Path("disk/pool/vol-1"), Path("one"))));
+  ASSERT_OK(directories_.Bind(BindOf(Path("disk/pool/vol-2"), Path("two"))));
+  std::filesystem::rename(Path("disk/pool/vol-1"), Path("disk/pool/vol-3"));
+  std::filesystem::remove(Path("disk/pool/vol-2"));
+  Dir("disk/pool/vol-1");
+  Dir("disk/pool/vol-2");
+  EXPECT_THAT(FindWithoutBoth(directories_, {Path("one")}), HasSubstr(" root 'vol-3' "));
+  EXPECT_THAT(FindWithoutBoth(directories_, {Path("two")}), HasSubstr("NOT_FOUND")) << "only the table knows it";
+}
+
+TEST_P(DirectoryWithoutTableTest, TheLifeOfADirectoryReadsNoTable) {
+  const MountNamespace apart(MountNamespace::Kind::kPrivate);
+  EXPECT_EQ(apart.Ask([&] {
+    if (!HideMountInfo() || !FailStatMount(ENOSYS)) return std::string("not hidden");
+    std::string text = directories_.Bind(BindOf(Path("disk/pool/vol-1"), Path("staged"))).ToString();
+    const auto staged = directories_.Find(Path("staged"));
+    return text + (staged.ok() ? " found " + std::string(NameOf(staged->mount->root)) : staged.status().ToString()) +
+           " " + directories_.Unmount(UnmountOf(Path("staged"), true)).ToString();
+  }),
+            "OK found vol-1 OK");
+}
+
+INSTANTIATE_TEST_SUITE_P(Filesystems, DirectoryWithoutTableTest, ::testing::Values("ext4", "xfs", "btrfs"));
 
 }  // namespace
 }  // namespace mooring::testing

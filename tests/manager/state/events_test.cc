@@ -47,6 +47,23 @@ TEST(EventsTest, ForgetsTheOldestEvents) {
   EXPECT_EQ(all->front().number, 6U);
 }
 
+TEST(EventsTest, EventsOfOtherHostsKeepTheirTime) {
+  Events events("a");
+  events.Add(Saying("ours"));
+  Event other = Saying("theirs");
+  other.host = "b";
+  other.number = 4711;
+  other.time = Time(seconds(1));
+  events.AddOfOther(other);
+  const auto all = events.Next(1, Now());
+  ASSERT_OK(all);
+  ASSERT_THAT(*all, SizeIs(2));
+  EXPECT_EQ(all->front().host, "a");
+  EXPECT_EQ(all->back().host, "b");
+  EXPECT_EQ(all->back().number, 2U);
+  EXPECT_EQ(all->back().time, Time(seconds(1)));
+}
+
 TEST(EventsTest, CloseEndsAllWaits) {
   Events events;
   auto next = std::async(std::launch::async, [&] { return events.Next(1, Soon()); });

@@ -186,5 +186,13 @@ TEST(RecordCodecTest, InvalidUtf8IsReplaced) {
   EXPECT_EQ(claim_again.problem(), "cass\uFFFD");
 }
 
+TEST(RecordCodecTest, EventRoundTrip) {
+  const v1::Event message = ToProto(testing::SampleEvent());
+  EXPECT_THAT(FieldsWithoutValue(message), IsEmpty());
+  const auto back = FromProto(message);
+  ASSERT_OK(back);
+  EXPECT_EQ(ToProto(*back).SerializeAsString(), message.SerializeAsString());
+}
+
 }  // namespace
 }  // namespace mooring::manager

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "manager/records/events.h"
 #include "manager/records/records.h"
 
 namespace mooring::manager::testing {
@@ -117,6 +118,21 @@ inline PluginRecord SamplePlugin(const std::string& name = "mooring.csi") {
   plugin.endpoint = "unix:///run/csi.sock";
   plugin.types = {PluginType::kController, PluginType::kNode};
   return plugin;
+}
+
+inline Event SampleEvent() {
+  Event event;
+  event.number = 4711;
+  event.time = SampleTime(7);
+  event.bad = true;
+  event.kind = "Mount volume";
+  event.plugin = "mooring.csi";
+  event.instance = "instance-1";
+  event.volume = VolumeKey{.ns = "prod", .id = "db[3]"};
+  event.allocation = "web-1";
+  event.text = "mounted";
+  event.host = "host-1";
+  return event;
 }
 
 inline InstanceInfo SampleInstance(const std::string& id = "instance-1") {

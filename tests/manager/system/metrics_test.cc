@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <limits>
 #include <regex>
 #include <set>
 
@@ -74,6 +75,14 @@ TEST_F(ManagerMetrics, ErrorCountersStartAtZero) {
   EXPECT_EQ(
       Now()["mooring_manager_plugin_calls_total{code=\"INTERNAL\",method=\"NodeStageVolume\",plugin=\"mooring.csi\"}"],
       0);
+}
+
+TEST_F(ManagerMetrics, OnlyHostHasAnEndlessLease) {
+  const Scrape now = Now();
+  EXPECT_EQ(now["mooring_manager_hosts{state=\"alive\"}"], 1);
+  EXPECT_EQ(now["mooring_manager_hosts{state=\"unreachable\"}"], 0);
+  EXPECT_EQ(now["mooring_manager_lease_valid_seconds"], std::numeric_limits<double>::infinity());
+  EXPECT_GT(now["mooring_manager_lease_age_seconds"], 0);
 }
 
 TEST_F(ManagerMetrics, CountsRestartOfKilledPlugin) {

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kBlock = 4096;
 constexpr std::uint64_t kBlocks = 4096;  // of the file, which is written over and over
 
-constexpr int kRefusals = 5;  // every fifth move tries a second node
+constexpr int kRefusals = 5;  // every fifth move deletes the records, and tries a second node
 
 // MOORING_TEST_MOVES: how often the volume moves.
 int Moves() {
@@ -17,16 +17,17 @@ int Moves() {
   return set == nullptr ? 30 : std::atoi(set);
 }
 
-// Each block holds the number of the write. Returns the number of the last write that fsync confirmed.
+// Each block holds the number of the write. Writes one at least. Returns the number of the last one that fsync
+// confirmed.
 std::uint64_t WriteUntil(const std::string& path, std::uint64_t number, const std::atomic<bool>& stop) {
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  while (!stop) {
+  do {
     std::array<std::uint64_t, kBlock / sizeof(std::uint64_t)> block;
     block.fill(number + 1);
     const auto at = static_cast<off_t>((number + 1) % kBlocks * kBlock);
     if (::pwrite(file.get(), block.data(), kBlock, at) != kBlock || ::fsync(file.get()) != 0) break;
     ++number;
-  }
+  } while (!stop);
   return number;
 }
 
@@ -56,7 +57,9 @@ TEST_F(SharedPool, MovesUnderAWriterWithoutLosingAConfirmedBlock) {
     std::atomic<bool> stop = false;
     std::thread writer([&] { confirmed = WriteUntil(file, confirmed, stop); });
     EXPECT_THAT(stranger->Attach(id, stranger_id), FailsWith(Code::kFailedPrecondition, node_id));
-    if (move % kRefusals == 0) {  // it waits half a second for the device to go
+    if (move % kRefusals == 0) {  // each waits half a second for the device to go
+      Rows(database(), "DELETE FROM publications");
+      EXPECT_THAT(stranger->Attach(id, stranger_id), FailsWith(Code::kFailedPrecondition, "still attached"));
       EXPECT_THAT(stranger->Stage(id, StagingOn(stranger_id, id)), FailsWith(Code::kFailedPrecondition, id));
     }
     stop = true;

@@ -53,11 +53,17 @@ TEST_F(SharedPool, ASecondNodeIsRefusedAlsoWithoutRecords) {
     ASSERT_OK(driver().Attach(id, kNode, use));
     ASSERT_OK(driver().Stage(id, StagingOn(kNode, id), use));
     Rows(database(), "DELETE FROM publications");
-    EXPECT_OK(driver().Attach(id, kOtherNode, use)) << "the record is lost";
+    for (Driver* const controller : {&driver(), &other()}) {
+      EXPECT_THAT(controller->Attach(id, kOtherNode, use), FailsWith(Code::kFailedPrecondition, "still attached"));
+      EXPECT_THAT(controller->Detach(id, kNode), FailsWith(Code::kFailedPrecondition, "still attached"));
+      EXPECT_THAT(controller->Detach(id, ""), FailsWith(Code::kFailedPrecondition, "still attached"));
+    }
     EXPECT_THAT(other().Stage(id, StagingOn(kOtherNode, id), use), FailsWith(Code::kFailedPrecondition, id));
-    EXPECT_OK(other().Detach(id, ""));
     EXPECT_THAT(other().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
+    EXPECT_OK(driver().Attach(id, kNode, use)) << "it has the volume, so its record comes back";
+    EXPECT_THAT(other().Attach(id, kOtherNode, use), FailsWith(Code::kFailedPrecondition, kNode));
     EXPECT_OK(driver().Unstage(id, StagingOn(kNode, id)));
+    EXPECT_OK(other().Detach(id, kNode));
     EXPECT_OK(other().Stage(id, StagingOn(kOtherNode, id), use));
     EXPECT_OK(other().Unstage(id, StagingOn(kOtherNode, id)));
     EXPECT_OK(other().Delete(id));

@@ -28,6 +28,8 @@ TEST(CandidatesTest, AreCommandsFlagsAndValues) {
   EXPECT_THAT(Candidates("plugin ''"), AllOf(HasSubstr("run\t"), HasSubstr("status\t"), Not(HasSubstr("create"))));
   EXPECT_THAT(Candidates("volume snapshot cr"), HasSubstr("create\tTake a snapshot of a volume\n"));
   EXPECT_THAT(Candidates("watch --v"), AllOf(HasSubstr("--volumes\t"), HasSubstr("--verbose\t"), HasSubstr("-v\t")));
+  EXPECT_THAT(Candidates("manager ''"), AllOf(HasSubstr("migrate\t"), HasSubstr("--json\t")));
+  EXPECT_THAT(Candidates("manager migrate --etcd-c"), HasSubstr("--etcd-ca\t"));
   EXPECT_THAT(Candidates("plugin run --"), AllOf(HasSubstr("--engine\t"), Not(HasSubstr("--size"))));
   EXPECT_THAT(Candidates("volume create db --access ''"), EndsWith("multi-node-multi-writer\n"));
   EXPECT_EQ(Candidates("claim db --mode ''"), "read\nwrite\n");
@@ -44,10 +46,13 @@ TEST(CandidatesTest, AreNamesThatTheManagerKnows) {
   manager.script().Reply<manager::v1::ListVolumesResponse>(
       "volumes { key { id: 'db' } } volumes { key { id: 'web' } }");
   manager.script().Reply<manager::v1::ListPluginsResponse>("plugins { name: 'p.csi' }");
+  manager.script().Reply<manager::v1::ListHostsResponse>("hosts { host { name: 'h1' } } hosts { host { name: 'h2' } }");
   ::setenv("MOORING_MANAGER_SOCKET", manager.socket().c_str(), 1);
   EXPECT_THAT(Candidates("volume delete d"), EndsWith("\ndb\nweb\n"));
   EXPECT_EQ(Candidates("volume list --plugin ''"), "p.csi\n");
   EXPECT_THAT(Candidates("plugin stop ''"), EndsWith("\np.csi\n"));
+  EXPECT_EQ(Candidates("volume list --host ''"), "h1\nh2\n");
+  EXPECT_THAT(Candidates("host drain ''"), EndsWith("\nh1\nh2\n"));
   manager.Stop();
   const Result result = RunLine("mooring __complete volume list --plugin ''");
   EXPECT_EQ(result.status, kExitOk);

@@ -205,5 +205,66 @@ TEST(VolumeFileTest, ErrorsShowNoSecret) {
   }
 }
 
+TEST_F(ManagerAnswersTest, ClaimsOfOneHost) {
+  Answer<v1::ListClaimsResponse>(R"(
+    claims { volume { id: "db" } allocation: "a" mode: READ node: "h1" }
+    claims { volume { id: "web" } allocation: "b" mode: READ node: "h2" })");
+  EXPECT_THAT(Run("claims").out, AllOf(HasSubstr("db"), HasSubstr("web")));
+  EXPECT_THAT(Run("claims --host h2").out, AllOf(Not(HasSubstr("db")), HasSubstr("web")));
+  EXPECT_THAT(Run("claims --host h2 --json").out, AllOf(Not(HasSubstr("db")), HasSubstr("web")));
+}
+
+TEST_F(ManagerAnswersTest, VolumesOfOneHostAreClaimedOrReachableOnlyThere) {
+  Answer<v1::ListClaimsResponse>(R"(claims { volume { id: "claimed" } allocation: "a" mode: READ node: "h1" })");
+  Answer<v1::ListVolumesResponse>(R"(
+    volumes { key { id: "claimed" } }
+    volumes { key { id: "free" } }
+    volumes { key { id: "local" } topologies { segments { key: "topology.mooring.csi/node" value: "h1" } } }
+    volumes { key { id: "other" } topologies { segments { key: "topology.mooring.csi/node" value: "h2" } } }
+    volumes { key { id: "both" } topologies { segments { key: "node" value: "h1" } }
+                                 topologies { segments { key: "node" value: "h2" } } })");
+  EXPECT_EQ(Run("volume list --host h1 --quiet").out, "claimed\nlocal\n");
+  EXPECT_EQ(Run("volume list --host h2 --quiet").out, "other\n");
+  EXPECT_EQ(Run("volume list --quiet").out, "claimed\nfree\nlocal\nother\nboth\n");
+}
+
+TEST_F(ManagerAnswersTest, EventsOfOneHost) {
+  Answer<v1::Event>(R"(number: 1 time_ms: 1700000000000 kind: "Plugin" plugin: "p" host: "h1")");
+  Answer<v1::Event>(R"(number: 2 time_ms: 1700000001000 kind: "Plugin" plugin: "p" host: "h2")");
+  const std::string first = "2023-11-14T22:13:20Z  1  Plugin  host h1, plugin p\n";
+  EXPECT_EQ(Run("events").out, first + "2023-11-14T22:13:21Z  2  Plugin  host h2, plugin p\n");
+  EXPECT_EQ(Run("events --host h1").out, first);
+}
+
+// A claim and its volume change together; when the claim is freed, the volume is shown once more.
+TEST_F(ManagerAnswersTest, ChangesOfOneHost) {
+  Answer<v1::ListClaimsResponse>("");
+  Answer<v1::WatchReply>("revision: 1");
+  Answer<v1::WatchReply>(R"(revision: 2
+    changes { volume { key { id: "db" } plugin: "p" in_use { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } } }
+    changes { claim { volume { id: "db" } allocation: "a" mode: WRITE node: "h1" } })");
+  Answer<v1::WatchReply>(R"(revision: 3
+    changes { volume { key { id: "web" } plugin: "p" } }
+    changes { claim { volume { id: "web" } allocation: "b" mode: WRITE node: "h2" } })");
+  Answer<v1::WatchReply>(R"(revision: 4
+    changes { volume { key { id: "db" } plugin: "p" } }
+    changes { deleted: true claim { volume { id: "db" } allocation: "a" mode: WRITE node: "h1" } })");
+  Answer<v1::WatchReply>(R"(revision: 5 changes { volume { key { id: "db" } plugin: "p" state: DELETING } })");
+  Answer<v1::WatchReply>(R"(revision: 6 changes { deleted: true volume { key { id: "db" } } })");
+  const std::string out = Run("watch --host h1").out;
+  EXPECT_THAT(out, AllOf(HasSubstr("2  volume db: "), HasSubstr("2  claim of volume db to write for a"),
+                         HasSubstr("4  volume db: "), HasSubstr("4  claim of volume db to write for a: freed"),
+                         Not(HasSubstr("web")), Not(HasSubstr("5  ")), HasSubstr("6  volume db: deleted")));
+  EXPECT_THAT(Run("watch --host h1 --claims").out, AllOf(HasSubstr("2  claim"), Not(HasSubstr("volume db: "))));
+}
+
+TEST_F(ManagerAnswersTest, HostsAreListed) {
+  Answer<v1::ListHostsResponse>(R"(
+    hosts { host { name: "h1" version: "1" } alive: true state: "alive" self: true claims: 2 }
+    hosts { host { name: "h2" away_since_ms: 1700000000000 } state: "unreachable" })");
+  EXPECT_EQ(Run("host list --quiet").out, "h1\nh2\n");
+  EXPECT_THAT(Run("host list").out, AllOf(HasSubstr("this host"), HasSubstr("2023-11-14T22:13:20Z")));
+}
+
 }  // namespace
 }  // namespace mooring::cli

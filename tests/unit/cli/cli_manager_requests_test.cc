@@ -137,6 +137,7 @@ const std::vector<RequestRow> kClaims = {
     {"gone web-1", "AllocationGoneRequest", "allocation: 'web-1'"},
     {"detach data --for web-1", "DetachRequest", "allocation: 'web-1' request: 'data' steps: true"},
     {"attachments db", "ListAttachmentsRequest", "volume { id: 'db' }"},
+    {"manager", "GetManagerInfoRequest", ""},
     {"events", "StreamEventsRequest", "from: 1"},
     {"events --follow", "StreamEventsRequest", "follow: true"},
     {"events --follow --from 9", "StreamEventsRequest", "from: 9 follow: true"},

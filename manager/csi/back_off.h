@@ -1,4 +1,4 @@
-// When a plugin that has failed is started again: after pauses that double up to a limit.
+// When something that has failed is tried again: after pauses that double up to a limit.
 #pragma once
 
 #include <algorithm>

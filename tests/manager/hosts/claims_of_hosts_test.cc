@@ -1,0 +1,186 @@
+// Claims of two hosts over one state, and what happens to those of a host that is away.
+#include "tests/fakes/fake_hosts.h"
+#include "tests/manager/volumes/claims_fixture.h"
+
+namespace mooring::manager {
+namespace {
+
+using testing::Join;
+using testing::Vanish;
+
+// `claims_` of the fixture is not used: each host has its own.
+class ClaimsOfHostsTest : public ClaimsFixture {
+ protected:
+  ClaimsOfHostsTest() {
+    Join(store_, "here");
+    Join(store_, "there");
+    Look();
+    AddVolume("db");
+  }
+
+  void Look() {
+    EXPECT_OK(here_.hosts.Refresh());
+    EXPECT_OK(there_.hosts.Refresh());
+  }
+
+  struct HostSide {
+    HostSide(ClaimsOfHostsTest& test, const std::string& name)
+        : hosts(test.store_, name),
+          claims(test.store_, test.directory_, hosts, test.locks_, test.events_, SettingsOf(test)) {}
+    static Claims::Settings SettingsOf(ClaimsOfHostsTest& test) {
+      Claims::Settings settings;
+      settings.retry = test.retry_;
+      settings.now = [&test] { return test.now_; };
+      return settings;
+    }
+    absl::Status Claim(const ClaimRequest& request) { return claims.Claim(request, Soon()).status(); }
+    absl::Status Release(const std::string& allocation) {
+      return claims.Release({"default", "db"}, ClaimMode::kWrite, allocation, absl::OkStatus(), Soon());
+    }
+
+    testing::FakeHosts hosts;
+    Claims claims;
+  };
+
+  static ClaimRequest Writer(const std::string& allocation) { return Request(allocation, kWriter); }
+  Host Record(const std::string& name) { return store_.GetHost(name).value_or(Host()); }
+
+  HostSide here_{*this, "here"};
+  HostSide there_{*this, "there"};
+};
+
+TEST_F(ClaimsOfHostsTest, AccessModesHoldForAllHosts) {
+  ASSERT_OK(here_.Claim(Writer("web-1")));
+  EXPECT_THAT(there_.Claim(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "writer 'web-1' on 'here' since "));
+  ASSERT_OK(here_.Release("web-1"));
+  EXPECT_OK(there_.Claim(Writer("web-2")));
+  EXPECT_EQ(TheClaim().node, "there");
+}
+
+TEST_F(ClaimsOfHostsTest, ClaimOfAnotherHostIsNotReleasedHere) {
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  EXPECT_OK(here_.Release("web-1")) << "of an attachment whose claim others have by now";
+  EXPECT_THAT(here_.claims.ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()),
+              FailsWith(Code::kFailedPrecondition, "is one of host 'there': release it there"));
+  here_.claims.Resume("", Soon());
+  here_.claims.Collect([](const ClaimRecord&) { return false; }, Soon());
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_THAT(AttachedTo(), SizeIs(1));
+}
+
+TEST_F(ClaimsOfHostsTest, DrainedHostTakesNoNewClaims) {
+  ASSERT_OK(here_.Claim(Request("web-1")));
+  ASSERT_OK(there_.hosts.Drain("here", true));
+  // It has not looked since: the commit finds out.
+  EXPECT_THAT(here_.Claim(Request("web-2")), FailsWith(Code::kFailedPrecondition, "host 'here' is being drained"));
+  EXPECT_OK(here_.Claim(Request("web-1"))) << "a claim that it holds stays";
+  EXPECT_OK(there_.Claim(Request("web-3")));
+  ASSERT_OK(there_.hosts.Drain("here", false));
+  ASSERT_OK(here_.hosts.Refresh());
+  EXPECT_OK(here_.Claim(Request("web-2")));
+}
+
+TEST_F(ClaimsOfHostsTest, NodeMustBeAHostThatIsAlive) {
+  ClaimRequest request = Request("web-1");
+  request.external_node_id = "node";
+  request.node = "nowhere";
+  EXPECT_THAT(here_.Claim(request), FailsWith(Code::kInvalidArgument, "'nowhere' is none of the hosts"));
+  request.node = "there";
+  Vanish(store_, "there");  // seen by the commit only
+  EXPECT_THAT(here_.Claim(request), FailsWith(Code::kUnavailable, "host 'there' is unreachable"));
+}
+
+TEST_F(ClaimsOfHostsTest, RefusalSaysWhatFreesTheClaimOfAHostThatIsAway) {
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  Vanish(store_, "there");
+  Look();
+  EXPECT_THAT(here_.Claim(Writer("web-2")),
+              FailsWith(Code::kFailedPrecondition,
+                        "(unreachable); the claim of 'web-1' is freed when 'there' is back, or once the controller of "
+                        "its plugin has detached it from that host, or, if nothing runs there any more, by: mooring "
+                        "host lost there"));
+}
+
+TEST_F(ClaimsOfHostsTest, ControllerFreesTheClaimsOfAnUnreachableHost) {
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  EXPECT_THAT(here_.claims.Recover("there", Soon()), FailsWith(Code::kAborted, "host 'there' is back"));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+
+  Vanish(store_, "there");
+  plugin_->Fail("ControllerUnpublishVolume", absl::FailedPreconditionError("still attached"));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_THAT(TheClaim().problem, HasSubstr("still attached"));
+  EXPECT_TRUE(Record("there").gave_up_claims);
+  EXPECT_THAT(here_.Claim(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "no free write claim"));
+
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+  EXPECT_OK(here_.Claim(Writer("web-2")));
+}
+
+TEST_F(ClaimsOfHostsTest, WithoutAControllerOnlyAPersonFreesThem) {
+  WithoutController();
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  Vanish(store_, "there");
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_FALSE(Record("there").gave_up_claims);
+  ASSERT_OK(here_.hosts.DeclareLost("there"));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_FALSE(Stored("db").in_use);
+  EXPECT_TRUE(Record("there").gave_up_claims);
+}
+
+// The controller is still asked, but nobody waits for it.
+TEST_F(ClaimsOfHostsTest, ClaimsOfALostHostExcludeNobody) {
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  Vanish(store_, "there");
+  ASSERT_OK(here_.hosts.DeclareLost("there"));
+  directory_.SetHealthy("fake.csi", true, false);
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_TRUE(TheClaim().lost);
+  EXPECT_FALSE(Stored("db").in_use);
+  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kAborted, "is still being released"))
+      << "the same allocation waits for its own old claim";
+  directory_.SetHealthy("fake.csi", true, true);
+  EXPECT_OK(here_.Claim(Writer("web-2")));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_EQ(TheClaim().allocation, "web-2");
+  EXPECT_TRUE(Stored("db").in_use) << "the mode of the new claim stays";
+}
+
+TEST_F(ClaimsOfHostsTest, ReleasesOwnClaimsThatNothingUses) {
+  ClaimRequest kept = Request("person");
+  kept.keep = true;
+  ASSERT_OK(here_.Claim(kept));
+  ASSERT_OK(here_.Claim(Request("web-1")));
+  ASSERT_OK(here_.Claim(Request("web-2")));
+  ASSERT_OK(there_.Claim(Request("web-3")));
+  ASSERT_OK(here_.claims.ReleaseUnused([](const ClaimRecord& claim) { return claim.allocation == "web-2"; }, Soon()));
+  std::vector<std::string> left;
+  for (const ClaimRecord& claim : AllClaims()) left.push_back(claim.allocation);
+  EXPECT_THAT(left, ElementsAre("person", "web-2", "web-3"));
+}
+
+// The writer of a volume of one host is refused elsewhere before a plugin is asked.
+TEST_F(ClaimsOfHostsTest, VolumeMustBeReachableFromTheNode) {
+  EXPECT_TRUE(IsReachable({}, {{"host", "a"}}));
+  EXPECT_TRUE(IsReachable({{.segments = {{"host", "b"}}}}, {}));
+  EXPECT_TRUE(IsReachable({{.segments = {{"host", "b"}}}, {.segments = {{"host", "a"}}}}, {{"host", "a"}}));
+  EXPECT_FALSE(IsReachable({{.segments = {{"host", "b"}}}}, {{"host", "a"}}));
+  EXPECT_FALSE(IsReachable({{.segments = {{"zone", "1"}, {"host", "a"}}}}, {{"host", "a"}}));
+  ClaimState state;
+  state.volume = Stored("db");
+  state.volume.topologies = {{.segments = {{"host", "b"}}}};
+  state.node_topology = {{"host", "a"}};
+  state.schedulable = true;
+  ClaimRequest request = Request("web-1");
+  request.node = "here";
+  EXPECT_THAT(Decide(request, state),
+              FailsWith(Code::kFailedPrecondition, "can be used where host=b holds, but node 'here' has host=a"));
+}
+
+}  // namespace
+}  // namespace mooring::manager

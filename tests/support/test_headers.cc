@@ -1,0 +1,1 @@
+// Empty: the target mooring_test_headers has a precompiled header, and CMake wants a source.
