@@ -23,11 +23,12 @@ type client struct {
 	held   []operation // acknowledged, and not released
 	doubts []operation // claims without an answer
 	serial int
+	time   time.Duration // deadline of a call
 }
 
 func (w *world) newClient(number int) *client {
 	return &client{world: w, number: number, home: w.managers[number%len(w.managers)],
-		chance: rand.New(rand.NewSource(w.seed*1000 + int64(number)))}
+		chance: rand.New(rand.NewSource(w.seed*1000 + int64(number))), time: callTime}
 }
 
 // run goes on until the operations are made, and the faults are over.
@@ -124,7 +125,7 @@ func (c *client) giveBack(i int) {
 func (c *client) record(o operation, do func(context.Context, *operation) error) operation {
 	o.Client = c.number
 	begun := c.world.history.begin(o)
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.time)
 	err := do(ctx, begun)
 	cancel()
 	begun.Outcome = outcomeOf(begun.Kind, err)

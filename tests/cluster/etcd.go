@@ -71,8 +71,7 @@ func (e *etcdCluster) start(m int) error {
 	command := exec.Command("etcd", "--name", name, "--data-dir", filepath.Join(e.directory, name),
 		"--unsafe-no-fsync", "--log-level", "error", "--listen-client-urls", strings.Join(clients, ","),
 		"--advertise-client-urls", clients[0], "--listen-peer-urls", url(peerPort(m)),
-		"--initial-advertise-peer-urls", url(peerPort(m)), "--initial-cluster", strings.Join(initial, ","),
-		"--heartbeat-interval", "50", "--election-timeout", "500")
+		"--initial-advertise-peer-urls", url(peerPort(m)), "--initial-cluster", strings.Join(initial, ","))
 	process, err := startProcess(command, filepath.Join(e.directory, name+".log"))
 	e.running[m] = process
 	return err

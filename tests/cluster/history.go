@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -61,6 +62,14 @@ type operation struct {
 	Code       string `json:",omitempty"`
 	Text       string `json:",omitempty"` // the error
 	Narrowed   bool   `json:"-"`          // reads show that it took effect before Return
+}
+
+// problem is nil if the call was answered with OK.
+func (o operation) problem() error {
+	if o.Outcome == outcomeOK {
+		return nil
+	}
+	return errors.New(o.Text)
 }
 
 // isOpen tells whether it may take effect after its return.

@@ -24,8 +24,8 @@ func (l *life) isOf(o *operation) bool {
 }
 
 // mayEnd tells whether something may have ended the claim: a call, a failed call that is undone, or the absence of its
-// host.
-func (l *life) mayEnd(operations []operation, lost []absence) bool {
+// host. A call that takes the claim again after its first try was undone acknowledges only what it took last.
+func (l *life) mayEnd(lives []*life, operations []operation, lost []absence) bool {
 	if l.HostGone && l.Controlled {
 		return true
 	}
@@ -44,9 +44,20 @@ func (l *life) mayEnd(operations []operation, lost []absence) bool {
 			return true
 		}
 		taken := (o.Kind == kindClaim || o.Kind == kindAttach) && o.Outcome == outcomeOK
-		acknowledged = acknowledged || taken && o.Return > l.MadeAfter && o.Call < l.LeftBefore
+		acknowledged = acknowledged || taken && o.Call < l.LeftBefore && l.isLast(lives, o.Return)
 	}
 	return !acknowledged
+}
+
+// isLast tells whether it is the last life of its claim that may have begun by then.
+func (l *life) isLast(lives []*life, by int64) bool {
+	last := (*life)(nil)
+	for _, other := range lives {
+		if other.Volume == l.Volume && other.Allocation == l.Allocation && other.Mode == l.Mode && other.MadeAfter < by {
+			last = other
+		}
+	}
+	return last == l
 }
 
 // mayBegin tells whether something may have made the claim: a call, or an attachment of a host that came back.
@@ -82,7 +93,7 @@ func isDetached(attach *operation, operations []operation, before int64) bool {
 func checkLives(lives []*life, operations []operation, lost []absence) []string {
 	var wrong []string
 	for _, l := range lives {
-		if l.LeftBefore != 0 && !l.mayEnd(operations, lost) {
+		if l.LeftBefore != 0 && !l.mayEnd(lives, operations, lost) {
 			wrong = append(wrong, fmt.Sprintf("etcd: %v was acknowledged and ended, and nobody released it", l))
 		}
 		if !l.mayBegin(operations) {
@@ -106,7 +117,7 @@ func (e *eventSource) observed(volume string) []operation {
 		if !calls.explainBegin(l) && l.mayBegin(e.operations) {
 			found = append(found, e.within(kindMade, of, l.MadeAfter, l.MadeBefore))
 		}
-		if l.GoneBefore != 0 && !calls.explainEnd(l) && l.mayEnd(e.operations, e.lost) {
+		if l.GoneBefore != 0 && !calls.explainEnd(l) && l.mayEnd(e.lives, e.operations, e.lost) {
 			found = append(found, e.within(kindGone, of, l.GoneAfter, l.GoneBefore))
 		}
 	}

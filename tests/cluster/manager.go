@@ -193,14 +193,14 @@ func (m *manager) listClaims(volume string) ([]*pb.Claim, error) {
 	if volume != "" {
 		request.Volume = &pb.VolumeKey{Id: volume}
 	}
-	answer, err := call(callTime, func(ctx context.Context) (*pb.ListClaimsResponse, error) {
+	answer, err := call(finalTime, func(ctx context.Context) (*pb.ListClaimsResponse, error) {
 		return m.client.ListClaims(ctx, request)
 	})
 	return answer.GetClaims(), err
 }
 
 func (m *manager) listAttachments() ([]*pb.Attachment, error) {
-	answer, err := call(callTime, func(ctx context.Context) (*pb.ListAttachmentsResponse, error) {
+	answer, err := call(finalTime, func(ctx context.Context) (*pb.ListAttachmentsResponse, error) {
 		return m.client.ListAttachments(ctx, &pb.ListAttachmentsRequest{})
 	})
 	return answer.GetAttachments(), err

@@ -9,8 +9,12 @@ func testModel() int {
 		for i := range test.calls {
 			test.calls[i].Number = i + 1
 		}
-		source := &eventSource{operations: test.calls, absences: test.absences, lost: test.lost, end: 1e12}
-		verdicts := checkHistory(source, []volumeKind{{Name: "v", Controlled: test.controlled}}, checkTime, "")
+		for _, l := range test.lives {
+			l.Volume, l.Mode, l.Access = "v", "write", singleNodeWriter
+		}
+		source := &eventSource{operations: test.calls, absences: test.absences, lost: test.lost, lives: test.lives, end: 1e12}
+		verdicts := checkLives(test.lives, test.calls, test.lost)
+		verdicts = append(verdicts, checkHistory(source, []volumeKind{{Name: "v", Controlled: test.controlled}}, checkTime, "")...)
 		if (len(verdicts) == 0) != test.right {
 			failed++
 			fmt.Printf("FAILED  %s: %v\n", test.name, verdicts)
@@ -27,6 +31,7 @@ type modelTest struct {
 	calls      []operation
 	absences   []absence
 	lost       []absence
+	lives      []*life // what the witness saw
 }
 
 const second = int64(1e9)
@@ -42,6 +47,11 @@ func seen(from, to int64, claims ...held) operation {
 
 func writes(allocation, node string, access int32) held {
 	return held{Allocation: allocation, Mode: "write", Node: node, Access: access}
+}
+
+func lived(allocation, node string, made, gone int64) *life {
+	return &life{Allocation: allocation, Node: node, MadeAfter: (made - 1) * second, MadeBefore: made * second,
+		LeftBefore: gone * second, GoneAfter: max(gone-1, 0) * second, GoneBefore: gone * second}
 }
 
 func owed(o operation) operation {
@@ -103,6 +113,24 @@ var modelTests = []modelTest{
 	{name: "a claim of a host that is lost", right: true, lost: []absence{{"h0", 4 * second, -1}}, calls: []operation{
 		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
 		made(kindClaim, "b", "write", "h1", singleNodeWriter, 10, 11, outcomeOK)}},
+	{name: "a claim without an answer, which the witness saw", right: true, lives: []*life{lived("a", "h0", 3, 0)},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeUnknown),
+			made(kindClaim, "b", "write", "h1", singleNodeWriter, 4, 5, outcomeRefused)}},
+	{name: "a claim without an answer, which the witness did not see", right: false, lives: []*life{}, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeUnknown),
+		made(kindClaim, "b", "write", "h1", singleNodeWriter, 4, 5, outcomeRefused)}},
+	{name: "a claim that the witness saw end, and nobody released", right: false, lives: []*life{lived("a", "h0", 2, 4)},
+		calls: []operation{made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK)}},
+	{name: "a claim that came back", right: false, lives: []*life{lived("a", "h0", 2, 4), lived("a", "h0", 9, 0)},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK)}},
+	{name: "a claim that its call took, undid, and took again", right: true,
+		lives: []*life{lived("a", "h0", 2, 4), lived("a", "h0", 6, 0)},
+		calls: []operation{
+			made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 7, outcomeOK),
+			seen(8, 9, writes("a", "h0", singleNodeWriter))}},
 	{name: "a claim of another host than the lost one", right: false, lost: []absence{{"h2", 4 * second, -1}},
 		calls: []operation{
 			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
