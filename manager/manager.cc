@@ -20,8 +20,9 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kRound{30};       // between two rounds of the housekeeper
-constexpr std::chrono::seconds kResumeTime{30};  // for the claims of one plugin in a round
+constexpr std::chrono::seconds kRound{30};        // between two rounds of the housekeeper
+constexpr std::chrono::seconds kSharedRound{10};  // with a shared state, which may be away for a moment
+constexpr std::chrono::seconds kResumeTime{30};   // for the claims of one plugin in a round
 constexpr std::size_t kRunIdBytes = 8;
 constexpr std::chrono::minutes kVolumesTime{5};  // for volumes whose creation or deletion was interrupted
 
@@ -227,6 +228,12 @@ void Manager::BeginShared() {
             const absl::Status kept = KeepCluster(components_->shared, *components_->local, components_->config.host);
             if (!kept.ok()) log::Warning("the shared state's id cannot be stored", {{"cause", Message(kept)}});
           },
+      .on_checked =
+          [this] {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            housekeeping_due_ = true;  // releases that the end of the lease has cut short
+            changed_.notify_all();
+          },
       .restore =
           [this] {
             const absl::Status restored = RestoreAttachments(*components_);
@@ -257,13 +264,15 @@ void Manager::FollowHealth() {
 
 void Manager::KeepHouse() {
   const auto is_mounted = [this](const Claim& claim) { return IsMountedHere(*components_, claim); };
+  const std::chrono::seconds round = components_->others == nullptr ? kRound : kSharedRound;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     lock.unlock();
     components_->claims->Resume("", Clock::now() + kResumeTime);
     components_->claims->Collect(is_mounted, Clock::now() + kResumeTime);
     lock.lock();
-    changed_.wait_for(lock, kRound, [this] { return stopping_; });
+    changed_.wait_for(lock, round, [this] { return stopping_ || housekeeping_due_; });
+    housekeeping_due_ = false;
   }
 }
 

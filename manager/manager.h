@@ -103,6 +103,7 @@ class Manager {
   std::condition_variable changed_;
   bool stopping_ = false;
   bool stopped_ = false;
+  bool housekeeping_due_ = false;
   std::map<std::string, PluginHealth> news_;  // by plugin, until FollowHealth has handled it
   std::thread resumer_;                       // finishes volumes that were being created or deleted before the start
   std::thread follower_;                      // runs FollowHealth

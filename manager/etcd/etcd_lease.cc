@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
@@ -56,7 +57,7 @@ EtcdLease::Current EtcdLease::Now() {
 }
 
 absl::Status EtcdLease::Ended() const {
-  return Unavailable("the lease of host {} in {} ended, so nothing was changed: try again when it has a new one",
+  return Unavailable("the lease of host {} in {} ended, so no record was changed: try again when it has a new one",
                      Quote(holder_.host), client_->name());
 }
 
@@ -102,11 +103,12 @@ absl::Status EtcdLease::CheckCluster() {
                                                   : "";
   if (cluster_.empty()) cluster_ = found;
   if (found == cluster_) return absl::OkStatus();
+  const std::string prefix = holder_.cluster_key.substr(0, holder_.cluster_key.size() - ClusterKey().size());
   return FailedPrecondition(
-      "{} has {} below the prefix of {}, but the records of this host belong to the shared state {}: correct --state "
+      "{} has {} below the prefix {}, but the records of this host belong to the shared state {}: correct --state "
       "or "
       "--etcd-prefix, or restore the copy of that state",
-      client_->name(), found.empty() ? "no state" : "the shared state " + found, Quote(holder_.key), cluster_);
+      client_->name(), found.empty() ? "no state" : "the shared state " + found, Quote(prefix), cluster_);
 }
 
 absl::Status EtcdLease::TakeNew() {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -96,6 +97,8 @@ int Run(const Config& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::setenv("GRPC_VERBOSITY", "NONE", 0);  // its errors are in ours
+
   if (argc > 1 && std::string_view(argv[1]) == "migrate") return mooring::manager::RunMigrate(argc - 1, argv + 1);
   return mooring::RunServer(kProgram, argc, argv, mooring::manager::ParseConfig, Run);
 }

@@ -47,6 +47,7 @@ void Rejoin::Run(const std::stop_token& stop) {
       continue;
     }
     checked = lease;
+    with_.on_checked();
     if (!std::exchange(restored, true)) with_.restore();
   }
 }

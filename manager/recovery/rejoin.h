@@ -31,6 +31,7 @@ class Rejoin {
     Attachments& attachments;
     MountJournal& journal;
     std::function<void()> on_new_lease;  // called first
+    std::function<void()> on_checked;    // called after each success
     std::function<void()> restore;       // called once, after the first success
   };
 

@@ -10,7 +10,7 @@
 namespace mooring::manager {
 namespace {
 
-using testing::SampleVolume;
+using samples::SampleVolume;
 
 class MigrateProgramTest : public ::testing::Test {
  protected:

@@ -14,8 +14,8 @@ namespace mooring::manager {
 namespace {
 
 using ::mooring::testing::DyingState;
-using testing::SampleClaim;
-using testing::SampleVolume;
+using samples::SampleClaim;
+using samples::SampleVolume;
 
 Volume VolumeNamed(const std::string& id, const std::string& ns = "prod") {
   Volume volume = SampleVolume(id);

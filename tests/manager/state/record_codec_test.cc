@@ -45,44 +45,44 @@ void ExpectRoundTrip(Record record) {
 }
 
 TEST(RecordCodecTest, VolumeRoundTrip) {
-  ExpectRoundTrip(testing::SampleVolume());
-  const Volume back = *FromProto(ToProto(testing::SampleVolume()));
-  EXPECT_EQ(back.capabilities, testing::SampleVolume().capabilities);
-  EXPECT_EQ(back.required_topologies, testing::SampleVolume().required_topologies);
-  EXPECT_EQ(back.preferred_topologies, testing::SampleVolume().preferred_topologies);
-  EXPECT_EQ(back.in_use, testing::SampleVolume().in_use);
-  EXPECT_EQ(back.exhausted_at, testing::SampleVolume().exhausted_at);
+  ExpectRoundTrip(samples::SampleVolume());
+  const Volume back = *FromProto(ToProto(samples::SampleVolume()));
+  EXPECT_EQ(back.capabilities, samples::SampleVolume().capabilities);
+  EXPECT_EQ(back.required_topologies, samples::SampleVolume().required_topologies);
+  EXPECT_EQ(back.preferred_topologies, samples::SampleVolume().preferred_topologies);
+  EXPECT_EQ(back.in_use, samples::SampleVolume().in_use);
+  EXPECT_EQ(back.exhausted_at, samples::SampleVolume().exhausted_at);
 }
 
 TEST(RecordCodecTest, ClaimRoundTrip) {
-  ExpectRoundTrip(testing::SampleClaim());
-  const Claim back = *FromProto(ToProto(testing::SampleClaim()));
-  EXPECT_EQ(back.past_since, testing::SampleClaim().past_since);
-  EXPECT_EQ(back.taken_at, testing::SampleClaim().taken_at);
+  ExpectRoundTrip(samples::SampleClaim());
+  const Claim back = *FromProto(ToProto(samples::SampleClaim()));
+  EXPECT_EQ(back.past_since, samples::SampleClaim().past_since);
+  EXPECT_EQ(back.taken_at, samples::SampleClaim().taken_at);
   EXPECT_EQ(back.publish, Claim::Publish::kSent);
 }
 
 TEST(RecordCodecTest, HostRoundTrip) {
-  ExpectRoundTrip(testing::SampleHost());
-  EXPECT_EQ(FromProto(ToProto(testing::SampleHost()))->away_since, testing::SampleHost().away_since);
+  ExpectRoundTrip(samples::SampleHost());
+  EXPECT_EQ(FromProto(ToProto(samples::SampleHost()))->away_since, samples::SampleHost().away_since);
 }
 
 TEST(RecordCodecTest, AttachmentRecordRoundTrip) {
-  ExpectRoundTrip(testing::SampleMount());
-  const AttachmentRecord back = *FromProto(ToProto(testing::SampleMount()));
-  EXPECT_EQ(back.options, testing::SampleMount().options);
+  ExpectRoundTrip(samples::SampleMount());
+  const AttachmentRecord back = *FromProto(ToProto(samples::SampleMount()));
+  EXPECT_EQ(back.options, samples::SampleMount().options);
   EXPECT_EQ(back.propagation, Propagation::kSlave);
 }
 
 TEST(RecordCodecTest, PluginRecordRoundTrip) {
-  ExpectRoundTrip(testing::SamplePlugin());
-  EXPECT_EQ(FromProto(ToProto(testing::SamplePlugin()))->run, testing::SamplePlugin().run);
-  EXPECT_EQ(FromProto(ToProto(testing::SamplePlugin()))->types, testing::SamplePlugin().types);
+  ExpectRoundTrip(samples::SamplePlugin());
+  EXPECT_EQ(FromProto(ToProto(samples::SamplePlugin()))->run, samples::SamplePlugin().run);
+  EXPECT_EQ(FromProto(ToProto(samples::SamplePlugin()))->types, samples::SamplePlugin().types);
 }
 
 TEST(RecordCodecTest, InstanceRoundTrip) {
-  EXPECT_THAT(FieldsWithoutValue(ToProto(testing::SampleInstance())), IsEmpty());
-  EXPECT_EQ(*FromProto(ToProto(testing::SampleInstance())), testing::SampleInstance());
+  EXPECT_THAT(FieldsWithoutValue(ToProto(samples::SampleInstance())), IsEmpty());
+  EXPECT_EQ(*FromProto(ToProto(samples::SampleInstance())), samples::SampleInstance());
 }
 
 TEST(RecordCodecTest, AbsentFieldsStayAbsent) {
@@ -99,10 +99,10 @@ TEST(RecordCodecTest, AbsentFieldsStayAbsent) {
 }
 
 TEST(RecordCodecTest, MessagesHaveNoSecrets) {
-  const v1::Volume shown = ToProto(testing::SampleVolume());
+  const v1::Volume shown = ToProto(samples::SampleVolume());
   EXPECT_TRUE(shown.has_secrets());
-  EXPECT_THAT(shown.SerializeAsString(), Not(HasSubstr(testing::kSecret)));
-  EXPECT_THAT(shown.DebugString(), Not(HasSubstr(testing::kSecret)));
+  EXPECT_THAT(shown.SerializeAsString(), Not(HasSubstr(samples::kSecret)));
+  EXPECT_THAT(shown.DebugString(), Not(HasSubstr(samples::kSecret)));
 }
 
 // Only requests and the stored form may have a field for secrets.
@@ -165,17 +165,17 @@ TEST(RecordCodecTest, ErrorNamesTheInvalidField) {
   v1::Capability capability;
   capability.set_access(v1::SINGLE_NODE_WRITER);
   EXPECT_EQ(FromProto(capability)->attachment, AttachmentMode::kFileSystem);
-  v1::Volume volume = ToProto(testing::SampleVolume());
+  v1::Volume volume = ToProto(samples::SampleVolume());
   volume.mutable_capabilities(1)->set_access(static_cast<v1::AccessMode>(77));
   EXPECT_THAT(FromProto(volume), FailsWith(Code::kInvalidArgument, "access mode: 77"));
 }
 
 TEST(RecordCodecTest, InvalidUtf8IsReplaced) {
-  Volume volume = testing::SampleVolume();
+  Volume volume = samples::SampleVolume();
   volume.exhausted_words = "plein \xE9";
-  Claim claim = testing::SampleClaim();
+  Claim claim = samples::SampleClaim();
   claim.problem = "cass\xE9";
-  AttachmentRecord mount = testing::SampleMount();
+  AttachmentRecord mount = samples::SampleMount();
   mount.problem = "cass\xE9";
   v1::Volume volume_again;
   EXPECT_TRUE(volume_again.ParseFromString(ToProto(volume).SerializeAsString()));
@@ -187,7 +187,7 @@ TEST(RecordCodecTest, InvalidUtf8IsReplaced) {
 }
 
 TEST(RecordCodecTest, EventRoundTrip) {
-  const v1::Event message = ToProto(testing::SampleEvent());
+  const v1::Event message = ToProto(samples::SampleEvent());
   EXPECT_THAT(FieldsWithoutValue(message), IsEmpty());
   const auto back = FromProto(message);
   ASSERT_OK(back);

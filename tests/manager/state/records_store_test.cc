@@ -9,10 +9,10 @@
 namespace mooring::manager {
 namespace {
 
-using testing::SampleClaim;
-using testing::SampleMount;
-using testing::SamplePlugin;
-using testing::SampleVolume;
+using samples::SampleClaim;
+using samples::SampleMount;
+using samples::SamplePlugin;
+using samples::SampleVolume;
 
 class RecordsStoreTest : public ::testing::Test {
  protected:
@@ -52,7 +52,7 @@ TEST_F(RecordsStoreTest, SecretsHaveTheirOwnKey) {
   ASSERT_OK(listing);
   for (const KeyValue& stored : listing->values) {
     if (stored.key == SecretsStateKey(SampleVolume().key)) continue;
-    EXPECT_THAT(stored.value, Not(HasSubstr(testing::kSecret))) << stored.key;
+    EXPECT_THAT(stored.value, Not(HasSubstr(samples::kSecret))) << stored.key;
   }
 }
 

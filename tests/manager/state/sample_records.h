@@ -6,9 +6,7 @@
 #include "manager/records/events.h"
 #include "manager/records/records.h"
 
-namespace mooring::testing {
-
-using namespace manager;  // NOLINT(google-build-using-namespace)
+namespace mooring::manager::samples {
 
 inline constexpr char kSecret[] = "hunter2";
 
@@ -148,4 +146,4 @@ inline InstanceInfo SampleInstance(const std::string& id = "instance-1") {
           .container_mount_point = "/csi"};
 }
 
-}  // namespace mooring::testing
+}  // namespace mooring::manager::samples

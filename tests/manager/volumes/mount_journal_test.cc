@@ -7,7 +7,7 @@
 namespace mooring::manager {
 namespace {
 
-using testing::SampleMount;
+using samples::SampleMount;
 class MountJournalTest : public ::testing::Test {
  protected:
   std::unique_ptr<MountJournal> Open(const std::string& host = "host-1") {

@@ -19,11 +19,11 @@ void Fill(State& state) {
   Changes shared, of_host;
   for (int volume = 0; volume < kVolumes; ++volume) {
     const std::string id = "volume-" + std::to_string(volume);
-    shared.Put(testing::SampleVolume(id));
+    shared.Put(samples::SampleVolume(id));
     for (int user = 0; user < kUsers; ++user) {
       const std::string allocation = id + "-user-" + std::to_string(user);
-      shared.Put(testing::SampleClaim(id, allocation));
-      AttachmentRecord mount = testing::SampleMount(id, allocation);
+      shared.Put(samples::SampleClaim(id, allocation));
+      AttachmentRecord mount = samples::SampleMount(id, allocation);
       mount.phase = AttachmentRecord::Phase::kMounted;
       mount.attach_path = "/srv/" + allocation;
       of_host.Put(kHost, mount);
