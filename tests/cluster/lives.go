@@ -64,11 +64,12 @@ func (l *life) isLast(lives []*life, by int64) bool {
 func (l *life) mayBegin(operations []operation) bool {
 	for i := range operations {
 		o := &operations[i]
-		take := o.Kind == kindClaim || o.Kind == kindAttach
-		if !take || !l.isOf(o) || o.Outcome == outcomeNone || o.Outcome == outcomeRefused || o.Call > l.MadeBefore {
+		// An attach tries several times: it may take the claim, undo that, and be refused then.
+		take := o.Kind == kindAttach || o.Kind == kindClaim && o.Outcome != outcomeRefused
+		if !take || !l.isOf(o) || o.Outcome == outcomeNone || o.Call > l.MadeBefore {
 			continue
 		}
-		if o.Kind == kindAttach && !isDetached(o, operations, l.MadeAfter) {
+		if o.Kind == kindAttach && o.Outcome != outcomeRefused && !isDetached(o, operations, l.MadeAfter) {
 			return true
 		}
 		if o.isOpen() || o.Return >= l.MadeAfter {

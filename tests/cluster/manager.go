@@ -165,12 +165,15 @@ func (m *manager) pluginsAreHealthy() error {
 
 func (m *manager) registerPlugins() error {
 	for _, plugin := range m.plugins {
-		_, err := call(20*time.Second, func(ctx context.Context) (*pb.RegisterPluginResponse, error) {
-			return m.client.RegisterPlugin(ctx, &pb.RegisterPluginRequest{Name: plugin.name,
-				Endpoint: "unix://" + plugin.socket, Wait: true})
+		err := eventually(plugin.name+" is registered on "+m.host, 2*time.Minute, func() error {
+			_, err := call(20*time.Second, func(ctx context.Context) (*pb.RegisterPluginResponse, error) {
+				return m.client.RegisterPlugin(ctx, &pb.RegisterPluginRequest{Name: plugin.name,
+					Endpoint: "unix://" + plugin.socket, Wait: true})
+			})
+			return err
 		})
 		if err != nil {
-			return fmt.Errorf("register %s on %s: %w", plugin.name, m.host, err)
+			return err
 		}
 	}
 	return nil
