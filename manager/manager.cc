@@ -86,6 +86,13 @@ absl::Status CheckLease(Lease& lease) {
       "this host has no lease in the shared state, so it attaches nothing: try again when the state answers");
 }
 
+// After a time without a lease, others may have used the volumes whose old mounts still stand here.
+absl::Status CheckRejoined(const Components& components) {
+  const std::int64_t lease = components.shared.lease().Number();
+  if (lease != 0 && lease == components.checked_lease) return absl::OkStatus();
+  return Unavailable("this host has to check its claims in the shared state first: try again in a moment");
+}
+
 absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   const Config& config = components.config;
   MOORING_ASSIGN_OR_RETURN(components.journal, MountJournal::Open(components.store, config.host));
@@ -106,6 +113,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                components.controller_locks, components.events, claiming);
   Attachments::Settings attaching;
   attaching.host = config.host;
+  if (components.others != nullptr) attaching.may_attach = [&components] { return CheckRejoined(components); };
   components.attachments = std::make_unique<Attachments>(*components.journal, *components.claims,
                                                          *components.volume_manager, components.events, attaching);
   if (components.counters) {
@@ -128,9 +136,7 @@ bool IsMountedHere(const Components& components, const Claim& claim) {
 }
 
 // A full disk does not stop the restoration: the Docker driver stores the boot id again before it attaches anything.
-absl::Status RestoreAttachments(Components& components) {
-  MOORING_ASSIGN_OR_RETURN(const bool booted,
-                           IsFirstOfBoot(*components.local, components.config.host, components.boot));
+absl::Status RestoreAttachments(Components& components, bool booted) {
   components.attachments->Restore([&](const AttachmentRecord& record) {
     return booted && IsAttachedForDocker(record, components.config.state_dir);
   });
@@ -199,18 +205,21 @@ absl::Status Manager::Begin() {
     components_->sharing->OnChange([tell](const std::string& plugin) { tell(plugin, true, true); });
   }
   MOORING_RETURN_IF_ERROR(components_->supervisor->Start());
+  // Before Docker's first call, which notes the boot.
+  MOORING_ASSIGN_OR_RETURN(const bool booted,
+                           IsFirstOfBoot(*components_->local, components_->config.host, components_->boot));
   if (components_->others == nullptr) {
-    MOORING_RETURN_IF_ERROR(RestoreAttachments(*components_));
+    MOORING_RETURN_IF_ERROR(RestoreAttachments(*components_, booted));
     resumer_ = std::thread(&Manager::ResumeVolumes, this);
   } else {
-    BeginShared();
+    BeginShared(booted);
   }
   follower_ = std::thread(&Manager::FollowHealth, this);
   housekeeper_ = std::thread(&Manager::KeepHouse, this);
   return absl::OkStatus();
 }
 
-void Manager::BeginShared() {
+void Manager::BeginShared(bool booted) {
   auto& hosts = static_cast<Hosts&>(*components_->hosts);
   components_->recovery =
       std::make_unique<Recovery>(hosts, components_->shared, *components_->claims, *components_->volumes,
@@ -218,7 +227,6 @@ void Manager::BeginShared() {
   rejoin_ = std::make_unique<Rejoin>(Rejoin::Collaborators{
       .host = components_->config.host,
       .store = components_->store,
-      .claims = *components_->claims,
       .attachments = *components_->attachments,
       .journal = *components_->journal,
       .on_new_lease =
@@ -229,14 +237,15 @@ void Manager::BeginShared() {
             if (!kept.ok()) log::Warning("the shared state's id cannot be stored", {{"cause", Message(kept)}});
           },
       .on_checked =
-          [this] {
+          [this](std::int64_t lease) {
+            components_->checked_lease = lease;
             const std::lock_guard<std::mutex> lock(mutex_);
             housekeeping_due_ = true;  // releases that the end of the lease has cut short
             changed_.notify_all();
           },
       .restore =
-          [this] {
-            const absl::Status restored = RestoreAttachments(*components_);
+          [this, booted] {
+            const absl::Status restored = RestoreAttachments(*components_, booted);
             if (!restored.ok()) log::Error("attachments cannot be restored", {{"cause", Message(restored)}});
             resumer_ = std::thread(&Manager::ResumeVolumes, this);
           }});
@@ -270,9 +279,19 @@ void Manager::KeepHouse() {
     lock.unlock();
     components_->claims->Resume("", Clock::now() + kResumeTime);
     components_->claims->Collect(is_mounted, Clock::now() + kResumeTime);
+    if (components_->others != nullptr) ReleaseUnusedClaims();
     lock.lock();
     changed_.wait_for(lock, round, [this] { return stopping_ || housekeeping_due_; });
     housekeeping_due_ = false;
+  }
+}
+
+void Manager::ReleaseUnusedClaims() {
+  const auto claims = components_->store.ListClaims();
+  if (!claims.ok() || !CheckRejoined(*components_).ok()) return;  // the next round repeats it
+  for (const Claim& claim : *claims) {
+    if (claim.kept || !IsBeforeNodeStep(claim) || claim.node != components_->config.host) continue;
+    (void)components_->attachments->ReleaseUnused(claim, Clock::now() + kResumeTime);
   }
 }
 

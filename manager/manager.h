@@ -1,7 +1,9 @@
 // The manager as a whole. main() gives it to the process, server.h to its sockets; README.md shows threads and owners.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -69,8 +71,9 @@ struct Components {
   std::unique_ptr<Volumes> volumes;
   std::unique_ptr<Claims> claims;
   std::unique_ptr<Attachments> attachments;
-  std::unique_ptr<Recovery> recovery;    // null: no other host shares the state
-  std::unique_ptr<MetricsPage> metrics;  // null without --metrics-listen
+  std::atomic<std::int64_t> checked_lease = 0;  // the lease under which this host has checked its claims (Rejoin)
+  std::unique_ptr<Recovery> recovery;           // null: no other host shares the state
+  std::unique_ptr<MetricsPage> metrics;         // null without --metrics-listen
 };
 
 class Manager {
@@ -92,7 +95,8 @@ class Manager {
  private:
   explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
-  void BeginShared();
+  void BeginShared(bool booted);
+  void ReleaseUnusedClaims();
   void ResumeVolumes();
   void FollowHealth();
   void KeepHouse();

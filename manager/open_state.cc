@@ -1,8 +1,11 @@
 #include "manager/open_state.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <utility>
 
+#include "base/host.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/etcd/etcd_state.h"
@@ -59,7 +62,9 @@ absl::StatusOr<std::unique_ptr<State>> OpenSharedState(const Config& config, Sta
   EtcdSettings settings = *config.etcd;
   settings.host = config.host;
   settings.cluster = joined;
-  MOORING_ASSIGN_OR_RETURN(settings.id, KeepManagerId(config.state_dir));
+  MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(config.state_dir));
+  MOORING_ASSIGN_OR_RETURN(const std::string boot, BootId());
+  settings.id = fmt::format("{}@{}", id, boot);
   return OpenEtcdState(settings);
 }
 

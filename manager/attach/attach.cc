@@ -34,6 +34,7 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
                                                      Clock::time_point until) {
   const OnStep on_step = asked_step ? asked_step : ignore_steps_;
   MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record, RecordOf(request));
+  MOORING_RETURN_IF_ERROR(Annotate(settings_.may_attach(), "attach " + NameOf(record)));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(record.allocation, record.request, until));
   std::optional<AttachmentRecord> existing = journal_.Find(record.allocation, record.request);
   if (!existing) return AttachAnew(record, on_step, until);

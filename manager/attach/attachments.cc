@@ -92,6 +92,15 @@ absl::Status Attachments::CheckClaims(const std::vector<AttachmentRecord>& recor
   return absl::OkStatus();
 }
 
+absl::Status Attachments::ReleaseUnused(const ClaimRecord& claim, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
+                           locks_.Claim(claim.volume, claim.mode, claim.allocation, until));
+  for (const AttachmentRecord& record : journal_.Of(claim.volume)) {
+    if (AreOfOneClaim(record, claim)) return absl::OkStatus();
+  }
+  return claims_.Release(claim.volume, claim.mode, claim.allocation, absl::OkStatus(), until);
+}
+
 absl::Status Attachments::CheckClaim(AttachmentRecord record, Missing missing) {
   if (missing == Missing::kToBeTakenAgain) {
     const absl::Status taken = ClaimAgain(record, ignore_steps_, Clock::now() + settings_.claim_patience).status();
@@ -147,6 +156,8 @@ absl::Status Attachments::AttemptLocked(AttachmentRecord& record) {
       status = detacher_.Detach(record, ignore_steps_, until);
       break;
     case AttachmentRecord::Phase::kMounted:
+      status = settings_.may_attach();
+      if (!status.ok()) break;
       status = Annotate(Revive(record, ignore_steps_, Clock::now() + settings_.plugin_wait, until),
                         "restore the attachment");
       if (!status.ok()) detacher_.StoreProblem(record, status);

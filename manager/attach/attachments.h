@@ -27,6 +27,7 @@
 #include "manager/attach/detacher.h"
 #include "manager/attach/restore_queue.h"
 #include "manager/claims/claim_broker.h"
+#include "manager/claims/claim_records.h"
 #include "manager/records/events.h"
 #include "manager/volumes/mount_journal.h"
 #include "manager/volumes/volume_mounter.h"
@@ -45,6 +46,8 @@ class Attachments {
     Clock::duration plugin_wait = std::chrono::seconds(5);   // for a plugin that is away, in one attempt to restore
     Clock::duration expand_time = std::chrono::seconds(10);  // for an owed expansion after a mount
     int restorers = 8;                                       // threads for each plugin
+    // Whether volumes may be mounted now; asked before each attach.
+    std::function<absl::Status()> may_attach = [] { return absl::OkStatus(); };
   };
   // Called before each step ("claim", "mount", "unmount", "release"). May be empty.
   using OnStep = Detacher::OnStep;
@@ -72,6 +75,10 @@ class Attachments {
   enum class Missing { kToBeTakenAgain, kGivenUp };
   absl::Status CheckClaims(const std::vector<AttachmentRecord>& records,
                            const std::function<bool(const AttachmentRecord&)>& held, Missing missing);
+
+  // Releases a claim of this host, not kept by a user, that no attachment uses: a power cut came between the stores of
+  // the attachment and of the claim, or it is not known whether the claim was stored.
+  absl::Status ReleaseUnused(const ClaimRecord& claim, Clock::time_point until);
 
   // Called once, before the first call of a client, or once the state can be read. Restores in the background
   // (restore_queue.h). An attached record for which `is_over` is true is detached instead; an attach of the same

@@ -12,6 +12,8 @@ int CountUsing(const std::vector<ClaimRecord>& claims) {
       std::count_if(claims.begin(), claims.end(), [](const ClaimRecord& claim) { return !claim.lost; }));
 }
 
+bool IsSameRecord(const ClaimRecord& a, const ClaimRecord& b) { return a.revisions.create == b.revisions.create; }
+
 absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Find(const VolumeKey& volume, ClaimMode mode,
                                                               const std::string& allocation) {
   MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(volume));

@@ -19,6 +19,9 @@ using ClaimRecord = Claim;  // for classes with a method named Claim
 // The claims that count for the mode in use of their volume: all that are not lost.
 int CountUsing(const std::vector<ClaimRecord>& claims);
 
+// Whether both are the same record, and not a newer claim of the same allocation, perhaps on another host.
+bool IsSameRecord(const ClaimRecord& a, const ClaimRecord& b);
+
 class ClaimRecords {
  public:
   // Both outlive it.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,11 +15,18 @@ namespace mooring::manager {
 
 absl::Status ClaimRecovery::Recover(const std::string& host, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> held, ClaimsOf(host));
-  for (const ClaimRecord& claim : held) MOORING_RETURN_IF_ERROR(GiveUp(claim, host));
+  std::set<VolumeKey> volumes;
+  for (const ClaimRecord& claim : held) volumes.insert(claim.volume);
+  absl::Status first;  // a volume with an error does not keep the others
+  for (const VolumeKey& volume : volumes) {
+    const absl::Status status = GiveUp(volume, host);
+    if (absl::IsAborted(status)) return status;
+    first.Update(status);
+  }
   MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> ending, ClaimsOf(host));
   std::erase_if(ending, IsBeforeNodeStep);
   releaser_.FinishAll(std::move(ending), "", until);
-  return absl::OkStatus();
+  return first;
 }
 
 absl::StatusOr<std::vector<ClaimRecord>> ClaimRecovery::ClaimsOf(const std::string& host) {
@@ -26,42 +35,48 @@ absl::StatusOr<std::vector<ClaimRecord>> ClaimRecovery::ClaimsOf(const std::stri
   return claims;
 }
 
-// Marks the claim, with the host's record in the same commit.
-absl::Status ClaimRecovery::GiveUp(const ClaimRecord& claim, const std::string& name) {
+// Marks all claims of the host on the volume, with the host's record, in one commit. If one of them stayed, the volume
+// would count as in use there, and the controller would not be asked.
+absl::Status ClaimRecovery::GiveUp(const VolumeKey& key, const std::string& name) {
   RecordsStore& store = records_.store();
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> live, store.shared().Get(LiveKey(name)));
     if (live) return Aborted("host {} is back", Quote(name));
     MOORING_ASSIGN_OR_RETURN(Host host, store.GetHost(name));
-    auto volume = store.GetVolume(claim.volume);
+    auto volume = store.GetVolume(key);
     if (absl::IsNotFound(volume.status())) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(volume.status());
-    MOORING_ASSIGN_OR_RETURN(auto current, records_.Find(claim.volume, claim.mode, claim.allocation));
-    if (!current || current->node != name) return absl::OkStatus();
-    MOORING_ASSIGN_OR_RETURN(const bool marked, Mark(*current, *volume, host));
-    if (!marked) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store.ListClaims(key));
+    Changes changes;
+    std::vector<ClaimRecord> marked;
+    for (ClaimRecord& claim : claims) {
+      if (claim.node != name || !Mark(claim, *volume, host)) continue;
+      changes.Put(claim);
+      marked.push_back(claim);
+    }
+    if (marked.empty()) return absl::OkStatus();
+    if (CountUsing(claims) == 0) volume->in_use.reset();
     host.gave_up_claims = true;
-    const Changes changes = Changes().Put(*current).Put(*volume).Put(host).If(LiveKey(name), 0);
-    const absl::Status status = store.Commit(changes).status();
+    const absl::Status status = store.Commit(changes.Put(*volume).Put(host).If(LiveKey(name), 0)).status();
     if (absl::IsAborted(status)) continue;
     MOORING_RETURN_IF_ERROR(status);
-    records_.Report(*current, true,
-                    fmt::format("given up for host {}, which is {}", Quote(name), host.lost ? "lost" : "unreachable"));
+    for (const ClaimRecord& claim : marked) {
+      records_.Report(
+          claim, true,
+          fmt::format("given up for host {}, which is {}", Quote(name), host.lost ? "lost" : "unreachable"));
+    }
     return absl::OkStatus();
   }
 }
 
 // Gives whether there is something to store.
-absl::StatusOr<bool> ClaimRecovery::Mark(ClaimRecord& claim, Volume& volume, const Host& host) {
+bool ClaimRecovery::Mark(ClaimRecord& claim, const Volume& volume, const Host& host) {
   if (host.lost) {
-    if (std::exchange(claim.lost, true)) return false;
     MarkNodeDetached(claim);
-    MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> all, records_.store().ListClaims(claim.volume));
-    if (CountUsing(all) <= 1) volume.in_use.reset();  // this one was the last
-    return true;
+    return !std::exchange(claim.lost, true);
   }
-  const bool can_be_detached = claim.publish != ClaimRecord::Publish::kNone && controller_.HasController(volume.plugin);
-  return can_be_detached && MarkNodeDetached(claim);
+  return claim.publish != ClaimRecord::Publish::kNone && controller_.HasControllerFor(volume) &&
+         MarkNodeDetached(claim);
 }
 
 }  // namespace mooring::manager

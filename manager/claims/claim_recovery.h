@@ -5,8 +5,8 @@
 //   lost          all claims: a person says that nothing runs there any more. They exclude nobody from now on, and stay
 //                 only until their controllers have been asked.
 //
-// Each commit also compares that the host has no lease. So the host either keeps its claim, or finds
-// Host::gave_up_claims when it is back.
+// The commit that gives up claims also compares that the host has no lease. So the host either keeps its claims, or
+// finds Host::gave_up_claims when it is back.
 #pragma once
 
 #include <string>
@@ -30,8 +30,8 @@ class ClaimRecovery {
 
  private:
   absl::StatusOr<std::vector<ClaimRecord>> ClaimsOf(const std::string& host);
-  absl::Status GiveUp(const ClaimRecord& claim, const std::string& host);
-  absl::StatusOr<bool> Mark(ClaimRecord& claim, Volume& volume, const Host& host);
+  absl::Status GiveUp(const VolumeKey& volume, const std::string& host);
+  bool Mark(ClaimRecord& claim, const Volume& volume, const Host& host);
 
   ClaimRecords& records_;
   ClaimReleaser& releaser_;

@@ -99,7 +99,8 @@ absl::Status ClaimReleaser::Finish(const ClaimRecord& claim, Durability durabili
 
 absl::Status ClaimReleaser::FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const auto current, records_.Find(claim.volume, claim.mode, claim.allocation));
-  if (!current || IsBeforeNodeStep(*current)) return absl::OkStatus();  // done, or claimed again since
+  // Done, or claimed again since.
+  if (!current || IsBeforeNodeStep(*current) || !IsSameRecord(*current, claim)) return absl::OkStatus();
   if (current->state == ClaimRecord::State::kNodeDetached && current->publish != ClaimRecord::Publish::kNone) {
     MOORING_RETURN_IF_ERROR(Unpublish(*current, until));
   }
@@ -112,7 +113,10 @@ absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_poin
   if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
   // Without its record, the plugin's id of the volume is unknown.
   if (volume.ok() && !IsUsedByAnother(claims, claim)) {
-    const absl::Status status = controller_.Unpublish(*volume, claim, until);
+    absl::Status status = controller_.Unpublish(*volume, claim, until);
+    // CSI 1.12, ControllerUnpublishVolume: without an unmount at the node, NOT_FOUND does not mean that it is detached.
+    const bool node_has_ended_use = hosts_.IsOurs(claim.node) || claim.lost;
+    if (absl::IsNotFound(status) && node_has_ended_use) status = absl::OkStatus();
     if (absl::IsCancelled(status)) return status;
     if (!status.ok()) {
       MOORING_RETURN_IF_ERROR(StoreProblem(claim, Message(status)));
@@ -120,7 +124,8 @@ absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_poin
     }
   }
   // If a power cut loses this change, the call is repeated, which CSI allows.
-  const auto mark = [](ClaimRecord& record) {
+  const auto mark = [&](ClaimRecord& record) {
+    if (!IsSameRecord(record, claim)) return false;
     record.state = ClaimRecord::State::kControllerDetached;
     record.problem.clear();
     return true;
@@ -134,7 +139,8 @@ absl::Status ClaimReleaser::StoreProblem(const ClaimRecord& claim, const std::st
   MOORING_RETURN_IF_ERROR(records_
                               .Change(claim,
                                       [&](ClaimRecord& record) {
-                                        is_new = WithoutTries(record.problem) != WithoutTries(problem);
+                                        is_new = IsSameRecord(record, claim) &&
+                                                 WithoutTries(record.problem) != WithoutTries(problem);
                                         if (is_new) record.problem = problem;
                                         return is_new;
                                       })
@@ -151,7 +157,7 @@ absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability
     MOORING_ASSIGN_OR_RETURN(const auto claims, records_.store().ListClaims(claim.volume));
     const auto current = std::find_if(claims.begin(), claims.end(),
                                       [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim); });
-    if (current == claims.end()) return absl::OkStatus();
+    if (current == claims.end() || !IsSameRecord(*current, claim)) return absl::OkStatus();
     Changes changes;
     changes.Delete(*current).With(durability);
     if (volume.ok()) {
@@ -215,15 +221,6 @@ void ClaimReleaser::Resume(const std::string& plugin, Clock::time_point until) {
   std::erase_if(*claims,
                 [&](const ClaimRecord& claim) { return IsBeforeNodeStep(claim) || !hosts_.IsOurs(claim.node); });
   FinishAll(*std::move(claims), plugin, until);
-}
-
-absl::Status ClaimReleaser::ReleaseUnused(const IsMounted& is_used, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims());
-  for (const ClaimRecord& claim : claims) {
-    if (claim.kept || !IsBeforeNodeStep(claim) || !hosts_.IsOurs(claim.node) || is_used(claim)) continue;
-    MOORING_RETURN_IF_ERROR(Release(claim.volume, claim.mode, claim.allocation, absl::OkStatus(), until));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {

@@ -44,8 +44,6 @@ class ClaimReleaser {
   void Collect(const IsMounted& is_mounted, Clock::time_point until);
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
 
-  absl::Status ReleaseUnused(const IsMounted& is_used, Clock::time_point until);
-
   // Continues releases of this host whose node step is done; of `plugin`, or of all plugins if it is empty.
   void Resume(const std::string& plugin, Clock::time_point until);
 

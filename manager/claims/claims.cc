@@ -179,10 +179,11 @@ void Claims::RequireHost(const ClaimState& state, const std::string& node, Chang
 }
 
 absl::Status Claims::CheckHeld(const ClaimAnswer& answer) {
-  if (store_.shared().lease().Number() == answer.lease) return absl::OkStatus();
+  Lease& lease = store_.shared().lease();
+  if (lease.Number() == answer.lease && Clock::now() < lease.ValidUntil()) return absl::OkStatus();
   const ClaimRecord& own = answer.claim;
   MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Find(own.volume, own.mode, own.allocation));
-  if (claim && claim->node == own.node && claim->state == ClaimRecord::State::kTaken) return absl::OkStatus();
+  if (claim && IsSameRecord(*claim, own) && claim->state == ClaimRecord::State::kTaken) return absl::OkStatus();
   return FailedPrecondition("the claim of {} on volume {} was freed while this host had no lease",
                             Quote(own.allocation), ToString(own.volume));
 }
@@ -241,10 +242,12 @@ absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_poin
 
 // Another call of the same claim may have failed, and removed the mark again.
 absl::StatusOr<ClaimAnswer> Claims::MarkKept(ClaimAnswer answer) {
-  MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Change(answer.claim, [](ClaimRecord& record) {
-    return record.state == ClaimRecord::State::kTaken && !std::exchange(record.kept, true);
+  MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Change(answer.claim, [&](ClaimRecord& record) {
+    return record.state == ClaimRecord::State::kTaken && IsSameRecord(record, answer.claim) &&
+           !std::exchange(record.kept, true);
   }));
-  if (!claim || claim->state != ClaimRecord::State::kTaken) return ReleasedMeanwhile(answer.claim);
+  if (!claim || claim->state != ClaimRecord::State::kTaken || !IsSameRecord(*claim, answer.claim))
+    return ReleasedMeanwhile(answer.claim);
   answer.claim = *claim;
   return answer;
 }
@@ -265,14 +268,14 @@ void Claims::UnmarkKept(const ClaimRecord& claim) {
 absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Clock::time_point until) {
   const ClaimRecord& own = granted.claim;
   MOORING_ASSIGN_OR_RETURN(auto claim, records_.Find(own.volume, own.mode, own.allocation));
-  if (!claim || claim->state != ClaimRecord::State::kTaken) return ReleasedMeanwhile(own);
+  if (!claim || claim->state != ClaimRecord::State::kTaken || !IsSameRecord(*claim, own)) return ReleasedMeanwhile(own);
   if (claim->publish == ClaimRecord::Publish::kDone) return WithClaim(granted, *std::move(claim));
 
   const auto context = controller_.Publish(WithClaim(granted, *claim), until);
   if (absl::IsResourceExhausted(context.status())) MarkExhausted(own.volume, Message(context.status()));
   MOORING_RETURN_IF_ERROR(context.status());
   const auto mark = [&](ClaimRecord& record) {
-    if (record.state != ClaimRecord::State::kTaken) return false;
+    if (record.state != ClaimRecord::State::kTaken || !IsSameRecord(record, own)) return false;
     record.publish = ClaimRecord::Publish::kDone;
     record.publish_context = *context;
     return true;
@@ -280,7 +283,7 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Cl
   // If a power cut loses this change, the claim is published again or unpublished. A user's claim must not be lost.
   const Durability durability = claim->kept ? Durability::kSynced : Durability::kOrdered;
   MOORING_ASSIGN_OR_RETURN(claim, records_.Change(*claim, mark, durability));
-  if (!claim || claim->state != ClaimRecord::State::kTaken) return ReleasedMeanwhile(own);
+  if (!claim || claim->state != ClaimRecord::State::kTaken || !IsSameRecord(*claim, own)) return ReleasedMeanwhile(own);
   return WithClaim(granted, *std::move(claim));
 }
 

@@ -65,12 +65,6 @@ class Claims final : public ClaimBroker {
   // by one host at a time (recovery.h). Claims that are left wait for a controller or a person. ABORTED: it is back.
   absl::Status Recover(const std::string& host, Clock::time_point until) { return recovery_.Recover(host, until); }
 
-  // Releases claims of this host that no attachment uses and no user keeps. A power cut leaves such a claim, if it
-  // comes between the stores of the attachment and of the claim.
-  absl::Status ReleaseUnused(const IsMounted& is_used, Clock::time_point until) {
-    return releaser_.ReleaseUnused(is_used, until);
-  }
-
   // Continues releases and rollbacks that did not finish, of `plugin` or, if empty, of all plugins. Called at the
   // start, when a plugin is back, and periodically. Errors are in ClaimRecord::problem. A plugin that hangs delays only
   // its own claims.

@@ -47,8 +47,11 @@ absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& c
   request.set_volume_id(IdForPlugin(volume));
   request.set_node_id(claim.external_node_id);
   volume.secrets.CopyTo(*request.mutable_secrets());
-  const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  return CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
+}
+
+bool ControllerPublisher::HasControllerFor(const Volume& volume) {
+  return plugins_.PickController(ControllerFor(volume), Clock::now()).ok();
 }
 
 bool ControllerPublisher::HasController(const std::string& plugin) {

@@ -24,11 +24,11 @@ class ControllerPublisher {
   // Returns the publish context.
   absl::StatusOr<StringMap> Publish(const ClaimAnswer& answer, Clock::time_point until);
 
-  // NOT_FOUND from the plugin is OK: without volume or node nothing is published. UNAVAILABLE: no controller is
-  // healthy.
+  // NOT_FOUND: the plugin does not know the volume or the node. UNAVAILABLE: no controller is healthy.
   absl::Status Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until);
 
   bool HasController(const std::string& plugin);  // whether a healthy one exists
+  bool HasControllerFor(const Volume& volume);    // on a host that can reach the volume
 
  private:
   PluginDirectory& plugins_;

@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry{500};
 
+std::string_view Installation(std::string_view id) { return id.substr(0, id.find('@')); }
+
 // "<id> <time>"
 std::string LiveValue(const std::string& id) {
   return fmt::format("{} {:%Y-%m-%dT%H:%M:%SZ}", id, fmt::gmtime(std::time(nullptr)));
@@ -151,6 +153,11 @@ absl::StatusOr<std::int64_t> EtcdLease::PutKey(std::int64_t id) {
     const auto& found = response.responses(0).response_range().kvs(0);
     if (found.lease() == id) return found.create_revision();  // the answer of an earlier try was lost
     const std::vector<std::string> value = absl::StrSplit(found.value(), ' ');
+    if (value[0] != holder_.id && Installation(value[0]) == Installation(holder_.id)) {
+      return Unavailable(
+          "the lease of host {} in {}, of an earlier boot or of a copy of its state directory, has not ended yet",
+          Quote(holder_.host), client_->name());
+    }
     if (value[0] != holder_.id) {
       return FailedPrecondition(
           "another manager with the name of this host, {}, is alive in {} since {}: stop it, or "

@@ -1,8 +1,10 @@
 #include "manager/recovery/recovery.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/state/keys.h"
@@ -47,10 +49,20 @@ bool Recovery::IsDue(const HostStatus& status) {
 
 // Claims that are left need a controller that is away or refuses, or a person. So the pauses grow.
 void Recovery::Attempt(const HostStatus& host) {
-  (void)Recover(host.host.name);
+  const absl::Status status = Recover(host.host.name);
+  if (!status.ok() && !absl::IsAborted(status) && !absl::IsCancelled(status)) {
+    log::Warning("what a host that is away holds cannot be freed yet",
+                 {{"host", host.host.name}, {"cause", Message(status)}});
+  }
   Attempts& attempts = attempts_[host.host.name];
   attempts.next = Clock::now() + attempts.pause;
   attempts.pause = std::min(2 * attempts.pause, settings_.longest_pause);
+}
+
+absl::StatusOr<std::int64_t> Recovery::LeftByUs(const std::string& key) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> found, shared_.Get(key));
+  if (found && found->value == hosts_.self()) return found->modify_revision;
+  return Aborted("another host recovers it");
 }
 
 absl::Status Recovery::Recover(const std::string& host) {
@@ -58,12 +70,14 @@ absl::Status Recovery::Recover(const std::string& host) {
   Transaction take;
   take.compares = {{.key = key, .modify_revision = 0}, {.key = LiveKey(host), .modify_revision = 0}};
   take.puts = {{.key = key, .value = hosts_.self(), .ends_with = Transaction::EndsWith::kOwnLease}};
-  MOORING_ASSIGN_OR_RETURN(const std::int64_t taken, shared_.Commit(take));
+  absl::StatusOr<std::int64_t> taken = shared_.Commit(take);
+  if (absl::IsAborted(taken.status())) taken = LeftByUs(key);  // an earlier end of the work could not be stored
+  MOORING_RETURN_IF_ERROR(taken.status());
   const Clock::time_point until = Clock::now() + settings_.attempt;
   const absl::Status claims = claims_.Recover(host, until);
   const absl::Status volumes = absl::IsAborted(claims) ? claims : volumes_.Resume(host, until);
   Transaction end;
-  end.compares = {{.key = key, .modify_revision = taken}};
+  end.compares = {{.key = key, .modify_revision = *taken}};
   end.deletes = {key};
   (void)shared_.Commit(end);  // otherwise it ends with the lease
   return claims.ok() ? volumes : claims;

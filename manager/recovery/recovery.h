@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <stop_token>
 #include <string>
@@ -46,6 +47,7 @@ class Recovery {
   bool IsDue(const HostStatus& host);
   void Attempt(const HostStatus& host);
   absl::Status Recover(const std::string& host);
+  absl::StatusOr<std::int64_t> LeftByUs(const std::string& key);
 
   Hosts& hosts_;
   State& shared_;

@@ -13,7 +13,6 @@ namespace mooring::manager {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{500};
-constexpr std::chrono::seconds kRelease{30};  // for claims without an attachment
 
 bool Holds(const Claim& claim, const std::string& host) {
   return claim.node == host && claim.state == Claim::State::kTaken;
@@ -47,7 +46,7 @@ void Rejoin::Run(const std::stop_token& stop) {
       continue;
     }
     checked = lease;
-    with_.on_checked();
+    with_.on_checked(lease);
     if (!std::exchange(restored, true)) with_.restore();
   }
 }
@@ -60,16 +59,12 @@ absl::Status Rejoin::CheckClaims() {
     return std::any_of(claims.begin(), claims.end(),
                        [&](const Claim& claim) { return AreOfOneClaim(claim, record) && Holds(claim, with_.host); });
   };
-  const auto is_used = [&](const Claim& claim) {
-    const std::vector<AttachmentRecord> records = with_.journal.Of(claim.volume);
-    return std::any_of(records.begin(), records.end(),
-                       [&](const AttachmentRecord& record) { return AreOfOneClaim(record, claim); });
-  };
   const auto missing = self.gave_up_claims ? Attachments::Missing::kGivenUp : Attachments::Missing::kToBeTakenAgain;
   MOORING_RETURN_IF_ERROR(with_.attachments.CheckClaims(attached, held, missing));
-  MOORING_RETURN_IF_ERROR(with_.claims.ReleaseUnused(is_used, Clock::now() + kRelease));
-  const auto clear = [](Host& host) { return std::exchange(host.gave_up_claims, false); };
-  return with_.store.ChangeHost(with_.host, clear).status();
+  if (!self.gave_up_claims) return absl::OkStatus();
+  Host checked = self;  // ABORTED: the record has changed, perhaps because more claims were given up
+  checked.gave_up_claims = false;
+  return with_.store.Commit(Changes().Put(checked)).status();
 }
 
 }  // namespace mooring::manager

@@ -3,7 +3,6 @@
 //
 //   claims that others gave up     their attachments are detached and forgotten
 //   claims that are missing        taken again; where that is refused, as above. (A copy of the state was restored.)
-//   claims without an attachment   released, unless a user keeps them (a power cut came between the two stores)
 //
 // At the start, attachments are restored only after that: a lost host must not mount again what another may use.
 #pragma once
@@ -16,7 +15,6 @@
 
 #include "absl/status/status.h"
 #include "manager/attach/attachments.h"
-#include "manager/claims/claims.h"
 #include "manager/state/records_store.h"
 #include "manager/volumes/mount_journal.h"
 
@@ -27,12 +25,11 @@ class Rejoin {
   struct Collaborators {
     std::string host;
     RecordsStore& store;
-    Claims& claims;
     Attachments& attachments;
     MountJournal& journal;
-    std::function<void()> on_new_lease;  // called first
-    std::function<void()> on_checked;    // called after each success
-    std::function<void()> restore;       // called once, after the first success
+    std::function<void()> on_new_lease;                  // called first
+    std::function<void(std::int64_t lease)> on_checked;  // called after each success, for that lease
+    std::function<void()> restore;                       // called once, after the first success
   };
 
   // All outlive it. Starts at once.

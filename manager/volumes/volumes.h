@@ -102,7 +102,7 @@ class Volumes {
   absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
   void ResumeOne(const Volume& interrupted, Clock::time_point until);
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
-  absl::Status DeleteRecord(const VolumeKey& key);
+  absl::Status DeleteRecord(const Volume& of);
 
   // volumes_expand.cc
   absl::StatusOr<Volume> ExpandOnNode(Volume volume, const Volume& before, bool at_controller, Clock::time_point until);

@@ -80,10 +80,10 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
       fmt::format("volume {} stays in state deleting: delete it again to continue", ToString(volume.key));
   if (HasUnknownId(volume)) {  // CreateVolume with the same name tells it
     auto created = CallCreate(volume, until);
-    if (MadeNothing(created.status())) return DeleteRecord(volume.key);
+    if (MadeNothing(created.status())) return DeleteRecord(volume);
     if (!created.ok()) return Annotate(created.status(), kept);
     auto settled = StoredAlone(*std::move(created));
-    if (absl::IsAlreadyExists(settled.status())) return DeleteRecord(volume.key);  // the volume belongs to another key
+    if (absl::IsAlreadyExists(settled.status())) return DeleteRecord(volume);  // the volume belongs to another key
     MOORING_RETURN_IF_ERROR(settled.status());
     volume = *std::move(settled);
   }
@@ -92,7 +92,8 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   volume.secrets.CopyTo(*request.mutable_secrets());
   const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
   if (DeletedNothing(status)) {
-    const auto make_ready = [](Volume& record) {
+    const auto make_ready = [&](Volume& record) {
+      if (record.revisions.create != volume.revisions.create || record.worker != hosts_.self()) return false;
       record.state = Volume::State::kReady;
       record.worker.clear();
       return true;
@@ -102,17 +103,19 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
                       : Annotate(status, fmt::format("{} (its state cannot be reset: {})", kept, Message(ready)));
   }
   if (!status.ok() && !absl::IsNotFound(status)) return Annotate(status, kept);
-  MOORING_RETURN_IF_ERROR(DeleteRecord(volume.key));
+  MOORING_RETURN_IF_ERROR(DeleteRecord(volume));
   Report(volume, false, "deleted");
   return absl::OkStatus();
 }
 
-absl::Status Volumes::DeleteRecord(const VolumeKey& key) {
+// Another host may have finished the deletion, and the key may have a new volume since.
+absl::Status Volumes::DeleteRecord(const Volume& of) {
   for (;;) {
-    const auto volume = store_.GetVolume(key);
+    const auto volume = store_.GetVolume(of.key);
     if (absl::IsNotFound(volume.status())) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(volume.status());
-    MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
+    if (volume->revisions.create != of.revisions.create) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(CheckUnclaimed(of.key));
     const absl::Status status = store_.Commit(Changes().Delete(*volume)).status();
     if (status.ok()) node_.RemoveDirectories(*volume);
     if (!absl::IsAborted(status)) return status;
@@ -124,7 +127,7 @@ absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until) 
   auto volume = store_.GetVolume(key);
   if (absl::IsNotFound(volume.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(volume.status());
-  MOORING_RETURN_IF_ERROR(DeleteRecord(key));
+  MOORING_RETURN_IF_ERROR(DeleteRecord(*volume));
   Report(*volume, false,
          fmt::format("deregistered: plugin {} keeps {}", Quote(volume->plugin), Quote(IdForPlugin(*volume))));
   return absl::OkStatus();

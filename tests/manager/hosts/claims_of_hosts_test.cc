@@ -151,17 +151,33 @@ TEST_F(ClaimsOfHostsTest, ClaimsOfALostHostExcludeNobody) {
   EXPECT_TRUE(Stored("db").in_use) << "the mode of the new claim stays";
 }
 
-TEST_F(ClaimsOfHostsTest, ReleasesOwnClaimsThatNothingUses) {
-  ClaimRequest kept = Request("person");
-  kept.keep = true;
-  ASSERT_OK(here_.Claim(kept));
-  ASSERT_OK(here_.Claim(Request("web-1")));
-  ASSERT_OK(here_.Claim(Request("web-2")));
-  ASSERT_OK(there_.Claim(Request("web-3")));
-  ASSERT_OK(here_.claims.ReleaseUnused([](const ClaimRecord& claim) { return claim.allocation == "web-2"; }, Soon()));
-  std::vector<std::string> left;
-  for (const ClaimRecord& claim : AllClaims()) left.push_back(claim.allocation);
-  EXPECT_THAT(left, ElementsAre("person", "web-2", "web-3"));
+TEST_F(ClaimsOfHostsTest, ReaderAndWriterOfAHostAreGivenUpTogether) {
+  ASSERT_OK(there_.Claim(Request("web-1")));
+  ClaimRequest reader = Request("web-2");
+  reader.mode = ClaimMode::kRead;
+  ASSERT_OK(there_.Claim(reader));
+  Vanish(store_, "there");
+  plugin_->Fail("ControllerUnpublishVolume", absl::NotFoundError("no such node"), 1, 2);
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  ASSERT_THAT(AllClaims(), SizeIs(2)) << "NOT_FOUND does not say that the node has let the volume go";
+  for (const ClaimRecord& claim : AllClaims()) EXPECT_EQ(claim.state, State::kNodeDetached);
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+// A manager that stood still must not take the claim of another host for its own.
+TEST_F(ClaimsOfHostsTest, ClaimThatOthersTookIsNotTheOwnOne) {
+  absl::StatusOr<ClaimAnswer> mine = there_.claims.Claim(Writer("web"), Soon());
+  ASSERT_OK(mine);
+  EXPECT_OK(there_.claims.CheckHeld(*mine));
+  Vanish(store_, "there");
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  ASSERT_OK(here_.Claim(Writer("web")));
+  mine->lease = 0;  // it has another lease by now
+  EXPECT_THAT(there_.claims.CheckHeld(*mine), FailsWith(Code::kFailedPrecondition, "was freed"));
+  EXPECT_OK(there_.Release("web"));
+  EXPECT_EQ(TheClaim().node, "here");
 }
 
 // The writer of a volume of one host is refused elsewhere before a plugin is asked.
