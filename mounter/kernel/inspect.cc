@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/loop/loop_device.h"
+#include "mounter/table/known_memory.h"
 #include "mounter/table/mount_table.h"
 #include "mounter/table/mount_without_table.h"
 
@@ -23,20 +24,33 @@ absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status)
   return false;
 }
 
-// Without statmount(2), because of the kernel or a seccomp profile.
-absl::StatusOr<MountInfo> MountOnOlderKernel(const Target& target, const Target::Status& status,
-                                             const SourcePolicy& sources) {
-  if (status.error != 0) return LookUpMount(status.mount_id, false);
+// An open file prevents an unmount. So the table is read with an open file only when this process meets a tmpfs for the
+// first time. Else it could remember the source of another tmpfs.
+absl::StatusOr<std::optional<MountInfo>> MountByOpening(const Target& target, const SourcePolicy& sources) {
   const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!place.ok()) return ErrnoStatus(errno, "open", target.path());
   MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> info, MountWithoutTable(place, target.path(), sources));
-  if (!info) {
+  if (!info && MayBeMemory(place)) {
     MOORING_ASSIGN_OR_RETURN(info, LookUpMountOf(place, target.path()));
   }
-  if (!status.unique_id && info->id != status.mount_id) {
-    return NotFound("another mount is at {} by now", Quote(target.path()));
+  return info;
+}
+
+// Without statmount(2), because of the kernel or a seccomp profile.
+absl::StatusOr<MountInfo> MountOnOlderKernel(const Target& target, const Target::Status& status,
+                                             const SourcePolicy& sources) {
+  if (status.error == 0) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<MountInfo> info, MountByOpening(target, sources));
+    if (info && !status.unique_id && info->id != status.mount_id) {
+      return NotFound("another mount is at {} by now", Quote(target.path()));
+    }
+    if (info) return *std::move(info);
   }
-  return *std::move(info);
+  std::uint64_t id = status.mount_id;
+  if (status.unique_id) {
+    MOORING_ASSIGN_OR_RETURN(id, target.TableMountId());
+  }
+  return LookUpMount(id, false);
 }
 
 absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status, const SourcePolicy& sources) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <cstddef>
 #include <map>
 #include <utility>
 
@@ -39,6 +40,15 @@ std::optional<dev_t> DeviceOf(const UniqueFd& root) {
 }
 
 }  // namespace
+
+// The file handles of a tmpfs have three words: mm/shmem.c, shmem_encode_fh. statfs(2) would tell for sure, but it may
+// hang elsewhere.
+bool MayBeMemory(const UniqueFd& place) {
+  constexpr int kTypeOfMemory = 1;
+  constexpr std::size_t kBytesOfMemory = 12;
+  const std::optional<FileHandle> handle = FileHandleOf(place.get());
+  return handle && handle->type == kTypeOfMemory && handle->bytes.size() == kBytesOfMemory && DeviceOf(place);
+}
 
 void RememberMemory(const UniqueFd& root, const std::string& source) {
   const std::optional<dev_t> device = DeviceOf(root);

@@ -15,6 +15,9 @@ namespace mooring {
 // `root`: the root of a tmpfs, also O_PATH. Does nothing if it is not the root of its mount.
 void RememberMemory(const UniqueFd& root, const std::string& source);
 
+// Whether `place` may be the root of a tmpfs that RecallMemory does not know.
+bool MayBeMemory(const UniqueFd& place);
+
 // The source, if `place` is the root of such a tmpfs.
 std::optional<std::string> RecallMemory(const UniqueFd& place);
 
