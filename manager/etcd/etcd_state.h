@@ -22,8 +22,8 @@ struct EtcdSettings {
   EtcdConnection connection;
   std::string prefix = "/mooring/";  // of all keys in etcd; managers with another prefix have a state of their own
   std::string host;                  // unique among the managers of the prefix
-  // Of this manager's installation and, after an '@', of the boot. The lease of the same id is taken over at a restart;
-  // that of another boot has to end first, because it may belong to a copy of the state directory on another machine.
+  // The installation of this manager and, after an '@', the boot. At a restart the lease of the same id is taken over.
+  // The lease of another boot has to end first: it may belong to a copy of the state directory on another machine.
   std::string id;
   std::string cluster;  // the id of the shared state (ClusterKey) that it must be; empty: any
   std::chrono::milliseconds lease_ttl = std::chrono::seconds(20);  // at least 1 s, whole seconds
