@@ -76,8 +76,8 @@ class Attachments {
   absl::Status CheckClaims(const std::vector<AttachmentRecord>& records,
                            const std::function<bool(const AttachmentRecord&)>& held, Missing missing);
 
-  // Releases a claim of this host that no attachment uses and no user keeps. A power cut leaves such a claim, if it comes
-  // between the stores of the attachment and of the claim. So does a commit whose answer was lost.
+  // Releases a claim of this host that no attachment uses and no user keeps. A power cut leaves such a claim, if it
+  // comes between the stores of the attachment and of the claim. So does a commit whose answer was lost.
   absl::Status ReleaseUnused(const ClaimRecord& claim, Clock::time_point until);
 
   // Called once, before the first call of a client, or once the state can be read. Restores in the background
