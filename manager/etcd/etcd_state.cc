@@ -3,6 +3,7 @@
 #include <etcd.grpc.pb.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -184,19 +185,26 @@ class EtcdState final : public State {
   }
 
   // An earlier try, whose answer was lost, may have made the change, so that the compares do not hold any more. Gives
-  // its revision if a compared key has the value of this change. UNAVAILABLE: it is not known.
+  // its revision if every compared key is as this change leaves it. A single key does not prove it: another host may
+  // have put the same value. UNAVAILABLE: it is not known.
   absl::StatusOr<std::int64_t> MadeBefore(const etcdserverpb::TxnRequest& request,
                                           const etcdserverpb::TxnResponse& response) const {
-    std::set<std::int64_t> revisions;
-    for (const etcdserverpb::ResponseOp& answer : response.responses()) {
-      for (const mvccpb::KeyValue& found : answer.response_range().kvs()) {
-        for (const etcdserverpb::RequestOp& change : request.success()) {
-          const etcdserverpb::PutRequest& put = change.request_put();
-          if (put.key() == found.key() && put.value() == found.value()) revisions.insert(found.mod_revision());
-        }
-      }
+    std::map<std::string, const mvccpb::KeyValue*> found;  // by compared key; null: it is missing
+    for (int i = 0; i < request.compare_size() && i < response.responses_size(); ++i) {
+      const auto& range = response.responses(i).response_range();
+      found[request.compare(i).key()] = range.kvs().empty() ? nullptr : &range.kvs(0);
     }
-    if (revisions.size() == 1) return *revisions.begin();
+    std::set<std::int64_t> revisions;
+    bool made = true;
+    for (const etcdserverpb::RequestOp& change : request.success()) {
+      const bool puts = change.has_request_put();
+      const auto now = found.find(puts ? change.request_put().key() : change.request_delete_range().key());
+      if (now == found.end()) continue;  // not compared, so not read
+      if (puts && now->second != nullptr) revisions.insert(now->second->mod_revision());
+      made = made && (puts ? now->second != nullptr && now->second->value() == change.request_put().value()
+                           : now->second == nullptr);
+    }
+    if (made && revisions.size() == 1) return *revisions.begin();
     return Unavailable("cannot write: {}: it is not known whether the change was made: read it again", client_->name());
   }
 
