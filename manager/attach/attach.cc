@@ -34,6 +34,10 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
                                                      Clock::time_point until) {
   const OnStep on_step = asked_step ? asked_step : ignore_steps_;
   MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record, RecordOf(request));
+  const Clock::time_point patience = std::min(until, Clock::now() + settings_.claim_patience);
+  while (!settings_.may_attach().ok() && Clock::now() < patience && !stop_.stop_requested()) {
+    SleepUntil(stop_.get_token(), Clock::now() + settings_.claim_pause);
+  }
   MOORING_RETURN_IF_ERROR(Annotate(settings_.may_attach(), "attach " + NameOf(record)));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(record.allocation, record.request, until));
   std::optional<AttachmentRecord> existing = journal_.Find(record.allocation, record.request);
