@@ -128,22 +128,14 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   return absl::OkStatus();
 }
 
-// A claim whose volume is mounted here is freed by the detach.
-bool IsMountedHere(const Components& components, const Claim& claim) {
-  const std::vector<AttachmentRecord> records = components.journal->Of(claim.volume);
-  return std::any_of(records.begin(), records.end(),
-                     [&](const AttachmentRecord& record) { return AreOfOneClaim(record, claim); });
-}
-
 // A full disk does not stop the restoration: the Docker driver stores the boot id again before it attaches anything.
-absl::Status RestoreAttachments(Components& components, bool booted) {
+void RestoreAttachments(Components& components, bool booted) {
   components.attachments->Restore([&](const AttachmentRecord& record) {
     return booted && IsAttachedForDocker(record, components.config.state_dir);
   });
   const absl::Status kept = KeepBoot(*components.local, components.config.host, components.boot);
   if (!kept.ok())
     log::Warning("the boot id cannot be stored; mounts for Docker fail until it can", {{"cause", Message(kept)}});
-  return absl::OkStatus();
 }
 
 CsiConnector ConnectorFor(ManagerCounters* counters) {
@@ -209,7 +201,7 @@ absl::Status Manager::Begin() {
   MOORING_ASSIGN_OR_RETURN(const bool booted,
                            IsFirstOfBoot(*components_->local, components_->config.host, components_->boot));
   if (components_->others == nullptr) {
-    MOORING_RETURN_IF_ERROR(RestoreAttachments(*components_, booted));
+    RestoreAttachments(*components_, booted);
     resumer_ = std::thread(&Manager::ResumeVolumes, this);
   } else {
     BeginShared(booted);
@@ -245,8 +237,7 @@ void Manager::BeginShared(bool booted) {
           },
       .restore =
           [this, booted] {
-            const absl::Status restored = RestoreAttachments(*components_, booted);
-            if (!restored.ok()) log::Error("attachments cannot be restored", {{"cause", Message(restored)}});
+            RestoreAttachments(*components_, booted);
             resumer_ = std::thread(&Manager::ResumeVolumes, this);
           }});
 }
@@ -272,7 +263,8 @@ void Manager::FollowHealth() {
 }
 
 void Manager::KeepHouse() {
-  const auto is_mounted = [this](const Claim& claim) { return IsMountedHere(*components_, claim); };
+  // A claim whose volume is mounted here is freed by the detach.
+  const auto is_mounted = [this](const Claim& claim) { return components_->journal->IsUsed(claim); };
   const std::chrono::seconds round = components_->others == nullptr ? kRound : kSharedRound;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {

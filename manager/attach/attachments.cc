@@ -95,9 +95,7 @@ absl::Status Attachments::CheckClaims(const std::vector<AttachmentRecord>& recor
 absl::Status Attachments::ReleaseUnused(const ClaimRecord& claim, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(claim.volume, claim.mode, claim.allocation, until));
-  for (const AttachmentRecord& record : journal_.Of(claim.volume)) {
-    if (AreOfOneClaim(record, claim)) return absl::OkStatus();
-  }
+  if (journal_.IsUsed(claim)) return absl::OkStatus();
   return claims_.Release(claim.volume, claim.mode, claim.allocation, absl::OkStatus(), until);
 }
 

@@ -26,7 +26,7 @@ absl::Status ClaimRollbacks::RollBack(const ClaimRecord& claim, const absl::Stat
 // A claim that was published since, or replaced by a new record, has an owner and is left alone.
 absl::StatusOr<std::optional<ClaimRecord>> ClaimRollbacks::Mark(const ClaimRecord& claim, const std::string& why) {
   return records_.Change(claim, [&](ClaimRecord& record) {
-    if (record.revisions.create != claim.revisions.create || record.state != ClaimRecord::State::kTaken ||
+    if (!IsSameRecord(record, claim) || record.state != ClaimRecord::State::kTaken ||
         record.publish != ClaimRecord::Publish::kSent) {
       return false;
     }
@@ -53,9 +53,8 @@ void ClaimRollbacks::Resume() {
   for (const ClaimRecord& claim : owed) {
     if (!Mark(claim, claim.problem).ok()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(owed_, [&](const ClaimRecord& other) {
-      return AreOfOneClaim(other, claim) && other.revisions.create == claim.revisions.create;
-    });
+    std::erase_if(owed_,
+                  [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim) && IsSameRecord(other, claim); });
   }
 }
 

@@ -257,7 +257,7 @@ void Claims::UnmarkKept(const ClaimRecord& claim) {
   records_
       .Change(claim,
               [&](ClaimRecord& record) {
-                const bool is_ours = record.revisions.create == claim.revisions.create;
+                const bool is_ours = IsSameRecord(record, claim);
                 if (!is_ours || record.publish != ClaimRecord::Publish::kSent) return false;
                 record.kept = false;
                 return true;

@@ -25,9 +25,13 @@ std::string LiveValue(const std::string& id) {
   return fmt::format("{} {:%Y-%m-%dT%H:%M:%SZ}", id, fmt::gmtime(std::time(nullptr)));
 }
 
-// Whether etcd may answer otherwise later, without a change of this host's settings.
-bool MayPass(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+absl::StatusOr<etcdserverpb::TxnResponse> Commit(EtcdClient& client, const etcdserverpb::TxnRequest& request) {
+  etcdserverpb::TxnResponse response;
+  MOORING_RETURN_IF_ERROR(client.Call("take a lease", [&](const auto& member, grpc::ClientContext& context) {
+    response.Clear();
+    return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
+  }));
+  return response;
 }
 
 }  // namespace
@@ -95,11 +99,7 @@ absl::Status EtcdLease::CheckCluster() {
     put.set_value(fresh);
   }
   request.add_failure()->mutable_request_range()->set_key(holder_.cluster_key);
-  etcdserverpb::TxnResponse response;
-  MOORING_RETURN_IF_ERROR(client_->Call("take a lease", [&](const auto& member, grpc::ClientContext& context) {
-    response.Clear();
-    return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
-  }));
+  MOORING_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, Commit(*client_, request));
   const std::string found = !response.succeeded() ? response.responses(0).response_range().kvs(0).value()
                             : cluster_.empty()    ? fresh
                                                   : "";
@@ -145,10 +145,7 @@ absl::StatusOr<std::int64_t> EtcdLease::PutKey(std::int64_t id) {
   put.set_lease(id);
   request.add_failure()->mutable_request_range()->set_key(holder_.key);
   for (int tries = 0; tries < 5; ++tries) {
-    etcdserverpb::TxnResponse response;
-    MOORING_RETURN_IF_ERROR(client_->Call("take a lease", [&](const auto& member, grpc::ClientContext& context) {
-      return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
-    }));
+    MOORING_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, Commit(*client_, request));
     if (response.succeeded()) return response.header().revision();
     const auto& found = response.responses(0).response_range().kvs(0);
     if (found.lease() == id) return found.create_revision();  // the answer of an earlier try was lost

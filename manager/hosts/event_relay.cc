@@ -15,7 +15,7 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kLook{1};  // how soon the threads notice a stop
+constexpr std::chrono::seconds kLook{1};  // how soon the sender notices a stop
 
 std::string Shortened(std::string text) {
   if (text.size() <= EventRelay::kMostText) return text;
@@ -31,25 +31,23 @@ std::optional<v1::StoredEvent> Parsed(const KeyValue& value) {
   return stored;
 }
 
-// Whether the same commit may succeed later.
-bool MayPass(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
-}
-
 }  // namespace
 
 EventRelay::EventRelay(State& shared, Events& events, Settings settings)
     : shared_(shared),
       events_(events),
       settings_(std::move(settings)),
-      reader_([this](const std::stop_token& stop) { Read(stop); }),
+      reader_(shared, EventsPrefix(),
+              {.listed = [this](const Listing& all) { TakeListed(all.values); },
+               .changed = [this](const std::vector<Change>& changes) { TakePuts(changes); }},
+              {.first_pause = settings_.retry, .longest_pause = settings_.retry}),
       sender_([this](const std::stop_token& stop) { Send(stop); }) {}
 
 void EventRelay::Stop() {
-  for (std::jthread* thread : {&reader_, &sender_}) thread->request_stop();
-  for (std::jthread* thread : {&reader_, &sender_}) {
-    if (thread->joinable()) thread->join();
-  }
+  reader_.BeginStop();
+  sender_.request_stop();
+  reader_.Stop();
+  if (sender_.joinable()) sender_.join();
 }
 
 void EventRelay::Pause(const std::stop_token& stop, std::chrono::milliseconds time) {
@@ -97,23 +95,10 @@ absl::Status EventRelay::PutOldest(std::size_t count) {
   return absl::OkStatus();
 }
 
-void EventRelay::Read(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    if (!Follow(stop).ok()) Pause(stop, settings_.retry);
+void EventRelay::TakePuts(const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    if (change.kind == Change::Kind::kPut) Take(change.value);
   }
-}
-
-absl::Status EventRelay::Follow(const std::stop_token& stop) {
-  MOORING_ASSIGN_OR_RETURN(const Listing all, shared_.List(EventsPrefix()));
-  TakeListed(all.values);
-  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<Watch> watch, shared_.StartWatch(EventsPrefix(), all.revision + 1));
-  while (!stop.stop_requested()) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Change> changes, watch->Next(Clock::now() + kLook));
-    for (const Change& change : changes) {
-      if (change.kind == Change::Kind::kPut) Take(change.value);
-    }
-  }
-  return absl::OkStatus();
 }
 
 // In the order in which they happened, as far as the clocks of the hosts agree. Events of one host keep their order.

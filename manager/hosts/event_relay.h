@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "manager/hosts/key_follower.h"
 #include "manager/records/events.h"
 #include "manager/state/state.h"
 
@@ -55,9 +56,8 @@ class EventRelay {
 
   void Send(const std::stop_token& stop);
   absl::Status PutOldest(std::size_t count);
-  void Read(const std::stop_token& stop);
-  absl::Status Follow(const std::stop_token& stop);
   void TakeListed(const std::vector<KeyValue>& values);
+  void TakePuts(const std::vector<Change>& changes);
   void Take(const KeyValue& value);
   void Pause(const std::stop_token& stop, std::chrono::milliseconds time);
 
@@ -69,7 +69,8 @@ class EventRelay {
   std::deque<Event> unsent_;          // used by the sender only; at most kSlots
   std::uint64_t sent_ = 0;            // used by the sender only: decides on the next slot
   std::map<std::string, Seen> seen_;  // used by the reader only: the newest event of each other host
-  std::jthread reader_, sender_;      // last: they end before the rest
+  KeyFollower reader_;                // it and the sender are last: they end before the rest
+  std::jthread sender_;
 };
 
 }  // namespace mooring::manager

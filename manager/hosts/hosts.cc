@@ -56,7 +56,7 @@ void Hosts::Run(const std::stop_token& stop) {
       joined = std::exchange(joined_, true);
     }
     const bool up_to_date = joined || Join().ok();
-    const bool looked = up_to_date && Look().ok();
+    const bool looked = up_to_date && Refresh().ok();
     if (looked) NoteAbsences();
     std::unique_lock<std::mutex> lock(mutex_);
     if (!up_to_date) joined_ = false;
@@ -83,9 +83,7 @@ absl::Status Hosts::Join() {
   return store_.Commit(Changes().Put(host)).status();
 }
 
-absl::Status Hosts::Refresh() { return Look(); }
-
-absl::Status Hosts::Look() {
+absl::Status Hosts::Refresh() {
   // The leases are read first: a host that joins between has a record, and counts as away until the next look.
   MOORING_ASSIGN_OR_RETURN(const Listing live, store_.shared().List(LivePrefix()));
   MOORING_ASSIGN_OR_RETURN(const std::vector<Host> records, store_.ListHosts());
@@ -143,7 +141,7 @@ absl::StatusOr<HostStatus> Hosts::DeclareLost(const std::string& name) {
     if (absl::IsAborted(status)) continue;
     MOORING_RETURN_IF_ERROR(status);
     Report(name, true, "declared lost: its claims are freed");
-    MOORING_RETURN_IF_ERROR(Look());
+    MOORING_RETURN_IF_ERROR(Refresh());
     return Find(name).value_or(HostStatus{.host = host});
   }
 }
@@ -151,7 +149,7 @@ absl::StatusOr<HostStatus> Hosts::DeclareLost(const std::string& name) {
 absl::StatusOr<HostStatus> Hosts::Change(const std::string& name,
                                          const std::function<absl::StatusOr<bool>(Host&)>& change) {
   MOORING_RETURN_IF_ERROR(store_.ChangeHost(name, change).status());
-  MOORING_RETURN_IF_ERROR(Look());
+  MOORING_RETURN_IF_ERROR(Refresh());
   if (const auto status = Find(name)) return *status;
   return NotFound("there is no host {}", Quote(name));
 }

@@ -53,7 +53,6 @@ class Hosts final : public HostDirectory {
  private:
   void Run(const std::stop_token& stop);
   absl::Status Join();
-  absl::Status Look();
   void NoteAbsences();
   absl::StatusOr<HostStatus> Change(const std::string& name, const std::function<absl::StatusOr<bool>(Host&)>& change);
   void Report(const std::string& host, bool bad, const std::string& text);

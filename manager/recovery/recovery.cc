@@ -1,6 +1,5 @@
 #include "manager/recovery/recovery.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,11 @@
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
+namespace {
+
+constexpr std::chrono::seconds kFirstPause{1};  // between two attempts with the same host
+
+}  // namespace
 
 Recovery::Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, Settings settings)
     : hosts_(hosts),
@@ -42,9 +46,10 @@ bool Recovery::IsDue(const HostStatus& status) {
     return false;
   }
   if (!status.host.lost && away < settings_.recover_after) return false;
-  Attempts& attempts = attempts_[name];
-  if (status.host.lost && !std::exchange(attempts.was_lost, true)) attempts.next = {};
-  return Clock::now() >= attempts.next;
+  Attempts& attempts =
+      attempts_.try_emplace(name, Attempts{BackOff(kFirstPause, settings_.longest_pause)}).first->second;
+  if (status.host.lost && !std::exchange(attempts.was_lost, true)) attempts.tries.TryNow();
+  return Clock::now() >= attempts.tries.next_try();
 }
 
 // Claims that are left need a controller that is away or refuses, or a person. So the pauses grow.
@@ -54,9 +59,7 @@ void Recovery::Attempt(const HostStatus& host) {
     log::Warning("what a host that is away holds cannot be freed yet",
                  {{"host", host.host.name}, {"cause", Message(status)}});
   }
-  Attempts& attempts = attempts_[host.host.name];
-  attempts.next = Clock::now() + attempts.pause;
-  attempts.pause = std::min(2 * attempts.pause, settings_.longest_pause);
+  attempts_.at(host.host.name).tries.Fail();
 }
 
 absl::StatusOr<std::int64_t> Recovery::LeftByUs(const std::string& key) {

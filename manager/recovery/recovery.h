@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/claims/claims.h"
+#include "manager/csi/back_off.h"
 #include "manager/hosts/hosts.h"
 #include "manager/state/state.h"
 #include "manager/volumes/volumes.h"
@@ -38,8 +39,7 @@ class Recovery {
 
  private:
   struct Attempts {
-    Clock::time_point next = {};
-    Clock::duration pause = std::chrono::seconds(1);
+    BackOff tries;
     bool was_lost = false;
   };
 

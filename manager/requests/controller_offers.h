@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "manager/hosts/key_follower.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/requests/controller_offer.h"
-#include "manager/requests/key_follower.h"
 #include "manager/state/state.h"
 
 namespace mooring::manager {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "manager.pb.h"
-#include "manager/requests/key_follower.h"
+#include "manager/hosts/key_follower.h"
 #include "manager/state/state.h"
 
 namespace mooring::manager {

@@ -43,11 +43,6 @@ Transaction DeleteOf(const std::string& id, std::int64_t worker_revision) {
   return transaction;
 }
 
-// The state is away, or full. Otherwise the same commit fails again.
-bool MayPass(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status);
-}
-
 ControllerFor ControllerOf(const v1::ControllerRequest& request) {
   ControllerFor controller(request.plugin());
   for (const v1::Topology& topology : request.reaches()) {

@@ -22,6 +22,11 @@
 
 namespace mooring::manager {
 
+// Whether the store may answer otherwise later, to the same call and without a change of settings.
+inline bool MayPass(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status);
+}
+
 struct KeyValue {
   std::string key;
   std::string value;

@@ -1,5 +1,6 @@
 #include "manager/volumes/mount_journal.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -81,6 +82,12 @@ std::vector<AttachmentRecord> MountJournal::All() const {
   std::vector<AttachmentRecord> all;
   for (const auto& [key, record] : records_) all.push_back(record);
   return all;
+}
+
+bool MountJournal::IsUsed(const Claim& claim) const {
+  const std::vector<AttachmentRecord> records = Of(claim.volume);
+  return std::any_of(records.begin(), records.end(),
+                     [&](const AttachmentRecord& record) { return AreOfOneClaim(record, claim); });
 }
 
 MountJournal::Counts MountJournal::CountByPhase() const {

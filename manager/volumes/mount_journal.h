@@ -34,6 +34,7 @@ class MountJournal {
   std::optional<AttachmentRecord> FindAttached(const std::string& attach_path) const;  // the newest
   std::vector<AttachmentRecord> All() const;
   std::vector<AttachmentRecord> Of(const VolumeKey& volume) const;
+  bool IsUsed(const Claim& claim) const;  // whether an attachment is of this claim
 
   struct Count {
     std::size_t all = 0;

@@ -1,4 +1,4 @@
-#include "manager/requests/key_follower.h"
+#include "manager/hosts/key_follower.h"
 
 #include <algorithm>
 #include <utility>
