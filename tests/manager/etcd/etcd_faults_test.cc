@@ -1,5 +1,6 @@
 // The state in etcd when something goes wrong.
 #include "manager/etcd/etcd_state.h"
+#include "tests/manager/etcd/answer_proxy.h"
 #include "tests/manager/etcd/etcd_store.h"
 #include "tests/manager/state/state_fixture.h"
 #include "tests/support/wait_until.h"
@@ -43,6 +44,65 @@ TEST(EtcdLeaseTest, EndedLeaseFencesCommits) {
   ASSERT_TRUE(testing::WaitUntil([&] { return state->lease().Number() > before; }, std::chrono::seconds(20)));
   EXPECT_GT(state->lease().ValidUntil(), Now());
   EXPECT_OK(state->Commit(Put("a", "1")));
+}
+
+// A manager behind a proxy claims a volume: it puts the volume and the claim. etcd makes the change, and the answer is
+// lost. The manager then repeats the request.
+class LostAnswerTest : public ::testing::Test {
+ protected:
+  LostAnswerTest() {
+    proxied_.connection.endpoints = proxy_.endpoint();
+    proxied_.prefix = settings_.prefix;
+    proxied_.host = "host-2";
+    proxied_.connection.try_timeout = seconds(10);  // on a busy machine, too
+    manager_ = Open(proxied_);
+    created_ = *other_->Commit(Put("volume", "1"));
+  }
+
+  // `meanwhile` runs after the change, and before the request is repeated.
+  absl::StatusOr<std::int64_t> Claim(const std::function<void()>& meanwhile) {
+    const Transaction claim{.compares = {{"volume", created_}, {"claim", 0}},
+                            .puts = {{"volume", "in use"}, {"claim", "of host-2"}},
+                            .deletes = {}};
+    proxy_.HoldAnswers();
+    auto answer = std::async(std::launch::async, [&] { return manager_->Commit(claim); });
+    EXPECT_TRUE(testing::WaitUntil([&] { return other_->Get("claim")->has_value(); }, seconds(10)));
+    meanwhile();
+    proxy_.LoseHeldAnswers();
+    return answer.get();
+  }
+
+  static std::string FirstMember() {
+    const std::string all = SharedCluster().endpoints();  // "etcd://127.0.0.1:1,…"
+    return all.substr(0, all.find(','));
+  }
+
+  const EtcdSettings settings_ = NewSettings(SharedCluster());
+  EtcdSettings proxied_ = NewSettings(SharedCluster());
+  testing::AnswerProxy proxy_{FirstMember()};
+  std::unique_ptr<State> other_ = Open(settings_);
+  std::unique_ptr<State> manager_;
+  std::int64_t created_ = 0;
+};
+
+TEST_F(LostAnswerTest, RepeatedChangeIsRecognized) {
+  const auto revision = Claim([] {});
+  ASSERT_OK(revision);
+  EXPECT_EQ((*other_->Get("claim"))->modify_revision, *revision);
+}
+
+// The volume looks as this change has left it, but another host has put it.
+TEST_F(LostAnswerTest, EqualPutOfAnotherHostIsNoAnswer) {
+  const auto revision = Claim([&] {
+    ASSERT_OK(other_->Commit({.compares = {}, .puts = {{"volume", "in use"}}, .deletes = {"claim"}}));
+  });
+  EXPECT_THAT(revision, FailsWith(Code::kUnavailable, "it is not known whether the change was made"));
+}
+
+// Both keys exist with these values, but no longer from one change.
+TEST_F(LostAnswerTest, EqualPutsOfSeveralChangesAreNoAnswer) {
+  const auto revision = Claim([&] { ASSERT_OK(other_->Commit(Put("volume", "in use"))); });
+  EXPECT_THAT(revision, FailsWith(Code::kUnavailable, "it is not known whether the change was made"));
 }
 
 TEST(EtcdFaultsTest, CompactedRevisionIsOutOfRange) {
