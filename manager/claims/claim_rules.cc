@@ -196,6 +196,10 @@ absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
   if (!AllowsClaim(request.capability.access, request, state.claims)) {
     return refuse(request.capability.access, "the mode asked for");
   }
+  for (const Claim& claim : state.claims) {
+    const AccessMode access = claim.capability.access;
+    if (!IsReader(access) && !AllowsClaim(access, request, state.claims)) return refuse(access, "the mode of a claim");
+  }
   return absl::OkStatus();
 }
 

@@ -108,7 +108,13 @@ func (s *claimState) allowed(access int32, mode, node string) bool {
 	return false
 }
 
+// free tells whether the claim is allowed by its own mode, the mode in use, and the writer modes of the other claims.
 func (s *claimState) free(o *operation) bool {
+	for _, claim := range s.claims {
+		if claim.access != singleNodeReader && claim.access != multiNodeReader && !s.allowed(claim.access, o.Mode, o.Node) {
+			return false
+		}
+	}
 	return s.allowed(o.Access, o.Mode, o.Node) && (s.access == 0 || s.allowed(s.access, o.Mode, o.Node))
 }
 
