@@ -38,8 +38,8 @@ struct ClaimState {
 enum class ClaimDecision { kHeldAlready, kGrant };
 
 // Decides over a claim. A claim counts until its record is deleted, also while it is past or being released; only one
-// that is lost does not count. The new claim has to be allowed by the access mode in use, by the requested one, and by
-// the writer modes of the other claims. So a single writer is refused beside another, and stays alone.
+// that is lost does not count. The new claim has to be allowed by three modes: the one in use, the requested one, and
+// the writer mode of each other claim. So a single writer is refused beside another, and stays alone.
 //
 // kHeldAlready: this allocation holds the claim in this mode, perhaps as a past one.
 // ABORTED: the held claim is being released.

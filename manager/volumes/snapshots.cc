@@ -15,6 +15,8 @@
 namespace mooring::manager {
 namespace {
 
+constexpr int kSnapshotsOfPage = 500;  // a page has to fit into the answer of a request to another host, 1 MiB
+
 Snapshot FromCsi(const std::string& plugin, const csi::v1::Snapshot& message) {
   Snapshot snapshot;
   snapshot.id = message.snapshot_id();
@@ -76,6 +78,7 @@ absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& 
   std::vector<Snapshot> snapshots;
   std::set<std::string> seen;  // page tokens
   csi::v1::ListSnapshotsRequest request;
+  request.set_max_entries(kSnapshotsOfPage);
   do {
     MOORING_ASSIGN_OR_RETURN(const auto page, CallController(plugins_, plugin, request, retry_, until));
     for (const auto& entry : page.entries()) {
