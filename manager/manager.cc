@@ -122,6 +122,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                                             .supervisor = *components.supervisor,
                                                                             .store = components.store,
                                                                             .hosts = *components.hosts,
+                                                                            .sharing = components.sharing.get(),
                                                                             .journal = *components.journal,
                                                                             .attachments = *components.attachments});
   }

@@ -164,6 +164,32 @@ void AddHosts(HostDirectory& hosts, MetricFamilies& families) {
   samples.MoveTo(families);
 }
 
+// A host that this one waits for may have left the list of hosts.
+void AddRequests(HostDirectory& hosts, const ControllerSharing::Metrics& requests, MetricFamilies& families) {
+  std::map<std::string, int> counts = requests.sent.waiting;
+  for (const HostStatus& status : hosts.List()) counts.try_emplace(status.host.name, 0);
+  Samples waiting = Samples::Gauge("mooring_manager_requests_waiting",
+                                   "Controller calls that this host waits for, by the host that makes them.");
+  for (const auto& [host, count] : counts) waiting.Add({{"host", host}}, count);
+  waiting.MoveTo(families);
+  Samples::Counter("mooring_manager_requests_sent_total",
+                   "Controller calls that this host asked others for. failed: no host has answered in time.")
+      .Add({{"outcome", "answered"}}, IntegerSample(requests.sent.answered))
+      .Add({{"outcome", "failed"}}, IntegerSample(requests.sent.failed))
+      .MoveTo(families);
+  Samples::Counter("mooring_manager_requests_served_total",
+                   "Controller calls that this host made for others. dropped: the request or a lease ended meanwhile.")
+      .Add({{"outcome", "answered"}}, IntegerSample(requests.worked.answered))
+      .Add({{"outcome", "failed"}}, IntegerSample(requests.worked.failed))
+      .Add({{"outcome", "dropped"}}, IntegerSample(requests.worked.dropped))
+      .MoveTo(families);
+  Samples::Gauge("mooring_manager_watch_age_seconds",
+                 "Time since a watch of the shared state last gave a list or a change. Without changes it grows to "
+                 "five minutes; longer: the watch lags. 0 with a state of one host.")
+      .Add(SecondsOf(requests.watch_age))
+      .MoveTo(families);
+}
+
 void AddAttachments(const MountJournal& journal, const Attachments& attachments, MetricFamilies& families) {
   Samples count = Samples::Gauge("mooring_manager_attachments", "Attachments on this host, by phase.");
   Samples stuck =
@@ -191,6 +217,8 @@ MetricFamilies CollectAll(const MetricsPage::Sources& sources) {
   AddRecords(sources.store, families);
   AddLease(sources.store.shared().lease(), families);
   AddHosts(sources.hosts, families);
+  AddRequests(sources.hosts, sources.sharing == nullptr ? ControllerSharing::Metrics() : sources.sharing->metrics(),
+              families);
   AddAttachments(sources.journal, sources.attachments, families);
   MetricFamilies counted = sources.counters.Collect();
   families.insert(families.end(), std::make_move_iterator(counted.begin()), std::make_move_iterator(counted.end()));

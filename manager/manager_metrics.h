@@ -14,6 +14,7 @@
 #include "manager/csi/csi_channel.h"
 #include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/requests/controller_sharing.h"
 #include "manager/state/records_store.h"
 #include "manager/supervisor/supervisor.h"
 #include "manager/volumes/mount_journal.h"
@@ -49,6 +50,7 @@ class MetricsPage {
     const Supervisor& supervisor;
     RecordsStore& store;
     HostDirectory& hosts;
+    const ControllerSharing* sharing;  // null: the state belongs to one host
     const MountJournal& journal;
     const Attachments& attachments;
   };
