@@ -284,8 +284,16 @@ void Manager::ReleaseUnusedClaims() {
   if (!claims.ok() || !CheckRejoined(*components_).ok()) return;  // the next round repeats it
   for (const Claim& claim : *claims) {
     if (claim.kept || !IsBeforeNodeStep(claim) || claim.node != components_->config.host) continue;
-    (void)components_->attachments->ReleaseUnused(claim, Clock::now() + kResumeTime);
+    if (components_->journal->IsUsed(claim)) continue;
+    const absl::Status released = ReleaseUnused(claim);
+    if (!absl::IsFailedPrecondition(released)) continue;
+    log::Once(log::Level::kWarning, "an unused claim is not freed; logged once", {{"cause", Message(released)}});
   }
+}
+
+absl::Status Manager::ReleaseUnused(const Claim& claim) {
+  MOORING_ASSIGN_OR_RETURN(const Volume volume, components_->store.GetVolume(claim.volume));
+  return components_->attachments->ReleaseUnused(claim, volume, Clock::now() + kResumeTime);
 }
 
 // Waits for plugins end last, so that their callers see the stop and do not retry.

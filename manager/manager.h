@@ -97,6 +97,7 @@ class Manager {
   absl::Status Begin();
   void BeginShared(bool booted);
   void ReleaseUnusedClaims();
+  absl::Status ReleaseUnused(const Claim& claim);
   void ResumeVolumes();
   void FollowHealth();
   void KeepHouse();

@@ -92,10 +92,17 @@ absl::Status Attachments::CheckClaims(const std::vector<AttachmentRecord>& recor
   return absl::OkStatus();
 }
 
-absl::Status Attachments::ReleaseUnused(const ClaimRecord& claim, Clock::time_point until) {
+absl::Status Attachments::ReleaseUnused(const ClaimRecord& claim, const Volume& volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(claim.volume, claim.mode, claim.allocation, until));
   if (journal_.IsUsed(claim)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::string mounted, volumes_.FindUnknownMount(volume));
+  if (!mounted.empty()) {
+    return FailedPrecondition(
+        "the claim of {} on volume {} stays, because {} is mounted and no attachment has it: "
+        "unmount it, and the claim is freed",
+        Quote(claim.allocation), ToString(volume.key), Quote(mounted));
+  }
   return claims_.Release(claim.volume, claim.mode, claim.allocation, absl::OkStatus(), until);
 }
 

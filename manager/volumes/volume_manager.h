@@ -38,6 +38,7 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
   absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) override;
+  absl::StatusOr<std::string> FindUnknownMount(const Volume& volume) override;
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                               Clock::time_point until) override;
   absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,

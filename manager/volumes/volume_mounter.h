@@ -46,6 +46,9 @@ class VolumeMounter {
   // none.
   virtual absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) = 0;
 
+  // The path of a mount of the volume that no attachment has; empty: there is none. The journal may be an old copy.
+  virtual absl::StatusOr<std::string> FindUnknownMount(const Volume& volume) = 0;
+
   // Calls NodeExpandVolume for each filesystem of the volume on this host. False: it is mounted nowhere.
   virtual absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                                       Clock::time_point until) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,23 @@ absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
         Quote(record.staging_path), Quote(target));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> VolumeManager::FindUnknownMount(const Volume& volume) {
+  std::set<std::string> known;
+  for (const AttachmentRecord& record : journal_.Of(volume.key)) {
+    known.insert({record.target_path, record.staging_path});
+  }
+  MOORING_ASSIGN_OR_RETURN(std::vector<std::string> paths, TargetsIn(TargetsOf(settings_.root, volume.key)));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> stages,
+                           EntriesOf(StagingsOf(settings_.root, volume.plugin, volume.key)));
+  paths.insert(paths.end(), stages.begin(), stages.end());
+  for (const std::string& path : paths) {
+    if (known.contains(path)) continue;
+    MOORING_ASSIGN_OR_RETURN(const PathInfo found, kernel_.Find(path));
+    if (IsMountOrDevice(found)) return path;
+  }
+  return "";
 }
 
 }  // namespace mooring::manager

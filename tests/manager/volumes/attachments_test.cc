@@ -393,5 +393,24 @@ TEST_F(AttachmentsTest, FailedExpansionDoesNotFailAttach) {
   EXPECT_EQ(log_.Count("expanded"), 1);
 }
 
+// As after a power cut between the stores of the claim and of the attachment.
+TEST_F(AttachmentsTest, ReleasesClaimWithoutAttachment) {
+  Claim claim;
+  claim.volume.id = "db";
+  claim.allocation = "web-1";
+  claim.mode = ClaimMode::kWrite;
+  ASSERT_OK(Attach(Request()));
+  EXPECT_OK(attachments_->ReleaseUnused(claim, Volume(), Soon()));
+  EXPECT_EQ(log_.Count("release"), 0) << "an attachment uses it";
+  claim.allocation = "web-2";
+  mounter_.SetUnknownMount("/root/per-alloc/web-2");
+  EXPECT_THAT(attachments_->ReleaseUnused(claim, Volume(), Soon()),
+              FailsWith(Code::kFailedPrecondition, "'/root/per-alloc/web-2' is mounted"));
+  EXPECT_EQ(log_.Count("release"), 0) << "the journal is an old copy, and something still writes";
+  mounter_.SetUnknownMount("");
+  EXPECT_OK(attachments_->ReleaseUnused(claim, Volume(), Soon()));
+  EXPECT_EQ(log_.Count("release"), 1);
+}
+
 }  // namespace
 }  // namespace mooring::manager

@@ -46,6 +46,21 @@ TEST_F(ForeignMountsTest, UnknownReaderIsAUser) {
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
 }
 
+TEST_F(ForeignMountsTest, FindsMountsWithoutAttachment) {
+  Volume volume;
+  volume.key.id = "db";
+  volume.plugin = plugin_->features().name;
+  AttachmentRecord record = Mounted("web-1");
+  EXPECT_EQ(*manager_->FindUnknownMount(volume), "");
+  Forget(record);
+  EXPECT_EQ(*manager_->FindUnknownMount(volume), record.target_path);
+  kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.target_path); });
+  fs::create_directories(record.staging_path);
+  EXPECT_EQ(*manager_->FindUnknownMount(volume), record.staging_path);
+  ASSERT_OK(manager_->Unmount(record, Soon()));
+  EXPECT_EQ(*manager_->FindUnknownMount(volume), "");
+}
+
 TEST_F(ForeignMountsTest, RefusesTargetThatIsNotEmpty) {
   AttachmentRecord record = Mounted("web-1");
   kernel_.With([&](FakeKernel& kernel) {
