@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
 #include <thread>
 
 namespace mooring::testing {
@@ -43,6 +44,14 @@ pid_t Run(const std::vector<std::string>& command, const std::string& log) {
   ::execvp(arguments[0], arguments.data());
   ::_exit(127);
 }
+
+std::unique_ptr<EtcdCluster> shared_cluster;
+
+class EndCluster final : public ::testing::Environment {
+ public:
+  void TearDown() override { shared_cluster.reset(); }
+};
+[[maybe_unused]] const auto* const end_cluster = ::testing::AddGlobalTestEnvironment(new EndCluster);
 
 }  // namespace
 
@@ -113,6 +122,11 @@ int EtcdCluster::Control(const std::vector<std::string>& command) {
   int status = 0;
   ::waitpid(Run(all, directory_ / "etcdctl.log"), &status, 0);
   return status;
+}
+
+EtcdCluster& SharedCluster() {
+  if (!shared_cluster) shared_cluster = std::make_unique<EtcdCluster>();
+  return *shared_cluster;
 }
 
 }  // namespace mooring::testing

@@ -34,4 +34,7 @@ class EtcdCluster {
   std::array<pid_t, kMembers> pids_{};
 };
 
+// A cluster for all tests of the program. The first call starts it.
+EtcdCluster& SharedCluster();
+
 }  // namespace mooring::testing

@@ -26,20 +26,7 @@ class EtcdStore final : public Store {
   EtcdSettings settings_;
 };
 
-std::unique_ptr<testing::EtcdCluster> shared_cluster;
-
-class EndCluster final : public ::testing::Environment {
- public:
-  void TearDown() override { shared_cluster.reset(); }
-};
-[[maybe_unused]] const auto* const environment = ::testing::AddGlobalTestEnvironment(new EndCluster);
-
 }  // namespace
-
-testing::EtcdCluster& SharedCluster() {
-  if (!shared_cluster) shared_cluster = std::make_unique<testing::EtcdCluster>();
-  return *shared_cluster;
-}
 
 EtcdSettings NewSettings(const testing::EtcdCluster& cluster) {
   static int made = 0;

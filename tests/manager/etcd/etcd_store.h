@@ -1,4 +1,4 @@
-// States in one etcd cluster, which the first of them starts.
+// States in one etcd cluster.
 #pragma once
 
 #include "manager/etcd/etcd_state.h"
@@ -6,7 +6,7 @@
 
 namespace mooring::manager {
 
-testing::EtcdCluster& SharedCluster();
+using testing::SharedCluster;
 
 // A prefix and host of its own, without secrets.
 EtcdSettings NewSettings(const testing::EtcdCluster& cluster);

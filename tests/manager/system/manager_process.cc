@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "base/file/unique_fd.h"
+#include "tests/manager/etcd/etcd_cluster.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {
@@ -18,10 +20,26 @@ namespace {
 
 constexpr int kFirstInherited = 3;
 
+// With MOORING_TEST_STATE=etcd all managers have their records in one etcd cluster, each state directory under a prefix
+// of its own.
+std::vector<std::string> StateFlags(const std::string& state_dir) {
+  const char* const asked = std::getenv("MOORING_TEST_STATE");
+  if (asked == nullptr) return {};
+  EXPECT_STREQ(asked, "etcd");
+  const std::string key = state_dir + ".key";
+  const UniqueFd file(::open(key.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const std::string digits(64, 'a');
+  EXPECT_EQ(::write(file.get(), digits.data(), digits.size()), 64) << key;
+  return {"--state", SharedCluster().endpoints(), "--etcd-prefix", "/test" + state_dir + "/", "--etcd-secrets-key",
+          key};
+}
+
 std::vector<std::string> Arguments(const ManagerProcess::Options& options) {
   std::vector<std::string> arguments = options.wrapper;
   arguments.insert(arguments.end(), {MOORING_MANAGER_BINARY, "--socket", options.socket, "--state-dir",
                                      options.state_dir, "--runtime-dir", options.runtime_dir, "--host", "host-1"});
+  const std::vector<std::string> of_state = StateFlags(options.state_dir);
+  arguments.insert(arguments.end(), of_state.begin(), of_state.end());
   arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
   return arguments;
 }
