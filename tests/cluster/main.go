@@ -30,6 +30,7 @@ func main() {
 	flag.DurationVar(&s.RecoverAfter, "recover-after", 2*time.Second, "")
 	flag.BoolVar(&s.SQLite, "sqlite", false, "")
 	flag.StringVar(&s.Planted, "planted-bug", plantedNone, "")
+	flag.StringVar(&s.Fault, "fault", "", "")
 	flag.StringVar(&programs, "programs", "", "")
 	flag.StringVar(&clockFile, "clock", "", "")
 	work := flag.String("work", "", "")
@@ -37,6 +38,10 @@ func main() {
 	check := flag.String("check", "", "")
 	selfTest := flag.Bool("self-test", false, "")
 	flag.Parse()
+	if err := checkFault(s); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster-check:", err)
+		os.Exit(2)
+	}
 	switch {
 	case *selfTest:
 		os.Exit(testModel())
@@ -157,8 +162,15 @@ func (w *world) keep(violations []string, directory string) {
 	}
 	keepLogs(w, directory)
 	fmt.Printf("  kept in %s; the verdict again: tests/cluster/run --check %s/history.json\n", directory, directory)
-	fmt.Printf("  the same faults again: tests/cluster/run --first %d --managers %d --operations %d\n", w.seed,
-		w.settings.Managers, w.settings.Operations)
+	fmt.Printf("  the same faults again: tests/cluster/run --first %d --managers %d --operations %d%s\n", w.seed,
+		w.settings.Managers, w.settings.Operations, w.settings.faultFlag())
+}
+
+func (s settings) faultFlag() string {
+	if s.Fault == "" {
+		return ""
+	}
+	return " --fault " + s.Fault
 }
 
 func keepLogs(w *world, directory string) {

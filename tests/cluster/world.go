@@ -85,8 +85,9 @@ func (w *world) start() error {
 	return nil
 }
 
-// Some seeds also have a volume of mooring-plugin, in a pool that all hosts share.
-func (w *world) isReal() bool { return w.seed%realEvery == 0 }
+// Some seeds also have a volume of mooring-plugin, in a pool that all hosts share. No host of them is declared lost,
+// because the tasks of that plugin would go on.
+func (w *world) isReal() bool { return w.seed%realEvery == 0 && !isLostHost(w.settings.Fault) }
 
 func (w *world) runRealPlugin(m *manager) error {
 	pool := filepath.Join(w.directory, "pool")
