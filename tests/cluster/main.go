@@ -139,8 +139,8 @@ func (w *world) check(directory string) []string {
 	source := w.source()
 	if w.witness != nil {
 		violations = append(violations, w.witness.violations...)
-		violations = append(violations, checkLives(source.lives, source.operations, source.lost)...)
 	}
+	violations = append(violations, source.checkWitnessed()...)
 	return append(unique(violations), checkHistory(source, w.volumes, checkTime, directory)...)
 }
 
@@ -151,7 +151,7 @@ func (w *world) keep(violations []string, directory string) {
 			fmt.Printf("  and %d more\n", len(violations)-i)
 			break
 		}
-		fmt.Printf("  VIOLATION: %s\n", violation)
+		fmt.Printf("  VIOLATION in seed %d: %s\n", w.seed, violation)
 	}
 	source := w.source()
 	r := recording{Seed: w.seed, Settings: w.settings, Volumes: w.volumes, Faults: w.history.allFaults(),
@@ -225,7 +225,11 @@ func checkAgain(path string) int {
 		}
 		source.operations = left
 	}
-	verdicts := checkHistory(source, r.Volumes, 10*time.Second, filepath.Dir(path))
+	var verdicts []string
+	if os.Getenv("UNTIL") == "" { // otherwise the causes of what the witness saw may be cut off
+		verdicts = source.checkWitnessed()
+	}
+	verdicts = append(verdicts, checkHistory(source, r.Volumes, 10*time.Second, filepath.Dir(path))...)
 	for _, verdict := range verdicts {
 		fmt.Println(verdict)
 	}
