@@ -169,10 +169,9 @@ func (w *world) stateFlags(host string) ([]string, error) {
 		return nil, nil
 	}
 	endpoints := "etcd://"
-	planted := w.settings.Planted == plantedCompares || w.settings.Planted == plantedLease
 	for m := 0; m < members; m++ {
 		port := hostPort(host, m)
-		if planted || host == hostName(0) {
+		if needsProxies(w.settings.Planted) || host == hostName(0) {
 			p, err := startProxy(host, m, w.settings.Planted)
 			if err != nil {
 				return nil, err
