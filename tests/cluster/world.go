@@ -32,6 +32,7 @@ type world struct {
 
 	faultsOver atomic.Bool
 	late       atomic.Bool // the operations take too long
+	othersRest atomic.Bool // only the clients of the first host make calls
 }
 
 func newWorld(seed int64, s settings, directory string) *world {
