@@ -34,7 +34,9 @@ func (w *world) newClient(number int) *client {
 // run goes on until the operations are made, and the faults are over.
 func (c *client) run() {
 	for !c.world.isOver() {
-		c.act()
+		if !c.world.othersRest.Load() || c.home == c.world.managers[0] {
+			c.act()
+		}
 		c.pause()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,8 @@ type faultKind struct {
 	etcd   bool // it needs etcd
 }
 
+const lateRequests = "late-requests" // always of the first host, which has proxies
+
 var faultKinds = []faultKind{
 	{"kill", 3, (*world).killShortly, false},
 	{"kill-past-recovery", 2, (*world).killLong, false},
@@ -37,7 +40,7 @@ var faultKinds = []faultKind{
 	{"partition-past-recovery", 2, (*world).partitionLong, true},
 	{"lost-requests", 1, (*world).loseRequests, true},
 	{"lost-answers", 2, (*world).loseAnswers, true},
-	{"late-requests", 3, (*world).delayRequests, true},
+	{lateRequests, 3, (*world).delayRequests, true},
 	{"etcd-member", 2, (*world).killMember, true},
 	{"etcd-leader", 2, (*world).killLeader, true},
 	{"etcd-no-quorum", 2, (*world).stopQuorum, true},
@@ -46,6 +49,21 @@ var faultKinds = []faultKind{
 	{"plugin-away", 2, (*world).stopPlugins, false},
 	{"host-lost", 2, (*world).loseHost, true},
 	{"host-lost-zombie", 2, (*world).loseStoppedHost, true},
+}
+
+// checkFault tells whether the faults of a run can all be of the kind that its settings name.
+func checkFault(s settings) error {
+	var names []string
+	for _, kind := range faultKinds {
+		if kind.name == s.Fault && kind.etcd && s.SQLite {
+			return fmt.Errorf("fault %q needs etcd: leave out --sqlite", s.Fault)
+		}
+		names = append(names, kind.name)
+	}
+	if s.Fault == "" || slices.Contains(names, s.Fault) {
+		return nil
+	}
+	return fmt.Errorf("unknown fault %q: use one of %s", s.Fault, strings.Join(names, ", "))
 }
 
 // makeFaults makes three to five faults, sometimes two at a time.
@@ -58,8 +76,13 @@ func (w *world) makeFaults() {
 			targets = append(targets, w.managers[(first+1)%len(w.managers)])
 		}
 		var group sync.WaitGroup
-		for i, target := range targets {
-			kind := w.chooseFault(i > 0)
+		var kinds []string
+		for _, target := range targets {
+			kind, found := w.chooseFault(kinds)
+			if !found {
+				break
+			}
+			kinds = append(kinds, kind.name)
 			group.Add(1)
 			go func() {
 				defer group.Done()
@@ -72,26 +95,44 @@ func (w *world) makeFaults() {
 	}
 }
 
-// chooseFault: beside another fault only one of a manager, because etcd has three members.
-func (w *world) chooseFault(second bool) faultKind {
+// chooseFault gives no kind if none may happen beside the faults that happen now.
+func (w *world) chooseFault(beside []string) (faultKind, bool) {
 	var all []faultKind
 	for _, kind := range faultKinds {
-		if kind.etcd && w.settings.SQLite || second && kind.name[:4] == "etcd" ||
-			w.isReal() && strings.HasPrefix(kind.name, "host-lost") { // the tasks of the real plugin would go on
+		if !w.mayHappen(kind, beside) {
 			continue
 		}
 		for i := 0; i < kind.weight; i++ {
 			all = append(all, kind)
 		}
 	}
-	return pick(w.chance, all)
+	if len(all) == 0 {
+		return faultKind{}, false
+	}
+	return pick(w.chance, all), true
 }
+
+func (w *world) mayHappen(kind faultKind, beside []string) bool {
+	switch {
+	case w.settings.Fault != "" && kind.name != w.settings.Fault:
+		return false
+	case kind.etcd && w.settings.SQLite:
+		return false
+	case len(beside) > 0 && strings.HasPrefix(kind.name, "etcd"): // etcd has only three members
+		return false
+	case kind.name == lateRequests && slices.Contains(beside, lateRequests): // both would be of the same host
+		return false
+	}
+	return !w.isReal() || !isLostHost(kind.name) // the tasks of the real plugin would go on
+}
+
+func isLostHost(kind string) bool { return strings.HasPrefix(kind, "host-lost") }
 
 func (w *world) makeFault(kind faultKind, target *manager) {
 	f := fault{Kind: kind.name, Target: target.host, Start: w.history.now()}
 	if kind.name[:4] == "etcd" {
 		f.Target = "etcd"
-	} else if kind.name == "late-requests" {
+	} else if kind.name == lateRequests {
 		f.Target = hostName(0)
 	}
 	index := w.history.addFault(f)
@@ -155,15 +196,19 @@ func (w *world) loseAnswers(m *manager) {
 }
 
 // delayRequests holds transactions of the first host, which has proxies. Half of the time its manager stands still then,
-// so that they come after its lease has ended.
+// so that they come after its lease has ended. The clients of other hosts rest then: otherwise they change the records,
+// and late transactions fail for that reason, with the compare of the lease or without.
 func (w *world) delayRequests(*manager) {
 	late := w.pastLease() + time.Second
 	for _, p := range w.proxies {
 		p.late.Store(int64(late))
 		defer p.late.Store(0)
 	}
+	stop := w.between(0, 2) == 0
+	w.othersRest.Store(stop)
+	defer w.othersRest.Store(false)
 	time.Sleep(300 * time.Millisecond)
-	if w.between(0, 2) == 0 {
+	if stop {
 		w.stopFor(w.managers[0], late)
 	} else {
 		time.Sleep(late)

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
 
 // A life is a record of a claim in etcd, from the revision that made it to the one that deleted it, or noted that its
 // host is lost. The witness knows when it heard of them; they happened before, but not long before.
@@ -88,6 +92,53 @@ func isDetached(attach *operation, operations []operation, before int64) bool {
 		}
 	}
 	return false
+}
+
+// mayStandIn tells whether the claim may have been TAKEN at a moment of the call. The times of a life allow for the delay
+// with which the witness hears of it.
+func (l *life) mayStandIn(o *operation) bool {
+	return l.MadeAfter <= o.Return && (l.LeftBefore == 0 || l.LeftBefore >= o.Call)
+}
+
+// checkAcknowledged gives a sentence for each answer OK to a call that takes a claim, if the claim did not stand in etcd
+// during the call. The model alone accepts such an answer if nobody looks before the claim is released.
+func checkAcknowledged(lives []*life, operations []operation) []string {
+	var wrong []string
+	for i := range operations {
+		o := &operations[i]
+		if o.Kind != kindClaim && o.Kind != kindAttach || o.Outcome != outcomeOK {
+			continue
+		}
+		found, others := false, ""
+		for _, l := range lives {
+			if !l.isOf(o) {
+				continue
+			}
+			found = found || l.Node == o.Node && l.Access == o.Access && l.mayStandIn(o)
+			others += ", " + l.span()
+		}
+		if !found {
+			wrong = append(wrong, fmt.Sprintf("etcd: no claim stood during the call that acknowledged it: %v; seen: %s", o,
+				cmp.Or(strings.TrimPrefix(others, ", "), "never")))
+		}
+	}
+	return wrong
+}
+
+func (l *life) span() string {
+	until := "the end"
+	if l.LeftBefore != 0 {
+		until = fmt.Sprintf("%.3f", seconds(l.LeftBefore))
+	}
+	return fmt.Sprintf("as %d on %s from %.3f to %s", l.Access, l.Node, seconds(l.MadeAfter), until)
+}
+
+// checkWitnessed compares the answers with what the witness saw in etcd.
+func (e *eventSource) checkWitnessed() []string {
+	if e.lives == nil {
+		return nil
+	}
+	return append(checkLives(e.lives, e.operations, e.lost), checkAcknowledged(e.lives, e.operations)...)
 }
 
 // checkLives gives a sentence for each claim that came or went without a reason.

@@ -30,6 +30,7 @@ func main() {
 	flag.DurationVar(&s.RecoverAfter, "recover-after", 2*time.Second, "")
 	flag.BoolVar(&s.SQLite, "sqlite", false, "")
 	flag.StringVar(&s.Planted, "planted-bug", plantedNone, "")
+	flag.StringVar(&s.Fault, "fault", "", "")
 	flag.StringVar(&programs, "programs", "", "")
 	flag.StringVar(&clockFile, "clock", "", "")
 	work := flag.String("work", "", "")
@@ -37,6 +38,10 @@ func main() {
 	check := flag.String("check", "", "")
 	selfTest := flag.Bool("self-test", false, "")
 	flag.Parse()
+	if err := checkFault(s); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster-check:", err)
+		os.Exit(2)
+	}
 	switch {
 	case *selfTest:
 		os.Exit(testModel())
@@ -134,8 +139,8 @@ func (w *world) check(directory string) []string {
 	source := w.source()
 	if w.witness != nil {
 		violations = append(violations, w.witness.violations...)
-		violations = append(violations, checkLives(source.lives, source.operations, source.lost)...)
 	}
+	violations = append(violations, source.checkWitnessed()...)
 	return append(unique(violations), checkHistory(source, w.volumes, checkTime, directory)...)
 }
 
@@ -146,7 +151,7 @@ func (w *world) keep(violations []string, directory string) {
 			fmt.Printf("  and %d more\n", len(violations)-i)
 			break
 		}
-		fmt.Printf("  VIOLATION: %s\n", violation)
+		fmt.Printf("  VIOLATION in seed %d: %s\n", w.seed, violation)
 	}
 	source := w.source()
 	r := recording{Seed: w.seed, Settings: w.settings, Volumes: w.volumes, Faults: w.history.allFaults(),
@@ -157,8 +162,15 @@ func (w *world) keep(violations []string, directory string) {
 	}
 	keepLogs(w, directory)
 	fmt.Printf("  kept in %s; the verdict again: tests/cluster/run --check %s/history.json\n", directory, directory)
-	fmt.Printf("  the same faults again: tests/cluster/run --first %d --managers %d --operations %d\n", w.seed,
-		w.settings.Managers, w.settings.Operations)
+	fmt.Printf("  the same faults again: tests/cluster/run --first %d --managers %d --operations %d%s\n", w.seed,
+		w.settings.Managers, w.settings.Operations, w.settings.faultFlag())
+}
+
+func (s settings) faultFlag() string {
+	if s.Fault == "" {
+		return ""
+	}
+	return " --fault " + s.Fault
 }
 
 func keepLogs(w *world, directory string) {
@@ -213,7 +225,11 @@ func checkAgain(path string) int {
 		}
 		source.operations = left
 	}
-	verdicts := checkHistory(source, r.Volumes, 10*time.Second, filepath.Dir(path))
+	var verdicts []string
+	if os.Getenv("UNTIL") == "" { // otherwise the causes of what the witness saw may be cut off
+		verdicts = source.checkWitnessed()
+	}
+	verdicts = append(verdicts, checkHistory(source, r.Volumes, 10*time.Second, filepath.Dir(path))...)
 	for _, verdict := range verdicts {
 		fmt.Println(verdict)
 	}

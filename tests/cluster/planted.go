@@ -21,6 +21,7 @@ const (
 	plantedNone     = ""
 	plantedClaim    = "lost-claim" // a claim that was acknowledged is deleted in etcd
 	plantedCompares = "compares"   // transactions lose the compares of records: concurrent changes overwrite each other
+	plantedLostPut  = "lost-put"   // some claims are acknowledged, but never written to etcd
 	plantedLease    = "lease"      // transactions lose the compare of the lease: a host that is gone goes on writing
 )
 
@@ -39,7 +40,14 @@ func (w *world) plant() {
 	}
 }
 
-// A proxy stands between a manager and a member of etcd. It passes everything on, except the compares that it drops.
+const lostPutEvery = 10 // transactions that take a claim, for plantedLostPut
+
+// needsProxies tells whether the transactions of all hosts are to be changed on their way to etcd.
+func needsProxies(planted string) bool {
+	return planted == plantedCompares || planted == plantedLease || planted == plantedLostPut
+}
+
+// A proxy stands between a manager and a member of etcd. It passes everything on, except what the planted bug drops.
 // While `late` is not zero, it holds every third transaction for so long, and then passes it on, even if the manager
 // has given up by then: as a network does that delivers a request late.
 type proxy struct {
@@ -48,7 +56,8 @@ type proxy struct {
 	host   string
 	drop   string
 	late   atomic.Int64 // nanoseconds
-	count  atomic.Int64
+	count  atomic.Int64 // of transactions while `late` is not zero
+	claims atomic.Int64 // transactions that take a claim
 }
 
 // A frame is a message that is not decoded.
@@ -144,24 +153,43 @@ func (p *proxy) passTransaction(client grpc.ServerStream, method string) error {
 	return client.SendMsg(&answer)
 }
 
-// strip leaves the compares of the lease, or all but those of records.
+// strip takes out of a transaction what the planted bug drops.
 func (p *proxy) strip(bytes []byte) []byte {
 	var transaction etcdserverpb.TxnRequest
 	if transaction.Unmarshal(bytes) != nil {
 		return bytes
 	}
-	var left []*etcdserverpb.Compare
+	if p.drop == plantedLostPut && takesClaim(&transaction) && p.claims.Add(1)%lostPutEvery == 0 {
+		transaction.Success = nil // etcd still says whether the compares hold
+	}
+	transaction.Compare = p.compares(transaction.Compare)
+	stripped, err := transaction.Marshal()
+	if err != nil {
+		return bytes
+	}
+	return stripped
+}
+
+// takesClaim tells whether a transaction makes a claim that was not there.
+func takesClaim(transaction *etcdserverpb.TxnRequest) bool {
 	for _, compare := range transaction.Compare {
+		if strings.HasPrefix(string(compare.Key), prefix+"shared/claims/") && compare.Target == etcdserverpb.Compare_MOD &&
+			compare.GetModRevision() == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// compares gives those that are not dropped.
+func (p *proxy) compares(all []*etcdserverpb.Compare) []*etcdserverpb.Compare {
+	var left []*etcdserverpb.Compare
+	for _, compare := range all {
 		ofLease := strings.HasPrefix(string(compare.Key), prefix+"live/")
 		ofRecord := strings.HasPrefix(string(compare.Key), prefix+"shared/")
 		if !(p.drop == plantedLease && ofLease || p.drop == plantedCompares && ofRecord) {
 			left = append(left, compare)
 		}
 	}
-	transaction.Compare = left
-	stripped, err := transaction.Marshal()
-	if err != nil {
-		return bytes
-	}
-	return stripped
+	return left
 }

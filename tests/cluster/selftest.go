@@ -13,7 +13,7 @@ func testModel() int {
 			l.Volume, l.Mode, l.Access = "v", "write", singleNodeWriter
 		}
 		source := &eventSource{operations: test.calls, absences: test.absences, lost: test.lost, lives: test.lives, end: 1e12}
-		verdicts := checkLives(test.lives, test.calls, test.lost)
+		verdicts := source.checkWitnessed()
 		verdicts = append(verdicts, checkHistory(source, []volumeKind{{Name: "v", Controlled: test.controlled}}, checkTime, "")...)
 		if (len(verdicts) == 0) != test.right {
 			failed++
@@ -131,6 +131,36 @@ var modelTests = []modelTest{
 		calls: []operation{
 			made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 7, outcomeOK),
 			seen(8, 9, writes("a", "h0", singleNodeWriter))}},
+	{name: "a claim that an earlier call took, given again", right: true, lives: []*life{lived("a", "h0", 2, 0)},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 8, 9, outcomeOK)}},
+	{name: "a claim that the witness saw a second after its answer", right: true, lives: []*life{lived("a", "h0", 3, 0)},
+		calls: []operation{made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK)}},
+	{name: "a claim that ended before its call was answered", right: true, lives: []*life{lived("a", "h0", 2, 3)},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 4, outcomeOK),
+			made(kindRelease, "a", "write", "h0", singleNodeWriter, 2, 5, outcomeOK)}},
+	{name: "a claim that was acknowledged and never made", right: false, lives: []*life{}, calls: []operation{
+		made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK)}},
+	{name: "an attachment whose claim was never made", right: false, lives: []*life{}, calls: []operation{
+		made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+		made(kindDetach, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK)}},
+	{name: "a claim that was acknowledged and made on another node", right: false, lives: []*life{lived("a", "h1", 2, 0)},
+		calls: []operation{made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK)}},
+	{name: "a claim that was acknowledged and made with another access mode", right: false, lives: []*life{lived("a", "h0", 2, 0)},
+		calls: []operation{made(kindClaim, "a", "write", "h0", singleNodeMultiWriter, 1, 2, outcomeOK)}},
+	{name: "a claim that was acknowledged again after it had ended", right: false, lives: []*life{lived("a", "h0", 2, 4)},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindRelease, "a", "write", "h0", singleNodeWriter, 3, 4, outcomeOK),
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 8, 9, outcomeOK),
+			made(kindRelease, "a", "write", "h0", singleNodeWriter, 10, 11, outcomeOK)}},
+	{name: "a claim that was made only after it was acknowledged", right: false, lives: []*life{lived("a", "h0", 9, 0)},
+		calls: []operation{
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
+			made(kindClaim, "a", "write", "h0", singleNodeWriter, 7, 10, outcomeOK)}},
 	{name: "a claim of another host than the lost one", right: false, lost: []absence{{"h2", 4 * second, -1}},
 		calls: []operation{
 			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),

@@ -29,6 +29,7 @@ type settings struct {
 	RecoverAfter time.Duration
 	SQLite       bool   // a single manager with its own state, to try the test itself
 	Planted      string // a bug to plant: see planted.go
+	Fault        string // the kind of all faults; "": at random
 }
 
 // A volumeKind is a volume of the test, with the access modes that it can be claimed with.

@@ -32,6 +32,7 @@ type world struct {
 
 	faultsOver atomic.Bool
 	late       atomic.Bool // the operations take too long
+	othersRest atomic.Bool // only the clients of the first host make calls
 }
 
 func newWorld(seed int64, s settings, directory string) *world {
@@ -85,8 +86,9 @@ func (w *world) start() error {
 	return nil
 }
 
-// Some seeds also have a volume of mooring-plugin, in a pool that all hosts share.
-func (w *world) isReal() bool { return w.seed%realEvery == 0 }
+// Some seeds also have a volume of mooring-plugin, in a pool that all hosts share. No host of them is declared lost,
+// because the tasks of that plugin would go on.
+func (w *world) isReal() bool { return w.seed%realEvery == 0 && !isLostHost(w.settings.Fault) }
 
 func (w *world) runRealPlugin(m *manager) error {
 	pool := filepath.Join(w.directory, "pool")
@@ -168,10 +170,9 @@ func (w *world) stateFlags(host string) ([]string, error) {
 		return nil, nil
 	}
 	endpoints := "etcd://"
-	planted := w.settings.Planted == plantedCompares || w.settings.Planted == plantedLease
 	for m := 0; m < members; m++ {
 		port := hostPort(host, m)
-		if planted || host == hostName(0) {
+		if needsProxies(w.settings.Planted) || host == hostName(0) {
 			p, err := startProxy(host, m, w.settings.Planted)
 			if err != nil {
 				return nil, err
