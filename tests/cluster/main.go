@@ -36,10 +36,14 @@ func main() {
 	keep := flag.String("keep", "", "")
 	check := flag.String("check", "", "")
 	selfTest := flag.Bool("self-test", false, "")
+	speed := flag.Bool("speed", false, "")
+	quick := flag.Bool("quick", false, "")
 	flag.Parse()
 	switch {
 	case *selfTest:
 		os.Exit(testModel())
+	case *speed:
+		os.Exit(measureSpeed(*work, *quick))
 	case *check != "":
 		os.Exit(checkAgain(*check))
 	}
