@@ -19,10 +19,12 @@ type speedSizes struct {
 	claimsOfVolume int
 	lists          int
 	restarts       int
+	idle           time.Duration
 }
 
 func sizesOf(quick bool) speedSizes {
-	sizes := speedSizes{rounds: 300, counted: 11, volumes: 1000, claimsOfVolume: 10, lists: 10, restarts: 5}
+	sizes := speedSizes{rounds: 300, counted: 11, volumes: 1000, claimsOfVolume: 10, lists: 10, restarts: 5,
+		idle: 20 * time.Second} // two rounds of the managers, which look for claims to free
 	if quick {
 		sizes.rounds, sizes.volumes = 30, 100
 	}

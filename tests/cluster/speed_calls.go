@@ -78,12 +78,23 @@ func (f *callFigures) make(one measuredCall, task string) error {
 	return nil
 }
 
+// The floor of each call: a record is written to etcd, read from most members, read from one, and written to the disk.
+const (
+	floorPut = iota
+	floorRange
+	floorLocalRange
+	floorDisk
+)
+
+var floorNames = [...]string{"Put of %d bytes", "Range of %d bytes", "Range of %d bytes, serializable",
+	"write and fdatasync of %d bytes"}
+
 // A callsPart compares a manager with SQLite and one with etcd, in turns, so that the noise of the machine is the same.
 type callsPart struct {
-	site            *site
-	sqlite, etcd    *callFigures
-	put, read, sync samples // the floor: a record is written to etcd, read from it, and written to the disk
-	disk            *os.File
+	site         *site
+	sqlite, etcd *callFigures
+	floors       [4]samples // of floorNames
+	disk         *os.File
 }
 
 func measureCalls(directory string, sizes speedSizes) error {
@@ -156,27 +167,37 @@ func (p *callsPart) floor(round int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), longestCall)
 	defer cancel()
 	member := etcdserverpb.NewKVClient(p.site.etcd.admin[0])
-	record := make([]byte, recordBytes)
-	began := time.Now()
-	_, err := member.Put(ctx, &etcdserverpb.PutRequest{Key: []byte("speed"), Value: record})
-	put := time.Now()
-	if err == nil {
-		_, err = member.Range(ctx, &etcdserverpb.RangeRequest{Key: []byte("speed")})
+	key, record := []byte("speed"), make([]byte, recordBytes)
+	read := func(local bool) error {
+		_, err := member.Range(ctx, &etcdserverpb.RangeRequest{Key: key, Serializable: local})
+		return err
 	}
-	read := time.Now()
-	// It overwrites a part of a file, as etcd and SQLite do with their logs.
-	if err == nil {
-		_, err = p.disk.WriteAt(record, int64(max(round, 0)*recordBytes%diskBytes))
+	for which, do := range [...]func() error{
+		func() error {
+			_, err := member.Put(ctx, &etcdserverpb.PutRequest{Key: key, Value: record})
+			return err
+		},
+		func() error { return read(false) },
+		func() error { return read(true) },
+		func() error { return p.syncOnce(record, max(round, 0)) },
+	} {
+		began := time.Now()
+		if err := do(); err != nil {
+			return err
+		}
+		if round >= 0 {
+			p.floors[which].addTime(time.Since(began))
+		}
 	}
-	if err == nil {
-		err = syscall.Fdatasync(int(p.disk.Fd()))
+	return nil
+}
+
+// syncOnce overwrites a part of a file, as etcd and SQLite do with their logs.
+func (p *callsPart) syncOnce(record []byte, round int) error {
+	if _, err := p.disk.WriteAt(record, int64(round*recordBytes%diskBytes)); err != nil {
+		return err
 	}
-	if err == nil && round >= 0 {
-		p.put.addTime(put.Sub(began))
-		p.read.addTime(read.Sub(put))
-		p.sync.addTime(time.Since(read))
-	}
-	return err
+	return syscall.Fdatasync(int(p.disk.Fd()))
 }
 
 func (p *callsPart) count(task string) error {
@@ -197,7 +218,7 @@ func (p *callsPart) report(sizes speedSizes) {
 	fmt.Printf("A. One manager with SQLite, and one with etcd: %d rounds, in ms. The leader is member %d. "+
 		"Manager and Put ask member 0.\n\n", sizes.rounds, p.site.etcd.leader())
 	times := table{{"", "SQLite p50", "p90", "etcd p50", "p90", "wanted: etcd p50 at most", ""}}
-	bound := p.put.p50() + mostBeside
+	bound := p.floors[floorPut].p50() + mostBeside
 	for _, one := range measuredCalls {
 		sqlite, etcd := p.sqlite.took[one.name], p.etcd.took[one.name]
 		row := []string{one.name, inMs(sqlite.p50()), inMs(sqlite.p90()), inMs(etcd.p50()), inMs(etcd.p90())}
@@ -206,9 +227,13 @@ func (p *callsPart) report(sizes speedSizes) {
 		}
 		times.add(row...)
 	}
-	times.add(fmt.Sprintf("Put of %d bytes", recordBytes), "", "", inMs(p.put.p50()), inMs(p.put.p90()))
-	times.add(fmt.Sprintf("Range of %d bytes", recordBytes), "", "", inMs(p.read.p50()), inMs(p.read.p90()))
-	times.add(fmt.Sprintf("write and fdatasync of %d bytes", recordBytes), inMs(p.sync.p50()), inMs(p.sync.p90()))
+	for which, name := range floorNames {
+		row := []string{fmt.Sprintf(name, recordBytes), "", "", inMs(p.floors[which].p50()), inMs(p.floors[which].p90())}
+		if which == floorDisk {
+			row = []string{row[0], row[3], row[4]}
+		}
+		times.add(row...)
+	}
 	times.print()
 	p.reportCounts()
 }
@@ -220,7 +245,7 @@ func (p *callsPart) reportCounts() {
 		sqlite, etcd := p.sqlite.took[one.name].p50(), p.etcd.took[one.name].p50()
 		counts := p.etcd.counts[one.name]
 		commits, reads := counts.commits.p50(), counts.reads.p50()
-		puts, ranges := commits*p.put.p50(), reads*p.read.p50()
+		puts, ranges := commits*p.floors[floorPut].p50(), reads*p.floors[floorRange].p50()
 		more.add(one.name, inMs(etcd-sqlite), inCount(p.sqlite.counts[one.name].commits.p50()), inCount(commits), inMs(puts),
 			inCount(reads), inMs(ranges), inMs(etcd-puts-ranges))
 	}

@@ -154,7 +154,7 @@ func hasAll(line string, words []string) bool {
 }
 
 // A memory has KiB of a process.
-type memory struct{ rss, dirty float64 }
+type memory struct{ rss, peak, dirty float64 }
 
 func (m *manager) memory() (memory, error) {
 	process := fmt.Sprintf("/proc/%d/", m.process.Process.Pid)
@@ -163,7 +163,7 @@ func (m *manager) memory() (memory, error) {
 		return memory{}, err
 	}
 	maps, err := os.ReadFile(process + "smaps_rollup")
-	return memory{kibOf(string(status), "VmRSS"), kibOf(string(maps), "Private_Dirty")}, err
+	return memory{kibOf(string(status), "VmRSS"), kibOf(string(status), "VmHWM"), kibOf(string(maps), "Private_Dirty")}, err
 }
 
 // kibOf finds a line such as "VmRSS:    1234 kB".
@@ -172,4 +172,27 @@ func kibOf(lines, name string) float64 {
 	_, after, _ := strings.Cut(lines, name+":")
 	_, _ = fmt.Sscan(after, &value)
 	return value
+}
+
+// cpu gives the milliseconds of a processor that all managers, and all members of etcd, have used.
+func (s *site) cpu() (managers, etcd float64) {
+	for _, m := range s.managers {
+		managers += cpuOf(m.process.Process.Pid)
+	}
+	for _, member := range s.etcd.running {
+		etcd += cpuOf(member.Process.Pid)
+	}
+	return managers, etcd
+}
+
+func cpuOf(pid int) float64 {
+	const tick, user, system = 10, 11, 12 // ms of a clock tick; fields behind the name (proc_pid_stat(5))
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) <= system {
+		return 0
+	}
+	inUser, _ := strconv.ParseFloat(fields[user], 64)
+	inSystem, _ := strconv.ParseFloat(fields[system], 64)
+	return (inUser + inSystem) * tick
 }

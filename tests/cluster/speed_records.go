@@ -18,11 +18,13 @@ const (
 	longestList    = 100             // ms
 	longestStart   = 2000            // ms
 	mostGrowth     = 50              // KiB for 1,000 claims of others: a tenth of what the records take
-	firstShare     = 10              // memory is also read after a tenth of the claims
 	startPause     = 2 * time.Millisecond
 	startPatience  = time.Minute
 	claimsOfGrowth = 1000
 )
+
+// Memory is read after these shares of the claims. By half of them, a manager has as many events as it keeps.
+var memoryShares = []float64{0, 0.1, 0.5, 1}
 
 // A recordsPart has five hosts that claim, and one that only looks on: it has no records of its own.
 type recordsPart struct {
@@ -34,13 +36,16 @@ type recordsPart struct {
 	mutex sync.Mutex
 	took  samples // of ClaimVolume
 
-	claiming      time.Duration
-	memory        []map[string]memory // by host: before the records, with a tenth of the claims, and with all
-	volumeLists   samples
-	claimLists    samples
-	starts        [3]samples // until the API answers, the plugin is healthy, and ListClaims works
-	conflicts     float64
-	claimsOfFirst int
+	registering time.Duration
+	rates       samples // claims a second, up to each of memoryShares
+	claiming    time.Duration
+	claimCPU    [2]float64 // ms of managers, and of etcd
+	idleCPU     [2]float64
+	memory      []map[string]memory // by host, for each of memoryShares
+	volumeLists samples
+	claimLists  samples
+	starts      [3]samples // until the API answers, the plugin is healthy, and ListClaims works
+	conflicts   float64
 }
 
 func measureRecords(directory string, sizes speedSizes) error {
@@ -48,7 +53,6 @@ func measureRecords(directory string, sizes speedSizes) error {
 	for number := range sizes.volumes {
 		p.volumes = append(p.volumes, volumeKind{Name: fmt.Sprintf("v%d", number), Access: []int32{multiNodeMultiWriter}})
 	}
-	p.claimsOfFirst = p.claims() / firstShare
 	var hosts []string
 	for number := range claimingHosts + 1 {
 		hosts = append(hosts, hostName(number))
@@ -59,8 +63,7 @@ func measureRecords(directory string, sizes speedSizes) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func() error{p.startAll, p.readMemory, p.registerAll, p.claimFirst, p.readMemory, p.claimRest,
-		p.readMemory, p.list, p.countConflicts, p.restart} {
+	for _, step := range []func() error{p.startAll, p.readMemory, p.registerAll, p.claimAll, p.idle, p.list, p.restart} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -82,13 +85,30 @@ func (p *recordsPart) startAll() error {
 }
 
 func (p *recordsPart) registerAll() error {
-	return inParallel(clientsOfHost, len(p.volumes), func(_, number int) error {
+	began := time.Now()
+	err := inParallel(clientsOfHost, len(p.volumes), func(_, number int) error {
 		return p.site.managers[number%claimingHosts].registerVolume(p.volumes[number])
 	})
+	p.registering = time.Since(began)
+	return err
 }
 
-func (p *recordsPart) claimFirst() error { return p.claim(0, p.claimsOfFirst) }
-func (p *recordsPart) claimRest() error  { return p.claim(p.claimsOfFirst, p.claims()) }
+func (p *recordsPart) claimsAt(point int) int { return int(memoryShares[point] * float64(p.claims())) }
+
+func (p *recordsPart) claimAll() error {
+	before, err := p.countConflicts()
+	if err != nil {
+		return err
+	}
+	for point := 1; point < len(memoryShares); point++ {
+		if err := errors.Join(p.claim(p.claimsAt(point-1), p.claimsAt(point)), p.readMemory()); err != nil {
+			return err
+		}
+	}
+	after, err := p.countConflicts()
+	p.conflicts = after - before
+	return err
+}
 
 // claim makes the claims with these numbers, on all hosts at once. Each volume gets claims of all hosts.
 func (p *recordsPart) claim(from, to int) error {
@@ -98,11 +118,26 @@ func (p *recordsPart) claim(from, to int) error {
 		numbers[host] = append(numbers[host], number)
 	}
 	began := time.Now()
+	managers, etcd := p.site.cpu()
 	err := inParallel(claimingHosts, claimingHosts, func(_, host int) error {
 		return p.claimOn(p.site.managers[host], numbers[host])
 	})
-	p.claiming += time.Since(began)
+	took := time.Since(began)
+	p.claiming += took
+	p.rates = append(p.rates, float64(to-from)/took.Seconds())
+	managersAfter, etcdAfter := p.site.cpu()
+	p.claimCPU[0] += managersAfter - managers
+	p.claimCPU[1] += etcdAfter - etcd
 	return err
+}
+
+// idle measures what the records cost while nobody calls.
+func (p *recordsPart) idle() error {
+	managers, etcd := p.site.cpu()
+	time.Sleep(p.sizes.idle)
+	managersAfter, etcdAfter := p.site.cpu()
+	p.idleCPU = [2]float64{managersAfter - managers, etcdAfter - etcd}
+	return nil
 }
 
 // claimOn has a connection for each client.
@@ -173,15 +208,16 @@ func (p *recordsPart) allClaims(m *manager) error {
 	return err
 }
 
-func (p *recordsPart) countConflicts() error {
+func (p *recordsPart) countConflicts() (float64, error) {
+	sum := 0.0
 	for _, m := range p.site.managers {
 		conflicts, err := m.transactions("ABORTED")
 		if err != nil {
-			return err
+			return 0, err
 		}
-		p.conflicts += conflicts
+		sum += conflicts
 	}
-	return nil
+	return sum, nil
 }
 
 // restart stops managers in turn, as systemd does, and measures their start.
@@ -219,7 +255,13 @@ func (p *recordsPart) report() {
 		claimingHosts, len(p.volumes), p.claims(), clientsOfHost)
 	rate := float64(p.claims()) / p.claiming.Seconds()
 	figures := table{{"", "seen", "wanted", ""}}
+	figures.add("registered volumes a second, by 8 clients", inCount(float64(len(p.volumes))/p.registering.Seconds()))
 	figures.add("claims a second", inCount(rate), fmt.Sprintf("at least %d", leastClaims), verdict(rate >= leastClaims))
+	for i, part := range p.rates {
+		figures.add(fmt.Sprintf("claims a second, from %d to %d", p.claimsAt(i), p.claimsAt(i+1)), inCount(part))
+	}
+	perClaim := func(cpu float64) string { return inMs(cpu / float64(p.claims())) }
+	figures.add("CPU for a claim, ms: managers; etcd", perClaim(p.claimCPU[0])+"; "+perClaim(p.claimCPU[1]))
 	figures.add("ClaimVolume among them, ms: p50 (p90)", fmt.Sprintf("%.0f (%.0f)", p.took.p50(), p.took.p90()))
 	figures.add("transactions that conflicted with others", inCount(p.conflicts))
 	atMost := func(what string, seen, bound float64) {
@@ -227,38 +269,46 @@ func (p *recordsPart) report() {
 	}
 	atMost(fmt.Sprintf("ListVolumes of %d, ms: p50", len(p.volumes)), p.volumeLists.p50(), longestList)
 	atMost(fmt.Sprintf("ListClaims of %d, ms: p50", p.claims()), p.claimLists.p50(), longestList)
+	inPercent := func(cpu float64) string { return fmt.Sprintf("%.0f %%", 100*cpu/milliseconds(p.sizes.idle)) }
+	figures.add("CPU without calls, of a core: all managers; etcd", inPercent(p.idleCPU[0])+"; "+inPercent(p.idleCPU[1]))
 	figures.add("start until the API answers, ms: p50", inCount(p.starts[0].p50()))
 	figures.add("start until the plugin is healthy, ms: p50", inCount(p.starts[1].p50()))
 	atMost("start until ListClaims works, ms: p50", p.starts[2].p50(), longestStart)
-	atMost(fmt.Sprintf("memory for %d claims of others, KiB", claimsOfGrowth), p.growth(p.looker, p.claims()), mostGrowth)
+	atMost(fmt.Sprintf("memory for %d claims of others after the first %d, KiB", claimsOfGrowth, p.claimsAt(2)),
+		p.growth(p.looker, 2), mostGrowth)
 	figures.print()
 	p.reportMemory()
 }
 
-// growth gives the KiB of Private_Dirty for 1,000 claims of other hosts, which come after the first ones.
-func (p *recordsPart) growth(m *manager, ofOthers int) float64 {
-	grown := p.memory[2][m.host].dirty - p.memory[1][m.host].dirty
-	later := float64(ofOthers) * (1 - 1/float64(firstShare))
-	return float64(grown) / later * claimsOfGrowth
+// growth gives the KiB of Private_Dirty for 1,000 claims of other hosts that came after a point.
+func (p *recordsPart) growth(m *manager, after int) float64 {
+	grown := p.memory[len(p.memory)-1][m.host].dirty - p.memory[after][m.host].dirty
+	later := float64(p.claims() - p.claimsAt(after))
+	if m != p.looker {
+		later *= float64(claimingHosts-1) / claimingHosts // the rest are its own
+	}
+	return grown / later * claimsOfGrowth
 }
 
 func (p *recordsPart) reportMemory() {
-	first, all := fmt.Sprintf("%d claims", p.claimsOfFirst), fmt.Sprintf("%d claims", p.claims())
-	used := table{{"memory, KiB", "VmRSS, no records", first, all, "Private_Dirty, no records", first, all,
-		fmt.Sprintf("more for %d of others", claimsOfGrowth)}}
-	for _, m := range p.site.managers {
-		name, ofOthers := m.host+", claims", p.claims()*(claimingHosts-1)/claimingHosts
-		if m == p.looker {
-			name, ofOthers = m.host+", looks on", p.claims()
+	titles, more := []string{""}, []string{}
+	for point := range p.memory {
+		titles = append(titles, fmt.Sprintf("%d claims", p.claimsAt(point)))
+		if point > 0 && point < len(p.memory)-1 {
+			more = append(more, fmt.Sprintf("after %d, more for %d of others", p.claimsAt(point), claimsOfGrowth))
 		}
-		row := []string{name}
-		for _, then := range p.memory {
-			row = append(row, inCount(then[m.host].rss))
-		}
-		for _, then := range p.memory {
-			row = append(row, inCount(then[m.host].dirty))
-		}
-		used.add(append(row, inCount(p.growth(m, ofOthers)))...)
 	}
-	used.print()
+	rss, dirty := table{append(titles[:len(titles):len(titles)], "peak")}, table{append(titles[:len(titles):len(titles)], more...)}
+	for _, m := range p.site.managers {
+		rssRow, dirtyRow := []string{m.host}, []string{m.host}
+		for _, then := range p.memory {
+			rssRow, dirtyRow = append(rssRow, inCount(then[m.host].rss)), append(dirtyRow, inCount(then[m.host].dirty))
+		}
+		rss.add(append(rssRow, inCount(p.memory[len(p.memory)-1][m.host].peak))...)
+		dirty.add(append(dirtyRow, inCount(p.growth(m, 1)), inCount(p.growth(m, 2)))...)
+	}
+	fmt.Printf("Private_Dirty in KiB. Host %s looks on.\n\n", p.looker.host)
+	dirty.print()
+	fmt.Printf("VmRSS in KiB, and VmHWM at the end.\n\n")
+	rss.print()
 }
