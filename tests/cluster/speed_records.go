@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type recordsPart struct {
 	claiming    time.Duration
 	claimCPU    [2]float64 // ms of managers, and of etcd
 	idleCPU     [2]float64
-	memory      []map[string]memory // by host, for each of memoryShares
+	memory      []map[string]memory // by host, for each of memoryShares, and after the restarts
 	volumeLists samples
 	claimLists  samples
 	starts      [3]samples // until the API answers, the plugin is healthy, and ListClaims works
@@ -63,7 +64,8 @@ func measureRecords(directory string, sizes speedSizes) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func() error{p.startAll, p.readMemory, p.registerAll, p.claimAll, p.idle, p.list, p.restart} {
+	for _, step := range []func() error{p.startAll, p.readMemory, p.registerAll, p.claimAll, p.idle, p.list, p.restart,
+		p.readMemory} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -282,7 +284,7 @@ func (p *recordsPart) report() {
 
 // growth gives the KiB of Private_Dirty for 1,000 claims of other hosts that came after a point.
 func (p *recordsPart) growth(m *manager, after int) float64 {
-	grown := p.memory[len(p.memory)-1][m.host].dirty - p.memory[after][m.host].dirty
+	grown := p.memory[len(memoryShares)-1][m.host].dirty - p.memory[after][m.host].dirty
 	later := float64(p.claims() - p.claimsAt(after))
 	if m != p.looker {
 		later *= float64(claimingHosts-1) / claimingHosts // the rest are its own
@@ -292,23 +294,28 @@ func (p *recordsPart) growth(m *manager, after int) float64 {
 
 func (p *recordsPart) reportMemory() {
 	titles, more := []string{""}, []string{}
-	for point := range p.memory {
+	for point := range memoryShares {
 		titles = append(titles, fmt.Sprintf("%d claims", p.claimsAt(point)))
-		if point > 0 && point < len(p.memory)-1 {
+		if point > 0 && point < len(memoryShares)-1 {
 			more = append(more, fmt.Sprintf("after %d, more for %d of others", p.claimsAt(point), claimsOfGrowth))
 		}
 	}
-	rss, dirty := table{append(titles[:len(titles):len(titles)], "peak")}, table{append(titles[:len(titles):len(titles)], more...)}
+	titles = append(titles, "restarted")
+	rss, dirty := table{append(slices.Clone(titles), "peak before")}, table{append(slices.Clone(titles), more...)}
 	for _, m := range p.site.managers {
 		rssRow, dirtyRow := []string{m.host}, []string{m.host}
-		for _, then := range p.memory {
+		for point, then := range p.memory {
+			if point == len(memoryShares) && m == p.looker {
+				rssRow, dirtyRow = append(rssRow, ""), append(dirtyRow, "")
+				continue
+			}
 			rssRow, dirtyRow = append(rssRow, inCount(then[m.host].rss)), append(dirtyRow, inCount(then[m.host].dirty))
 		}
-		rss.add(append(rssRow, inCount(p.memory[len(p.memory)-1][m.host].peak))...)
+		rss.add(append(rssRow, inCount(p.memory[len(memoryShares)-1][m.host].peak))...)
 		dirty.add(append(dirtyRow, inCount(p.growth(m, 1)), inCount(p.growth(m, 2)))...)
 	}
 	fmt.Printf("Private_Dirty in KiB. Host %s looks on.\n\n", p.looker.host)
 	dirty.print()
-	fmt.Printf("VmRSS in KiB, and VmHWM at the end.\n\n")
+	fmt.Printf("VmRSS in KiB, and VmHWM before the restarts.\n\n")
 	rss.print()
 }
