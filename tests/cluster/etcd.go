@@ -24,6 +24,15 @@ func peerPort(member int) int          { return 21000 + member }
 func hostPort(host string, m int) int  { return 22000 + 10*hostNumber(host) + m }
 func proxyPort(host string, m int) int { return 23000 + 10*hostNumber(host) + m }
 
+// etcdState is the value of --state for members at these ports.
+func etcdState(ports []int) string {
+	var members []string
+	for _, port := range ports {
+		members = append(members, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	return "etcd://" + strings.Join(members, ",")
+}
+
 func url(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 
 // An etcdCluster has three members. Each listens on a port of its own for each manager, so that a partition is a rule
@@ -31,13 +40,17 @@ func url(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }
 type etcdCluster struct {
 	directory string
 	hosts     []string
+	flags     []string // of each member
 	mutex     sync.Mutex
 	running   [members]*exec.Cmd
 	admin     [members]*grpc.ClientConn
 }
 
-func startEtcd(directory string, hosts []string) (*etcdCluster, error) {
-	e := &etcdCluster{directory: directory, hosts: hosts}
+// withoutSync makes etcd quicker. A test that ends no kernel loses nothing by it.
+const withoutSync = "--unsafe-no-fsync"
+
+func startEtcd(directory string, hosts []string, flags ...string) (*etcdCluster, error) {
+	e := &etcdCluster{directory: directory, hosts: hosts, flags: flags}
 	for m := 0; m < members; m++ {
 		if err := e.start(m); err != nil {
 			return e, err
@@ -68,11 +81,11 @@ func (e *etcdCluster) start(m int) error {
 	for other := 0; other < members; other++ {
 		initial = append(initial, fmt.Sprintf("m%d=%s", other, url(peerPort(other))))
 	}
-	command := exec.Command("etcd", "--name", name, "--data-dir", filepath.Join(e.directory, name),
-		"--unsafe-no-fsync", "--log-level", "error", "--listen-client-urls", strings.Join(clients, ","),
-		"--advertise-client-urls", clients[0], "--listen-peer-urls", url(peerPort(m)),
-		"--initial-advertise-peer-urls", url(peerPort(m)), "--initial-cluster", strings.Join(initial, ","))
-	process, err := startProcess(command, filepath.Join(e.directory, name+".log"))
+	flags := append([]string{"--name", name, "--data-dir", filepath.Join(e.directory, name), "--log-level", "error",
+		"--listen-client-urls", strings.Join(clients, ","), "--advertise-client-urls", clients[0],
+		"--listen-peer-urls", url(peerPort(m)), "--initial-advertise-peer-urls", url(peerPort(m)),
+		"--initial-cluster", strings.Join(initial, ",")}, e.flags...)
+	process, err := startProcess(exec.Command("etcd", flags...), filepath.Join(e.directory, name+".log"))
 	e.running[m] = process
 	return err
 }

@@ -37,6 +37,8 @@ func main() {
 	keep := flag.String("keep", "", "")
 	check := flag.String("check", "", "")
 	selfTest := flag.Bool("self-test", false, "")
+	speed := flag.Bool("speed", false, "")
+	quick := flag.Bool("quick", false, "")
 	flag.Parse()
 	if err := checkFault(s); err != nil {
 		fmt.Fprintln(os.Stderr, "cluster-check:", err)
@@ -45,6 +47,8 @@ func main() {
 	switch {
 	case *selfTest:
 		os.Exit(testModel())
+	case *speed:
+		os.Exit(measureSpeed(*work, *quick))
 	case *check != "":
 		os.Exit(checkAgain(*check))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 )
 
+const longestAnswer = 256 << 20 // bytes, of a list of all records
+
 // A manager is mooring-manager on a host of its own: directories, plugins, and ports at etcd.
 type manager struct {
 	host      string
@@ -26,6 +29,7 @@ type manager struct {
 	flags     []string
 	plugins   []*fakePlugin
 	client    pb.ManagerClient
+	channel   *grpc.ClientConn
 
 	mutex   sync.Mutex
 	process *exec.Cmd
@@ -38,9 +42,23 @@ func newManager(directory, host string, flags []string, log *history) (*manager,
 	if err := os.MkdirAll(m.directory, 0o700); err != nil {
 		return nil, err
 	}
-	connection, err := grpc.NewClient("unix:"+m.path("manager.sock"), plain(), grpc.WithConnectParams(quickly()))
-	m.client = pb.NewManagerClient(connection)
-	return m, err
+	return m, m.connect()
+}
+
+// connect makes a new connection, which does not wait because earlier tries have failed.
+func (m *manager) connect() error {
+	if m.channel != nil {
+		_ = m.channel.Close()
+	}
+	var err error
+	m.channel, err = m.dial()
+	m.client = pb.NewManagerClient(m.channel)
+	return err
+}
+
+func (m *manager) dial() (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix:"+m.path("manager.sock"), plain(), grpc.WithConnectParams(quickly()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(longestAnswer)))
 }
 
 func (m *manager) path(name string) string { return filepath.Join(m.directory, name) }
@@ -55,7 +73,10 @@ func (m *manager) start() error {
 		"--runtime-dir", m.path("run"), "--root", m.path("mounts"), "--engine", m.path("no-engine.sock"),
 		"--log-level", "info"}, m.flags...)
 	command := exec.Command(filepath.Join(programs, "mooring-manager"), flags...)
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "LD_PRELOAD=" + clockFile, "CLUSTER_CLOCK=" + m.path("clock")}
+	command.Env = []string{"PATH=" + os.Getenv("PATH")}
+	if clockFile != "" {
+		command.Env = append(command.Env, "LD_PRELOAD="+clockFile, "CLUSTER_CLOCK="+m.path("clock"))
+	}
 	process, err := startProcess(command, m.path("manager.log"))
 	if err != nil {
 		return err
@@ -65,11 +86,13 @@ func (m *manager) start() error {
 	return nil
 }
 
-func (m *manager) kill() {
+func (m *manager) kill() { m.end(syscall.SIGKILL) }
+
+func (m *manager) end(signal syscall.Signal) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.process != nil {
-		endProcess(m.process, syscall.SIGKILL)
+		endProcess(m.process, signal)
 		m.process = nil
 	}
 }
@@ -80,6 +103,18 @@ func (m *manager) signal(signal syscall.Signal) {
 	if m.process != nil {
 		_ = m.process.Process.Signal(signal)
 	}
+}
+
+// stop is what systemd does.
+func (m *manager) stop() { m.end(syscall.SIGTERM) }
+
+// accepts tries the socket itself, because a gRPC channel pauses after each failure.
+func (m *manager) accepts() error {
+	connection, err := net.Dial("unix", m.path("manager.sock"))
+	if err == nil {
+		err = connection.Close()
+	}
+	return err
 }
 
 // setClock moves the manager's clock of the day by some seconds.

@@ -29,6 +29,7 @@ type fakePlugin struct {
 
 	name, node, socket string
 	storage            *storage
+	calm               bool // it fails no call, and delays none
 
 	mutex  sync.Mutex
 	chance *rand.Rand
@@ -76,7 +77,7 @@ func (p *fakePlugin) stop() {
 // disturb delays calls that change something. Some fail before or after they have had their effect.
 func (p *fakePlugin) disturb(ctx context.Context, request any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
-	if !changes(info.FullMethod) {
+	if p.calm || !changes(info.FullMethod) {
 		return handler(ctx, request)
 	}
 	p.mutex.Lock()

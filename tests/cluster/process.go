@@ -26,6 +26,11 @@ func endProcess(process *exec.Cmd, signal syscall.Signal) {
 }
 
 func eventually(what string, patience time.Duration, condition func() error) error {
+	return soon(what, patience, 50*time.Millisecond, condition)
+}
+
+// soon asks for the condition again after each pause.
+func soon(what string, patience, pause time.Duration, condition func() error) error {
 	deadline := time.Now().Add(patience)
 	for {
 		err := condition()
@@ -35,6 +40,6 @@ func eventually(what string, patience time.Duration, condition func() error) err
 		if time.Now().After(deadline) {
 			return fmt.Errorf("not after %v: %s: %w", patience, what, err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }

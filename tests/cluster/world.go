@@ -58,7 +58,7 @@ func (w *world) start() error {
 	}
 	if !w.settings.SQLite {
 		var err error
-		if w.etcd, err = startEtcd(w.directory, w.hosts()); err != nil {
+		if w.etcd, err = startEtcd(w.directory, w.hosts(), withoutSync); err != nil {
 			return err
 		}
 		w.witness = startWitness(w.etcd, w.history)
@@ -169,7 +169,7 @@ func (w *world) stateFlags(host string) ([]string, error) {
 	if w.settings.SQLite {
 		return nil, nil
 	}
-	endpoints := "etcd://"
+	var ports []int
 	for m := 0; m < members; m++ {
 		port := hostPort(host, m)
 		if needsProxies(w.settings.Planted) || host == hostName(0) {
@@ -180,12 +180,9 @@ func (w *world) stateFlags(host string) ([]string, error) {
 			w.proxies = append(w.proxies, p)
 			port = proxyPort(host, m)
 		}
-		if m > 0 {
-			endpoints += ","
-		}
-		endpoints += fmt.Sprintf("127.0.0.1:%d", port)
+		ports = append(ports, port)
 	}
-	return []string{"--state", endpoints, "--etcd-prefix", prefix,
+	return []string{"--state", etcdState(ports), "--etcd-prefix", prefix,
 		"--etcd-lease", fmt.Sprint(int(w.settings.Lease.Seconds())),
 		"--recover-after", fmt.Sprint(int(w.settings.RecoverAfter.Seconds())),
 		"--etcd-secrets-key", filepath.Join(w.directory, "key")}, nil
