@@ -40,7 +40,8 @@ void Rejoin::Run(const std::stop_token& stop) {
     const absl::Status status = CheckClaims();
     if (!status.ok()) {
       const bool is_news = std::exchange(said, Message(status)) != Message(status);
-      if (is_news && !absl::IsCancelled(status)) {
+      // NOT_FOUND: this is the first start of this host, and its record is made in a moment.
+      if (is_news && !absl::IsCancelled(status) && !absl::IsNotFound(status)) {
         log::Warning("the claims of this host cannot be checked yet", {{"cause", Message(status)}});
       }
       continue;
@@ -54,7 +55,8 @@ void Rejoin::Run(const std::stop_token& stop) {
 absl::Status Rejoin::CheckClaims() {
   const std::vector<AttachmentRecord> attached = with_.journal.All();
   MOORING_ASSIGN_OR_RETURN(const Host self, with_.store.GetHost(with_.host));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, with_.store.ListClaims());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims,
+                           with_.store.ListClaims([&](const Claim& claim) { return claim.node == with_.host; }));
   const auto held = [&](const AttachmentRecord& record) {
     return std::any_of(claims.begin(), claims.end(),
                        [&](const Claim& claim) { return AreOfOneClaim(claim, record) && Holds(claim, with_.host); });

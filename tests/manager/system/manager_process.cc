@@ -20,18 +20,21 @@ namespace {
 
 constexpr int kFirstInherited = 3;
 
-// With MOORING_TEST_STATE=etcd all managers have their records in one etcd cluster, each state directory under a prefix
-// of its own.
+// All managers share one cluster, each state directory with a prefix of its own.
 std::vector<std::string> StateFlags(const std::string& state_dir) {
-  const char* const asked = std::getenv("MOORING_TEST_STATE");
-  if (asked == nullptr) return {};
-  EXPECT_STREQ(asked, "etcd");
+  if (!IsOverEtcd()) return {};
   const std::string key = state_dir + ".key";
   const UniqueFd file(::open(key.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   const std::string digits(64, 'a');
   EXPECT_EQ(::write(file.get(), digits.data(), digits.size()), 64) << key;
-  return {"--state", SharedCluster().endpoints(), "--etcd-prefix", "/test" + state_dir + "/", "--etcd-secrets-key",
-          key};
+  return {"--state",
+          SharedCluster().endpoints(),
+          "--etcd-prefix",
+          "/test" + state_dir + "/",
+          "--etcd-secrets-key",
+          key,
+          "--etcd-lease",
+          "6"};
 }
 
 std::vector<std::string> Arguments(const ManagerProcess::Options& options) {
@@ -66,6 +69,11 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+bool IsOverEtcd() {
+  const char* const asked = std::getenv("MOORING_TEST_STATE");
+  return asked != nullptr && asked == std::string_view("etcd");
+}
 
 ManagerProcess::~ManagerProcess() { End(SIGKILL); }
 

@@ -9,6 +9,8 @@
 
 namespace mooring::testing {
 
+bool IsOverEtcd();  // MOORING_TEST_STATE=etcd: the managers keep their records in etcd
+
 class ManagerProcess {
  public:
   struct Options {
