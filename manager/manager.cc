@@ -270,21 +270,18 @@ void Manager::KeepHouse() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     lock.unlock();
-    components_->claims->Resume("", Clock::now() + kResumeTime);
-    components_->claims->Collect(is_mounted, Clock::now() + kResumeTime);
-    if (components_->others != nullptr) ReleaseUnusedClaims();
+    const auto claims = components_->claims->KeepHouse(is_mounted, Clock::now() + kResumeTime);
+    if (claims.ok() && components_->others != nullptr) ReleaseUnused(*claims);  // otherwise the next round repeats it
     lock.lock();
     changed_.wait_for(lock, round, [this] { return stopping_ || housekeeping_due_; });
     housekeeping_due_ = false;
   }
 }
 
-void Manager::ReleaseUnusedClaims() {
-  const auto claims = components_->store.ListClaims();
-  if (!claims.ok() || !CheckRejoined(*components_).ok()) return;  // the next round repeats it
-  for (const Claim& claim : *claims) {
-    if (claim.kept || !IsBeforeNodeStep(claim) || claim.node != components_->config.host) continue;
-    if (components_->journal->IsUsed(claim)) continue;
+void Manager::ReleaseUnused(const std::vector<Claim>& claims) {
+  if (!CheckRejoined(*components_).ok()) return;
+  for (const Claim& claim : claims) {
+    if (claim.kept || !IsBeforeNodeStep(claim) || components_->journal->IsUsed(claim)) continue;
     const absl::Status released = ReleaseUnused(claim);
     if (!absl::IsFailedPrecondition(released)) continue;
     log::Once(log::Level::kWarning, "an unused claim is not freed; logged once", {{"cause", Message(released)}});

@@ -96,7 +96,7 @@ class Manager {
   explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
   void BeginShared(bool booted);
-  void ReleaseUnusedClaims();
+  void ReleaseUnused(const std::vector<Claim>& claims);
   absl::Status ReleaseUnused(const Claim& claim);
   void ResumeVolumes();
   void FollowHealth();

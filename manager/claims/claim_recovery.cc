@@ -30,9 +30,7 @@ absl::Status ClaimRecovery::Recover(const std::string& host, Clock::time_point u
 }
 
 absl::StatusOr<std::vector<ClaimRecord>> ClaimRecovery::ClaimsOf(const std::string& host) {
-  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, records_.store().ListClaims());
-  std::erase_if(claims, [&](const ClaimRecord& claim) { return claim.node != host; });
-  return claims;
+  return records_.store().ListClaims([&](const ClaimRecord& claim) { return claim.node == host; });
 }
 
 // Marks all claims of the host on the volume, with the host's record, in one commit. If one of them stayed, the volume

@@ -47,10 +47,17 @@ bool MarkNodeDetached(ClaimRecord& claim) {
 absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                     const absl::Status& node_outcome, Clock::time_point until) {
   const ClaimRecord claim = ClaimNamed(volume, mode, allocation);
+  const auto may_release = [&](const ClaimRecord& record) {
+    return !record.kept && IsBeforeNodeStep(record) && hosts_.IsOurs(record.node);
+  };
+  if (node_outcome.ok()) {
+    MOORING_ASSIGN_OR_RETURN(const auto left, FreeUnpublished(claim, may_release, Durability::kOrdered));
+    if (!left) return absl::OkStatus();
+  }
   bool is_new = false;
   MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
     is_new = false;
-    if (record.kept || !IsBeforeNodeStep(record) || !hosts_.IsOurs(record.node)) return false;
+    if (!may_release(record)) return false;
     if (node_outcome.ok()) return MarkNodeDetached(record);
     is_new = std::exchange(record.state, ClaimRecord::State::kUnpublishing) != ClaimRecord::State::kUnpublishing ||
              WithoutTries(record.problem) != WithoutTries(Message(node_outcome));
@@ -68,14 +75,28 @@ absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, con
 
 absl::Status ClaimReleaser::ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                         Clock::time_point until) {
+  const ClaimRecord claim = ClaimNamed(volume, mode, allocation);
+  const auto may_release = [&](const ClaimRecord& record) {
+    return IsBeforeNodeStep(record) && hosts_.IsOurs(record.node);
+  };
+  MOORING_ASSIGN_OR_RETURN(const auto left, FreeUnpublished(claim, may_release, Durability::kSynced));
+  if (!left) return absl::OkStatus();
   absl::Status elsewhere;
-  MOORING_ASSIGN_OR_RETURN(const auto changed,
-                           records_.Change(ClaimNamed(volume, mode, allocation), [&](ClaimRecord& record) {
-                             elsewhere = CheckOurs(record);
-                             return elsewhere.ok() && MarkNodeDetached(record);
-                           }));
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+    elsewhere = CheckOurs(record);
+    return elsewhere.ok() && MarkNodeDetached(record);
+  }));
   MOORING_RETURN_IF_ERROR(elsewhere);
   return changed ? FinishOrOwe(*changed, Durability::kSynced, until) : absl::OkStatus();
+}
+
+// A claim that its controller does not know needs no steps: it is deleted at once.
+absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::FreeUnpublished(
+    const ClaimRecord& claim, const std::function<bool(const ClaimRecord&)>& may_release, Durability durability) {
+  const auto may_free = [&](const ClaimRecord& record) {
+    return record.publish == ClaimRecord::Publish::kNone && may_release(record);
+  };
+  return FreeIf(claim, may_free, durability);
 }
 
 // Only the node's own manager knows whether the volume is still mounted there.
@@ -108,12 +129,10 @@ absl::Status ClaimReleaser::FinishLocked(const ClaimRecord& claim, Durability du
 }
 
 absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const auto claims, records_.store().ListClaims(claim.volume));
-  const auto volume = records_.store().GetVolume(claim.volume);
-  if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
+  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
   // Without its record, the plugin's id of the volume is unknown.
-  if (volume.ok() && !IsUsedByAnother(claims, claim)) {
-    absl::Status status = controller_.Unpublish(*volume, claim, until);
+  if (use.volume && !IsUsedByAnother(use.claims, claim)) {
+    absl::Status status = controller_.Unpublish(*use.volume, claim, until);
     // CSI 1.12, ControllerUnpublishVolume: without an unmount at the node, NOT_FOUND does not mean that it is detached.
     const bool node_has_ended_use = hosts_.IsOurs(claim.node) || claim.lost;
     if (absl::IsNotFound(status) && node_has_ended_use) status = absl::OkStatus();
@@ -149,26 +168,34 @@ absl::Status ClaimReleaser::StoreProblem(const ClaimRecord& claim, const std::st
   return absl::OkStatus();
 }
 
-// Deletes the record. The last claim of a volume also clears its mode in use.
-absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability) {
+// Deletes the record of `claim`, if it exists and `may_free` holds for it, and gives it. The last claim of a volume
+// also clears its mode in use.
+absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::FreeIf(
+    const ClaimRecord& claim, const std::function<bool(const ClaimRecord&)>& may_free, Durability durability) {
   for (;;) {
-    auto volume = records_.store().GetVolume(claim.volume);
-    if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
-    MOORING_ASSIGN_OR_RETURN(const auto claims, records_.store().ListClaims(claim.volume));
-    const auto current = std::find_if(claims.begin(), claims.end(),
+    MOORING_ASSIGN_OR_RETURN(VolumeUse use, records_.store().GetVolumeUse(claim.volume));
+    const auto current = std::find_if(use.claims.begin(), use.claims.end(),
                                       [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim); });
-    if (current == claims.end() || !IsSameRecord(*current, claim)) return absl::OkStatus();
+    if (current == use.claims.end()) return std::nullopt;
+    if (!may_free(*current)) return *current;
     Changes changes;
     changes.Delete(*current).With(durability);
-    if (volume.ok()) {
-      if (CountUsing(claims) == (current->lost ? 0 : 1)) volume->in_use.reset();
-      changes.Put(*volume);
+    if (use.volume) {
+      if (CountUsing(use.claims) == (current->lost ? 0 : 1)) use.volume->in_use.reset();
+      changes.Put(*use.volume);
     }
     const absl::Status status = records_.store().Commit(changes).status();
     if (absl::IsAborted(status)) continue;
-    if (status.ok()) records_.Report(claim, false, fmt::format("{} claim freed", ToString(claim.mode)));
-    return status;
+    MOORING_RETURN_IF_ERROR(status);
+    records_.Report(claim, false, fmt::format("{} claim freed", ToString(claim.mode)));
+    return std::nullopt;
   }
+}
+
+absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability) {
+  return FreeIf(
+             claim, [&](const ClaimRecord& current) { return IsSameRecord(current, claim); }, durability)
+      .status();
 }
 
 // Starts a thread for each plugin, which finishes its claims one after the other.
@@ -215,18 +242,16 @@ void ClaimReleaser::RotateBehindLastFailure(const std::string& plugin, std::vect
   if (it != claims.end()) std::rotate(claims.begin(), it + 1, claims.end());
 }
 
-void ClaimReleaser::Resume(const std::string& plugin, Clock::time_point until) {
-  auto claims = records_.store().ListClaims();
-  if (!claims.ok()) return;  // the next round repeats it
-  std::erase_if(*claims,
-                [&](const ClaimRecord& claim) { return IsBeforeNodeStep(claim) || !hosts_.IsOurs(claim.node); });
-  FinishAll(*std::move(claims), plugin, until);
+void ClaimReleaser::Resume(std::vector<ClaimRecord> claims, const std::string& plugin, Clock::time_point until) {
+  std::erase_if(claims, IsBeforeNodeStep);
+  FinishAll(std::move(claims), plugin, until);
 }
 
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims());
+  MOORING_ASSIGN_OR_RETURN(
+      const std::vector<ClaimRecord> claims,
+      records_.store().ListClaims([&](const ClaimRecord& c) { return c.allocation == allocation && !c.past; }));
   for (const ClaimRecord& claim : claims) {
-    if (claim.allocation != allocation || claim.past) continue;
     MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
       if (record.past) return false;
       record.past = true;
@@ -238,13 +263,12 @@ absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
   return absl::OkStatus();
 }
 
-void ClaimReleaser::Collect(const IsMounted& is_mounted, Clock::time_point until) {
-  const auto claims = records_.store().ListClaims();
-  if (!claims.ok()) return;
+void ClaimReleaser::Collect(const std::vector<ClaimRecord>& claims, const IsMounted& is_mounted,
+                            Clock::time_point until) {
   const Time now = now_();
   std::vector<ClaimRecord> gone;
-  for (const ClaimRecord& claim : *claims) {
-    if (!claim.past || !claim.past_since || now - *claim.past_since < past_age_ || !hosts_.IsOurs(claim.node)) continue;
+  for (const ClaimRecord& claim : claims) {
+    if (!claim.past || !claim.past_since || now - *claim.past_since < past_age_) continue;
     const bool mounted = is_mounted(claim);
     const auto changed = records_.Change(claim, [&](ClaimRecord& record) {
       if (!record.past) return false;  // claimed again since

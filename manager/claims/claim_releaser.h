@@ -41,11 +41,11 @@ class ClaimReleaser {
 
   // See Claims.
   absl::Status AllocationGone(const std::string& allocation);
-  void Collect(const IsMounted& is_mounted, Clock::time_point until);
+  void Collect(const std::vector<ClaimRecord>& claims, const IsMounted& is_mounted, Clock::time_point until);
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
 
-  // Continues releases of this host whose node step is done; of `plugin`, or of all plugins if it is empty.
-  void Resume(const std::string& plugin, Clock::time_point until);
+  // Continues those of these releases whose node step is done; of `plugin`, or of all plugins if it is empty.
+  void Resume(std::vector<ClaimRecord> claims, const std::string& plugin, Clock::time_point until);
 
   // Continues one such release under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
   absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
@@ -60,6 +60,13 @@ class ClaimReleaser {
   absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
   absl::Status StoreProblem(const ClaimRecord& claim, const std::string& problem);
   absl::Status Free(const ClaimRecord& claim, Durability durability);
+  // nullopt: there is no such claim any more. Otherwise it stays as it is.
+  absl::StatusOr<std::optional<ClaimRecord>> FreeIf(const ClaimRecord& claim,
+                                                    const std::function<bool(const ClaimRecord&)>& may_free,
+                                                    Durability durability);
+  absl::StatusOr<std::optional<ClaimRecord>> FreeUnpublished(const ClaimRecord& claim,
+                                                             const std::function<bool(const ClaimRecord&)>& may_release,
+                                                             Durability durability);
   void FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until);
   void RotateBehindLastFailure(const std::string& plugin, std::vector<ClaimRecord>& claims);
 

@@ -82,11 +82,13 @@ absl::Status Claims::CheckSchedulable(const Volume& volume) {
   return absl::OkStatus();
 }
 
-// The volume is read first: a claim that comes or goes afterwards changes the volume, so the commit fails.
+// A claim that comes or goes afterwards changes the volume, so the commit fails.
 absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(VolumeUse use, store_.GetVolumeUse(request.volume));
+  if (!use.volume) return NotFound("there is no volume {}", ToString(request.volume));
   ClaimState state;
-  MOORING_ASSIGN_OR_RETURN(state.volume, store_.GetVolume(request.volume));
-  MOORING_ASSIGN_OR_RETURN(state.claims, store_.ListClaims(request.volume));
+  state.volume = *std::move(use.volume);
+  state.claims = std::move(use.claims);
   std::erase_if(state.claims, [&](const ClaimRecord& claim) { return claim.lost && !AreOfOneClaim(claim, request); });
   if (hosts_.is_shared()) state.hosts = hosts_.List();
   state.exhausted = exhausted_.IsSet(state.volume);
@@ -297,9 +299,22 @@ void Claims::NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) {
   store_.ChangeVolume(volume, mark).IgnoreError();
 }
 
+absl::StatusOr<std::vector<ClaimRecord>> Claims::ListOurs() {
+  return store_.ListClaims([&](const ClaimRecord& claim) { return hosts_.IsOurs(claim.node); });
+}
+
 void Claims::Resume(const std::string& plugin, Clock::time_point until) {
   rollbacks_.Resume();
-  releaser_.Resume(plugin, until);
+  const auto claims = ListOurs();
+  if (claims.ok()) releaser_.Resume(*claims, plugin, until);  // otherwise the next round repeats it
+}
+
+absl::StatusOr<std::vector<ClaimRecord>> Claims::KeepHouse(const IsMounted& is_mounted, Clock::time_point until) {
+  rollbacks_.Resume();
+  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, ListOurs());
+  releaser_.Resume(claims, "", until);
+  releaser_.Collect(claims, is_mounted, until);
+  return claims;
 }
 
 }  // namespace mooring::manager

@@ -65,13 +65,13 @@ class Claims final : public ClaimBroker {
   // by one host at a time (recovery.h). Claims that are left wait for a controller or a person. ABORTED: it is back.
   absl::Status Recover(const std::string& host, Clock::time_point until) { return recovery_.Recover(host, until); }
 
-  // Continues releases and rollbacks that did not finish, of `plugin` or, if empty, of all plugins. Called at the
-  // start, when a plugin is back, and periodically. Errors are in ClaimRecord::problem. A plugin that hangs delays only
-  // its own claims.
+  // Continues releases and rollbacks of this host that did not finish, of `plugin` or, if empty, of all plugins. Errors
+  // are in ClaimRecord::problem. A plugin that hangs delays only its own claims.
   void Resume(const std::string& plugin, Clock::time_point until);
 
-  // Frees past claims of age `past_age`, except those whose node still mounts the volume.
-  void Collect(const IsMounted& is_mounted, Clock::time_point until) { releaser_.Collect(is_mounted, until); }
+  // Called at the start and periodically: Resume, then frees past claims of age `past_age`, except those whose node
+  // still mounts the volume. Gives the claims of this host, as they were before.
+  absl::StatusOr<std::vector<ClaimRecord>> KeepHouse(const IsMounted& is_mounted, Clock::time_point until);
 
   // Frees the claims of a volume without asking the node. FAILED_PRECONDITION: an allocation is alive, or its volume is
   // still mounted. UNAVAILABLE: freed, except that the controller is owed its call.
@@ -89,6 +89,7 @@ class Claims final : public ClaimBroker {
     GrantedBy by;
   };
 
+  absl::StatusOr<std::vector<ClaimRecord>> ListOurs();
   absl::StatusOr<ClaimState> Read(const ClaimRequest& request);
   absl::StatusOr<Grant> GrantClaim(const ClaimRequest& request, Clock::time_point until);
   void RequireHost(const ClaimState& state, const std::string& node, Changes& changes) const;

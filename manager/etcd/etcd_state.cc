@@ -36,19 +36,26 @@ class EtcdState final : public State {
 
   Lease& lease() override { return *lease_; }
 
-  absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) override {
-    etcdserverpb::RangeRequest request;
-    request.set_key(root_ + key);
-    MOORING_ASSIGN_OR_RETURN(const etcdserverpb::RangeResponse response, Read(request));
-    if (response.kvs().empty()) return std::nullopt;
-    return FromEtcd(response.kvs(0));
+  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
+                               const std::optional<std::string>& prefix) override {
+    Listing listing;
+    const auto add = [&](const KeyValue& value) {
+      listing.values.push_back(value);
+      return absl::OkStatus();
+    };
+    // The revision of the first page may be compacted before the last is read.
+    absl::Status status = absl::OutOfRangeError("");
+    for (int tries = 0; tries < kTries && absl::IsOutOfRange(status); ++tries) {
+      listing = {};
+      status = ReadPages(keys, prefix, add, listing.revision);
+    }
+    if (!status.ok()) return status;
+    return listing;
   }
 
-  absl::StatusOr<Listing> List(const std::string& prefix) override {
-    absl::StatusOr<Listing> listing = ListOnce(prefix);
-    // The revision of the first page may be compacted before the last is read.
-    for (int tries = 1; tries < kTries && absl::IsOutOfRange(listing.status()); ++tries) listing = ListOnce(prefix);
-    return listing;
+  absl::Status Visit(const std::string& prefix, const Visitor& visit) override {
+    std::int64_t revision = 0;
+    return ReadPages({}, prefix, visit, revision);
   }
 
   absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
@@ -58,33 +65,58 @@ class EtcdState final : public State {
   void EndWatches() override { watches_->Close(); }
 
  private:
-  absl::StatusOr<etcdserverpb::RangeResponse> Read(const etcdserverpb::RangeRequest& request) {
+  // The keys and the first page are read in one transaction. All pages have its revision.
+  absl::Status ReadPages(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                         const Visitor& visit, std::int64_t& revision) {
+    etcdserverpb::TxnRequest request;
+    for (const std::string& key : keys) request.add_success()->mutable_request_range()->set_key(root_ + key);
+    etcdserverpb::RangeRequest* const page = prefix ? request.add_success()->mutable_request_range() : nullptr;
+    if (page != nullptr) {
+      page->set_key(root_ + *prefix);
+      page->set_range_end(EndOfPrefix(page->key()));
+      page->set_limit(kPage);
+    }
+    MOORING_ASSIGN_OR_RETURN(etcdserverpb::TxnResponse found, ReadTogether(request));
+    revision = found.header().revision();
+    for (const etcdserverpb::ResponseOp& part : found.responses()) {
+      MOORING_RETURN_IF_ERROR(VisitAll(part.response_range(), visit));
+    }
+    if (page == nullptr) return absl::OkStatus();
+    etcdserverpb::RangeRequest next = *page;
+    next.set_revision(revision);
+    etcdserverpb::RangeResponse last = std::move(*found.mutable_responses()->rbegin()->mutable_response_range());
+    while (last.more()) {
+      next.set_key(last.kvs().rbegin()->key() + '\0');
+      MOORING_ASSIGN_OR_RETURN(last, ReadRange(next));
+      MOORING_RETURN_IF_ERROR(VisitAll(last, visit));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<etcdserverpb::TxnResponse> ReadTogether(const etcdserverpb::TxnRequest& request) {
+    etcdserverpb::TxnResponse response;
+    MOORING_RETURN_IF_ERROR(client_->Call("read", [&](const auto& member, grpc::ClientContext& context) {
+      response.Clear();
+      return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
+    }));
+    return response;
+  }
+
+  absl::StatusOr<etcdserverpb::RangeResponse> ReadRange(const etcdserverpb::RangeRequest& request) {
     etcdserverpb::RangeResponse response;
     MOORING_RETURN_IF_ERROR(client_->Call("read", [&](const auto& member, grpc::ClientContext& context) {
+      response.Clear();
       return etcdserverpb::KV::NewStub(member)->Range(&context, request, &response);
     }));
     return response;
   }
 
-  // All pages have the revision of the first.
-  absl::StatusOr<Listing> ListOnce(const std::string& prefix) {
-    etcdserverpb::RangeRequest request;
-    request.set_key(root_ + prefix);
-    request.set_range_end(EndOfPrefix(request.key()));
-    request.set_limit(kPage);
-    Listing listing;
-    for (bool more = true; more;) {
-      MOORING_ASSIGN_OR_RETURN(const etcdserverpb::RangeResponse page, Read(request));
-      if (listing.revision == 0) listing.revision = page.header().revision();
-      request.set_revision(listing.revision);
-      for (const mvccpb::KeyValue& found : page.kvs()) {
-        MOORING_ASSIGN_OR_RETURN(KeyValue value, FromEtcd(found));
-        listing.values.push_back(std::move(value));
-        request.set_key(found.key() + '\0');
-      }
-      more = page.more();
+  absl::Status VisitAll(const etcdserverpb::RangeResponse& page, const Visitor& visit) const {
+    for (const mvccpb::KeyValue& found : page.kvs()) {
+      MOORING_ASSIGN_OR_RETURN(const KeyValue value, FromEtcd(found));
+      MOORING_RETURN_IF_ERROR(visit(value));
     }
-    return listing;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<KeyValue> FromEtcd(const mvccpb::KeyValue& found) const {

@@ -38,7 +38,7 @@ class FieldCopier {
   // False if the message is read and has no value. For fields with a default.
   bool HasValue(const char* name) const;
 
-  // The message must have a field of that name and type.
+  // The message must have a field of that name and type. `name` is a string literal.
   void operator()(const char* name, bool& value);
   void operator()(const char* name, std::int64_t& value);
   void operator()(const char* name, std::uint64_t& value);

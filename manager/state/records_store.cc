@@ -43,6 +43,25 @@ absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& lis
   return records;
 }
 
+// From the values of the volume, its secrets and its claims, as far as they were read.
+absl::StatusOr<VolumeUse> ToVolumeUse(const VolumeKey& key, const Listing& found) {
+  VolumeUse use;
+  const KeyValue* secrets = nullptr;
+  for (const KeyValue& value : found.values) {
+    if (value.key == VolumeStateKey(key)) {
+      MOORING_ASSIGN_OR_RETURN(use.volume, Decode<v1::Volume>(value));
+    } else if (value.key == SecretsStateKey(key)) {
+      secrets = &value;
+    } else {
+      MOORING_ASSIGN_OR_RETURN(use.claims.emplace_back(), Decode<v1::Claim>(value));
+    }
+  }
+  if (!use.volume || !use.volume->has_secrets || secrets == nullptr) return use;
+  MOORING_ASSIGN_OR_RETURN(const v1::StoredSecrets message, Parse<v1::StoredSecrets>(*secrets));
+  use.volume->secrets = Secrets({message.secrets().begin(), message.secrets().end()});
+  return use;
+}
+
 std::string KeyOf(const Claim& claim) { return ClaimStateKey(claim.volume, claim.mode, claim.allocation); }
 std::string KeyOf(const std::string& host, const AttachmentRecord& mount) {
   return MountStateKey(host, mount.allocation, mount.request);
@@ -129,17 +148,18 @@ Changes& Changes::With(Durability durability) {
   return *this;
 }
 
-// Reads twice. If the volume changes in between, a later Put of it is refused.
 absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(VolumeStateKey(key)));
-  if (!stored) return NotFound("there is no volume {}", ToString(key));
-  MOORING_ASSIGN_OR_RETURN(Volume volume, Decode<v1::Volume>(*stored));
-  if (!volume.has_secrets) return volume;
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> secrets, shared_.Get(SecretsStateKey(key)));
-  if (!secrets) return volume;
-  MOORING_ASSIGN_OR_RETURN(const v1::StoredSecrets message, Parse<v1::StoredSecrets>(*secrets));
-  volume.secrets = Secrets({message.secrets().begin(), message.secrets().end()});
-  return volume;
+  MOORING_ASSIGN_OR_RETURN(const Listing found,
+                           shared_.Read({VolumeStateKey(key), SecretsStateKey(key)}, std::nullopt));
+  MOORING_ASSIGN_OR_RETURN(VolumeUse use, ToVolumeUse(key, found));
+  if (!use.volume) return NotFound("there is no volume {}", ToString(key));
+  return *std::move(use.volume);
+}
+
+absl::StatusOr<VolumeUse> RecordsStore::GetVolumeUse(const VolumeKey& key) {
+  MOORING_ASSIGN_OR_RETURN(const Listing found,
+                           shared_.Read({VolumeStateKey(key), SecretsStateKey(key)}, ClaimsPrefix(key)));
+  return ToVolumeUse(key, found);
 }
 
 absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, const std::string& name) {
@@ -154,6 +174,16 @@ absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string&
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {
   return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix()));
+}
+
+absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const std::function<bool(const Claim&)>& wanted) {
+  std::vector<Claim> claims;
+  MOORING_RETURN_IF_ERROR(shared_.Visit(ClaimsPrefix(), [&](const KeyValue& stored) {
+    MOORING_ASSIGN_OR_RETURN(Claim claim, Decode<v1::Claim>(stored));
+    if (wanted(claim)) claims.push_back(std::move(claim));
+    return absl::OkStatus();
+  }));
+  return claims;
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const VolumeKey& volume) {

@@ -49,6 +49,12 @@ class Changes {
   Transaction transaction_;
 };
 
+// A volume and all its claims, as they were at one revision.
+struct VolumeUse {
+  std::optional<Volume> volume;  // with its secrets; none: it does not exist
+  std::vector<Claim> claims;
+};
+
 class RecordsStore {
  public:
   // The states outlive this object.
@@ -57,6 +63,7 @@ class RecordsStore {
 
   // NOT_FOUND names the record.
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
+  absl::StatusOr<VolumeUse> GetVolumeUse(const VolumeKey& key);
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
 
   absl::StatusOr<Host> GetHost(const std::string& name);
@@ -64,6 +71,7 @@ class RecordsStore {
   // Lists do not read secrets. An empty namespace means all.
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
   absl::StatusOr<std::vector<Claim>> ListClaims();
+  absl::StatusOr<std::vector<Claim>> ListClaims(const std::function<bool(const Claim&)>& wanted);  // State::Visit
   absl::StatusOr<std::vector<Claim>> ListClaims(const VolumeKey& volume);
   absl::StatusOr<std::vector<Host>> ListHosts();
   absl::StatusOr<std::vector<AttachmentRecord>> ListMounts(const std::string& host);

@@ -61,20 +61,18 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : database_(OpenReader(path)) {}
 
-  std::optional<KeyValue> Get(const std::string& key) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Use get(get_, key);
-    if (!get.Step()) return std::nullopt;
-    return FromRow(get_);
-  }
-
-  Listing List(const std::string& prefix) {
+  Listing Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const SQLite::Transaction snapshot(database_);  // so that revision and values belong together
     Listing listing;
     Use revision(revision_);
     if (revision.Step()) listing.revision = revision.Number(0);
-    Use list(list_, prefix, EndOf(prefix));
+    for (const std::string& key : keys) {
+      Use get(get_, key);
+      if (get.Step()) listing.values.push_back(FromRow(get_));
+    }
+    if (!prefix) return listing;
+    Use list(list_, *prefix, EndOf(*prefix));
     while (list.Step()) listing.values.push_back(FromRow(list_));
     return listing;
   }
@@ -172,12 +170,9 @@ class SqliteState final : public State {
 
   Lease& lease() override { return lease_; }
 
-  absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) override {
-    return Guarded("read", file_, [&] { return reader_.Get(key); });
-  }
-
-  absl::StatusOr<Listing> List(const std::string& prefix) override {
-    return Guarded("read", file_, [&] { return reader_.List(prefix); });
+  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
+                               const std::optional<std::string>& prefix) override {
+    return Guarded("read", file_, [&] { return reader_.Read(keys, prefix); });
   }
 
   absl::StatusOr<std::int64_t> DoCommit(const Transaction& transaction) override {

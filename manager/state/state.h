@@ -35,7 +35,7 @@ struct KeyValue {
 };
 
 struct Listing {
-  std::vector<KeyValue> values;  // by key
+  std::vector<KeyValue> values;  // below a prefix: by key
   std::int64_t revision = 0;     // of the state at this read; a watch from the next revision on misses nothing
 };
 
@@ -107,10 +107,19 @@ class State {
   // Lives as long as the state. Each Commit is made under it: UNAVAILABLE if it has ended.
   virtual Lease& lease() = 0;
 
-  virtual absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) = 0;
+  // These keys, as far as they exist, and all keys that begin with `prefix`, at one revision and in this order. Without
+  // a prefix: only the keys.
+  virtual absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
+                                       const std::optional<std::string>& prefix) = 0;
 
-  // All keys that begin with `prefix`.
-  virtual absl::StatusOr<Listing> List(const std::string& prefix) = 0;
+  absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key);
+  absl::StatusOr<Listing> List(const std::string& prefix) { return Read({}, prefix); }
+
+  // Calls `visit` for all keys that begin with `prefix`, at one revision, until it gives an error, which is then the
+  // result. Reads in pages where the store is shared, so that it needs little memory. OUT_OF_RANGE: the revision is not
+  // kept any more; some keys were visited.
+  using Visitor = std::function<absl::Status(const KeyValue& value)>;
+  virtual absl::Status Visit(const std::string& prefix, const Visitor& visit);
 
   // Gives the new revision once it is as durable as asked. ABORTED: a compare does not hold, and nothing was changed.
   // INVALID_ARGUMENT: a key is changed twice.

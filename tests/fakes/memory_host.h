@@ -76,7 +76,7 @@ class MemoryHost final : public manager::State {
   void SetAway(bool away) { flags_->away = away; }
   void LoseWatches() { ++flags_->lost; }               // each watch gives OUT_OF_RANGE
   void LoseSecretsKey() { has_secrets_key_ = false; }  // secrets cannot be read or written any more
-  int lists() const { return lists_; }                 // calls of List
+  int lists() const { return lists_; }                 // reads of a prefix
 
   // The next commit for which `is_it` holds is made, but gives UNAVAILABLE.
   void LoseAnswer(std::function<bool(const manager::Transaction&)> is_it) {
@@ -92,15 +92,13 @@ class MemoryHost final : public manager::State {
     after_ = std::move(after);
   }
 
-  absl::StatusOr<std::optional<manager::KeyValue>> Get(const std::string& key) override {
+  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys,
+                                        const std::optional<std::string>& prefix) override {
+    if (prefix) ++lists_;
     MOORING_RETURN_IF_ERROR(Check());
-    MOORING_RETURN_IF_ERROR(CheckSecret(key));
-    return store_.Get(key);
-  }
-  absl::StatusOr<manager::Listing> List(const std::string& prefix) override {
-    ++lists_;
-    MOORING_RETURN_IF_ERROR(Check());
-    return store_.List(prefix);
+    MOORING_ASSIGN_OR_RETURN(manager::Listing found, store_.Read(keys, prefix));
+    for (const manager::KeyValue& value : found.values) MOORING_RETURN_IF_ERROR(CheckSecret(value.key));
+    return found;
   }
   absl::StatusOr<std::unique_ptr<manager::Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
     MOORING_ASSIGN_OR_RETURN(std::unique_ptr<manager::Watch> watch, store_.StartWatch(prefix, from));

@@ -41,17 +41,16 @@ class MemoryState final : public manager::State {
     return commits_;
   }
 
-  absl::StatusOr<std::optional<manager::KeyValue>> Get(const std::string& key) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = values_.find(key);
-    return found == values_.end() ? std::nullopt : std::optional(found->second);
-  }
-
-  absl::StatusOr<manager::Listing> List(const std::string& prefix) override {
+  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys,
+                                        const std::optional<std::string>& prefix) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     manager::Listing listing;
     listing.revision = revision_;
-    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+    for (const std::string& key : keys) {
+      if (const auto found = values_.find(key); found != values_.end()) listing.values.push_back(found->second);
+    }
+    if (!prefix) return listing;
+    for (auto at = values_.lower_bound(*prefix); at != values_.end() && at->first.starts_with(*prefix); ++at) {
       listing.values.push_back(at->second);
     }
     return listing;

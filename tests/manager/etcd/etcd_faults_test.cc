@@ -122,6 +122,12 @@ TEST(EtcdFaultsTest, ListReadsAllPages) {
     ASSERT_OK(state->Commit(many));
   }
   EXPECT_EQ(state->List("k/")->values.size(), 1200U);
+  std::set<std::string> visited;
+  EXPECT_OK(state->Visit("k/", [&](const KeyValue& value) {
+    EXPECT_TRUE(visited.insert(value.key).second) << value.key << " is visited twice";
+    return absl::OkStatus();
+  }));
+  EXPECT_EQ(visited.size(), 1200U);
 }
 
 TEST(EtcdFaultsTest, WithoutQuorumIsUnavailable) {

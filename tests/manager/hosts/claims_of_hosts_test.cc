@@ -63,7 +63,7 @@ TEST_F(ClaimsOfHostsTest, ClaimOfAnotherHostIsNotReleasedHere) {
   EXPECT_THAT(here_.claims.ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()),
               FailsWith(Code::kFailedPrecondition, "is one of host 'there': release it there"));
   here_.claims.Resume("", Soon());
-  here_.claims.Collect([](const ClaimRecord&) { return false; }, Soon());
+  EXPECT_OK(here_.claims.KeepHouse([](const ClaimRecord&) { return false; }, Soon()));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(AttachedTo(), SizeIs(1));
 }

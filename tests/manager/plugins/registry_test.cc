@@ -185,8 +185,9 @@ TEST_F(RegistryTest, HostsHaveSeparateRegistries) {
 class BrokenState final : public State {
  public:
   Lease& lease() override { return lease_; }
-  absl::StatusOr<std::optional<KeyValue>> Get(const std::string&) override { return std::optional<KeyValue>(); }
-  absl::StatusOr<Listing> List(const std::string&) override { return Listing(); }
+  absl::StatusOr<Listing> Read(const std::vector<std::string>&, const std::optional<std::string>&) override {
+    return Listing();
+  }
   absl::StatusOr<std::int64_t> DoCommit(const Transaction&) override { return ResourceExhausted("the disk is full"); }
   absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string&, std::int64_t) override {
     return Unimplemented("none");

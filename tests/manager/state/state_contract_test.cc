@@ -61,6 +61,34 @@ TEST_F(StateTest, ListGivesAPrefixInOrder) {
   EXPECT_EQ(state().List("x")->revision, At(8));
 }
 
+TEST_F(StateTest, ReadGivesKeysAndAPrefixAtOneRevision) {
+  for (const char* key : {"v/a", "v/b", "w"}) Commit(Put(key, "1"));
+  const auto keys_of = [&](const std::vector<std::string>& keys, const std::optional<std::string>& prefix) {
+    std::vector<std::string> found;
+    const auto listing = state().Read(keys, prefix);
+    EXPECT_OK(listing);
+    for (const KeyValue& value : listing->values) found.push_back(value.key);
+    EXPECT_EQ(listing->revision, At(3));
+    return found;
+  };
+  EXPECT_THAT(keys_of({"w", "none"}, "v/"), ElementsAre("w", "v/a", "v/b"));
+  EXPECT_THAT(keys_of({"v/b", "v/a"}, std::nullopt), ElementsAre("v/b", "v/a"));
+  EXPECT_THAT(keys_of({"none"}, "x"), IsEmpty());
+}
+
+TEST_F(StateTest, VisitEndsWithTheFirstError) {
+  for (const char* key : {"v/a", "v/b", "v/c", "w"}) Commit(Put(key, "1"));
+  std::vector<std::string> visited;
+  const auto visit = [&](const KeyValue& value) {
+    visited.push_back(value.key);
+    return value.key == "v/b" ? Internal("enough") : absl::OkStatus();
+  };
+  EXPECT_THAT(state().Visit("v/", visit), FailsWith(Code::kInternal, "enough"));
+  EXPECT_THAT(visited, ElementsAre("v/a", "v/b"));
+  EXPECT_OK(state().Visit("w", visit));
+  EXPECT_THAT(visited, ElementsAre("v/a", "v/b", "w"));
+}
+
 TEST_F(StateTest, ValuesAreBytes) {
   const std::string bytes("a\0b\xff", 4);
   Commit(Put("a", bytes));

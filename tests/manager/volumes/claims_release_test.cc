@@ -29,7 +29,7 @@ class ReleaseTest : public ClaimsFixture {
   static bool Everywhere(const ClaimRecord&) { return true; }
   void CollectAfter(seconds time, const Claims::IsMounted& is_mounted) {
     now_ += time;
-    claims_->Collect(is_mounted, Soon());
+    EXPECT_OK(claims_->KeepHouse(is_mounted, Soon()));
   }
 };
 

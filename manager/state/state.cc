@@ -1,0 +1,19 @@
+#include "manager/state/state.h"
+
+#include "base/status.h"
+
+namespace mooring::manager {
+
+absl::StatusOr<std::optional<KeyValue>> State::Get(const std::string& key) {
+  MOORING_ASSIGN_OR_RETURN(Listing found, Read({key}, std::nullopt));
+  if (found.values.empty()) return std::nullopt;
+  return std::move(found.values.front());
+}
+
+absl::Status State::Visit(const std::string& prefix, const Visitor& visit) {
+  MOORING_ASSIGN_OR_RETURN(const Listing listing, List(prefix));
+  for (const KeyValue& value : listing.values) MOORING_RETURN_IF_ERROR(visit(value));
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::manager
