@@ -264,13 +264,12 @@ void Manager::FollowHealth() {
 }
 
 void Manager::KeepHouse() {
-  // A claim whose volume is mounted here is freed by the detach.
-  const auto is_mounted = [this](const Claim& claim) { return components_->journal->IsUsed(claim); };
+  const auto is_mounted = [this](const Claim& claim) { return IsMounted(claim); };
   const std::chrono::seconds round = components_->others == nullptr ? kRound : kSharedRound;
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
     lock.unlock();
-    const auto claims = components_->claims->KeepHouse(is_mounted, Clock::now() + kResumeTime);
+    const auto claims = components_->claims->KeepHouse(is_mounted, kResumeTime);
     if (claims.ok() && components_->others != nullptr) ReleaseUnused(*claims);  // otherwise the next round repeats it
     lock.lock();
     changed_.wait_for(lock, round, [this] { return stopping_ || housekeeping_due_; });
@@ -278,13 +277,27 @@ void Manager::KeepHouse() {
   }
 }
 
+// The claim of an attachment is freed by the detach. A mount without an attachment may still be written to.
+bool Manager::IsMounted(const Claim& claim) {
+  if (components_->journal->IsUsed(claim)) return true;
+  const auto volume = components_->store.GetVolume(claim.volume);
+  if (!volume.ok()) return !absl::IsNotFound(volume.status());
+  const auto mounts = components_->volume_manager->FindUnknownMounts(*volume);
+  return !mounts.ok() || !mounts->empty();
+}
+
 void Manager::ReleaseUnused(const std::vector<Claim>& claims) {
   if (!CheckRejoined(*components_).ok()) return;
   for (const Claim& claim : claims) {
     if (claim.kept || !IsBeforeNodeStep(claim) || components_->journal->IsUsed(claim)) continue;
     const absl::Status released = ReleaseUnused(claim);
-    if (!absl::IsFailedPrecondition(released)) continue;
-    log::Once(log::Level::kWarning, "an unused claim is not freed; logged once", {{"cause", Message(released)}});
+    const bool is_news = absl::IsFailedPrecondition(released) && stay_reasons_.insert(Message(released)).second;
+    if (!is_news) continue;
+    components_->events.Add({.bad = true,
+                             .kind = "claim",
+                             .volume = claim.volume,
+                             .allocation = claim.allocation,
+                             .text = Message(released)});
   }
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -98,6 +99,7 @@ class Manager {
   void BeginShared(bool booted);
   void ReleaseUnused(const std::vector<Claim>& claims);
   absl::Status ReleaseUnused(const Claim& claim);
+  bool IsMounted(const Claim& claim);
   void ResumeVolumes();
   void FollowHealth();
   void KeepHouse();
@@ -113,6 +115,7 @@ class Manager {
   std::thread resumer_;                       // finishes volumes that were being created or deleted before the start
   std::thread follower_;                      // runs FollowHealth
   WorkLanes owed_{1};                         // repeats owed calls once their plugin is back; one lane per plugin
+  std::set<std::string> stay_reasons_;  // why unused claims stay; those told already; used by the housekeeper only
   std::thread housekeeper_;
   std::unique_ptr<Rejoin> rejoin_;  // null: no other host shares the state
   std::thread closer_;              // closes the channels to plugins at the stop

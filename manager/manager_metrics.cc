@@ -166,14 +166,20 @@ void AddHosts(HostDirectory& hosts, MetricFamilies& families) {
 
 // A host that this one waits for may have left the list of hosts.
 void AddRequests(HostDirectory& hosts, const ControllerSharing::Metrics& requests, MetricFamilies& families) {
-  std::map<std::string, int> counts = requests.sent.waiting;
-  for (const HostStatus& status : hosts.List()) counts.try_emplace(status.host.name, 0);
+  std::map<std::string, RequestSender::Counts::Waiting> by_host = requests.sent.waiting;
+  for (const HostStatus& status : hosts.List()) by_host.try_emplace(status.host.name);
   Samples waiting = Samples::Gauge("mooring_manager_requests_waiting",
                                    "Controller calls that this host waits for, by the host that makes them.");
-  for (const auto& [host, count] : counts) waiting.Add({{"host", host}}, count);
+  Samples longest = Samples::Gauge("mooring_manager_requests_longest_wait_seconds",
+                                   "Time for which the oldest of these calls has waited. 0: there is none.");
+  for (const auto& [host, calls] : by_host) {
+    waiting.Add({{"host", host}}, calls.count);
+    longest.Add({{"host", host}}, SecondsOf(calls.longest));
+  }
   waiting.MoveTo(families);
+  longest.MoveTo(families);
   Samples::Counter("mooring_manager_requests_sent_total",
-                   "Controller calls that this host asked others for. failed: no host has answered in time.")
+                   "Controller calls that this host asked others for. failed: without an answer.")
       .Add({{"outcome", "answered"}}, IntegerSample(requests.sent.answered))
       .Add({{"outcome", "failed"}}, IntegerSample(requests.sent.failed))
       .MoveTo(families);

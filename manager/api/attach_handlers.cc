@@ -7,6 +7,7 @@
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
+#include "manager/api/seen_volume.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -43,10 +44,12 @@ absl::StatusOr<AttachmentName> NameOf(const MountJournal& journal, const v1::Det
 absl::Status AttachHandlers::Attach(const v1::AttachRequest& request, const ApiCall& call,
                                     const Send<v1::AttachReply>& send) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, volumes.Get(key));
-  MOORING_ASSIGN_OR_RETURN(const AttachRequest attach, ParseAttach(request, volume));
-  MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record,
-                           attachments.Attach(attach, StepSender(send, request.steps()), call.until));
+  const auto attach = [&](std::shared_ptr<const VolumeUse> seen) -> absl::StatusOr<AttachmentRecord> {
+    MOORING_ASSIGN_OR_RETURN(AttachRequest asked, ParseAttach(request, *seen->volume));
+    asked.seen = std::move(seen);
+    return attachments.Attach(asked, StepSender(send, request.steps()), call.until);
+  };
+  MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record, WithSeenVolume(store, key, attach));
   v1::AttachReply reply;
   *reply.mutable_done() = Shown(record);
   send(reply);

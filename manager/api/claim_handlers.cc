@@ -6,6 +6,7 @@
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
+#include "manager/api/seen_volume.h"
 #include "manager/records/names.h"
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
@@ -45,10 +46,13 @@ absl::Status ClaimHandlers::ReleaseAll(const VolumeKey& key, const v1::ReleaseVo
 absl::StatusOr<v1::ClaimVolumeResponse> ClaimHandlers::ClaimVolume(const v1::ClaimVolumeRequest& request,
                                                                    const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, volumes.Get(key));
-  MOORING_ASSIGN_OR_RETURN(ClaimRequest asked, ParseClaim(request, volume, host));
-  asked.keep = true;
-  MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, claims.Claim(asked, call.until));
+  const auto claim = [&](std::shared_ptr<const VolumeUse> seen) -> absl::StatusOr<ClaimAnswer> {
+    MOORING_ASSIGN_OR_RETURN(ClaimRequest asked, ParseClaim(request, *seen->volume, host));
+    asked.keep = true;
+    asked.seen = std::move(seen);
+    return claims.Claim(asked, call.until);
+  };
+  MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, WithSeenVolume(store, key, claim));
   v1::ClaimVolumeResponse response;
   *response.mutable_volume() = Shown(answer.volume);
   *response.mutable_claim() = ToProto(answer.claim);

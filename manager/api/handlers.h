@@ -78,7 +78,6 @@ struct SnapshotHandlers {
 };
 
 struct ClaimHandlers {
-  Volumes& volumes;
   Claims& claims;
   Attachments& attachments;
   const MountJournal& journal;
@@ -106,9 +105,9 @@ struct HostHandlers {
 };
 
 struct AttachHandlers {
-  Volumes& volumes;
   Attachments& attachments;
   const MountJournal& journal;
+  RecordsStore& store;
 
   absl::Status Attach(const v1::AttachRequest& request, const ApiCall& call, const Send<v1::AttachReply>& send);
   absl::Status Detach(const v1::DetachRequest& request, const ApiCall& call, const Send<v1::DetachReply>& send);

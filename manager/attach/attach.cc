@@ -41,11 +41,11 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
   MOORING_RETURN_IF_ERROR(Annotate(settings_.may_attach(), "attach " + NameOf(record)));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(record.allocation, record.request, until));
   std::optional<AttachmentRecord> existing = journal_.Find(record.allocation, record.request);
-  if (!existing) return AttachAnew(record, on_step, until);
+  if (!existing) return AttachAnew(record, request.seen, on_step, until);
   if (existing->phase != AttachmentRecord::Phase::kMounted) {  // an interrupted attach or detach is finished first
     MOORING_RETURN_IF_ERROR(
         Annotate(detacher_.Detach(*existing, on_step, until), "the earlier attachment is still being detached"));
-    return AttachAnew(record, on_step, until);
+    return AttachAnew(record, request.seen, on_step, until);
   }
   if (const std::string difference = Difference(record, *existing); !difference.empty()) {
     return AlreadyExists("{} has {} attached in another way: {}; detach it first", Quote(record.allocation),
@@ -55,9 +55,9 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
   return *existing;
 }
 
-absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record, const OnStep& on_step,
-                                                         Clock::time_point until) {
-  const absl::StatusOr<ClaimAnswer> answer = IntendAndClaim(record, on_step, until);
+absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record, const Seen& seen,
+                                                         const OnStep& on_step, Clock::time_point until) {
+  const absl::StatusOr<ClaimAnswer> answer = IntendAndClaim(record, seen, on_step, until);
   if (absl::IsCancelled(answer.status())) return CutShort(record);
   MOORING_RETURN_IF_ERROR(Annotate(answer.status(), "attach " + NameOf(record)));
   const absl::Status status = MountClaimed(record, *answer, on_step, until);
@@ -67,13 +67,13 @@ absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record
 }
 
 // The claim's lock is held from the intent on, so that a concurrent release sees both intent and claim, or neither.
-absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(AttachmentRecord& record, const OnStep& on_step,
-                                                        Clock::time_point until) {
+absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(AttachmentRecord& record, const Seen& seen,
+                                                        const OnStep& on_step, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(record.volume, record.mode, record.allocation, until));
   MOORING_RETURN_IF_ERROR(WriteIntent(record, until));
   on_step("claim");
-  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, until);
+  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, seen, until);
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   // If the intent or the claim cannot be deleted, both are undone in the background, as after a crash.
   const bool owed = claims_.IsRollbackOwed(record.volume, record.mode, record.allocation);
@@ -88,7 +88,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const AttachmentRecord& reco
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(record.volume, record.mode, record.allocation, until));
   on_step("claim");
-  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, until);
+  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, nullptr, until);
   if (!answer.ok()) return Annotate(answer.status(), "claim");
   return answer;
 }
@@ -105,13 +105,15 @@ absl::Status Attachments::WriteIntent(AttachmentRecord& record, Clock::time_poin
   return journal_.Put(record, Durability::kOrdered);
 }
 
-absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& record, Clock::time_point until) {
-  const ClaimRequest request{.volume = record.volume,
-                             .allocation = record.allocation,
-                             .node = settings_.host,
-                             .external_node_id = record.external_node_id,
-                             .mode = record.mode,
-                             .capability = record.capability};
+absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& record, const Seen& seen,
+                                                        Clock::time_point until) {
+  ClaimRequest request{.volume = record.volume,
+                       .allocation = record.allocation,
+                       .node = settings_.host,
+                       .external_node_id = record.external_node_id,
+                       .mode = record.mode,
+                       .capability = record.capability,
+                       .seen = seen};
   const Clock::time_point patience = std::min(until, Clock::now() + settings_.claim_patience);
   for (Clock::duration pause = settings_.claim_pause;; pause = std::min(2 * pause, settings_.longest_retry)) {
     absl::StatusOr<ClaimAnswer> answer = claims_.Claim(request, until);
@@ -119,6 +121,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& 
     if (Clock::now() + pause >= patience) return answer;
     SleepUntil(stop_.get_token(), Clock::now() + pause);
     if (stop_.stop_requested()) return Stopping();
+    request.seen = nullptr;  // too old by now
   }
 }
 

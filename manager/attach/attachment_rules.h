@@ -19,7 +19,8 @@ struct AttachRequest {
   MountOptions options;
   bool read_only = false;  // also implied by the claim mode, the access mode and the mount flag "ro"
   Propagation propagation = Propagation::kPrivate;
-  std::string attach_path;  // empty: the caller uses AttachmentRecord::source
+  std::string attach_path;                          // empty: the caller uses AttachmentRecord::source
+  std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
 };
 
 // INVALID_ARGUMENT: a name, the propagation or the path is not valid.

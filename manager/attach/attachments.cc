@@ -1,6 +1,7 @@
 #include "manager/attach/attachments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 #include <utility>
@@ -96,12 +97,14 @@ absl::Status Attachments::ReleaseUnused(const ClaimRecord& claim, const Volume& 
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(claim.volume, claim.mode, claim.allocation, until));
   if (journal_.IsUsed(claim)) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::string mounted, volumes_.FindUnknownMount(volume));
-  if (!mounted.empty()) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> mounts, volumes_.FindUnknownMounts(volume));
+  if (!mounts.empty()) {
+    std::vector<std::string> quoted;
+    for (const std::string& mount : mounts) quoted.push_back(Quote(mount));
     return FailedPrecondition(
-        "the claim of {} on volume {} stays, because {} is mounted and no attachment has it: "
-        "unmount it, and the claim is freed",
-        Quote(claim.allocation), ToString(volume.key), Quote(mounted));
+        "the claim of {} stays, because volume {} is mounted at {}, which no attachment has: unmount all of them, and "
+        "the claim is freed",
+        Quote(claim.allocation), ToString(volume.key), fmt::join(quoted, ", "));
   }
   return claims_.Release(claim.volume, claim.mode, claim.allocation, absl::OkStatus(), until);
 }

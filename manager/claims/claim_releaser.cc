@@ -265,13 +265,12 @@ absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
 
 void ClaimReleaser::Collect(const std::vector<ClaimRecord>& claims, const IsMounted& is_mounted,
                             Clock::time_point until) {
-  const Time now = now_();
   std::vector<ClaimRecord> gone;
   for (const ClaimRecord& claim : claims) {
-    if (!claim.past || !claim.past_since || now - *claim.past_since < past_age_) continue;
+    if (!IsOver(claim)) continue;
     const bool mounted = is_mounted(claim);
     const auto changed = records_.Change(claim, [&](ClaimRecord& record) {
-      if (!record.past) return false;  // claimed again since
+      if (!IsSameRecord(record, claim) || !IsOver(record)) return false;  // claimed again since
       if (!mounted) return MarkNodeDetached(record);
       const std::string problem =
           fmt::format("its allocation is gone, but node {} still has it mounted: it is freed when it is detached",
@@ -281,6 +280,11 @@ void ClaimReleaser::Collect(const std::vector<ClaimRecord>& claims, const IsMoun
     if (!mounted && changed.ok() && *changed) gone.push_back(**changed);
   }
   FinishAll(std::move(gone), "", until);
+}
+
+// A past claim of this host that is old enough.
+bool ClaimReleaser::IsOver(const ClaimRecord& claim) const {
+  return claim.past && claim.past_since && now_() - *claim.past_since >= past_age_ && hosts_.IsOurs(claim.node);
 }
 
 absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {

@@ -55,12 +55,13 @@ class ClaimReleaser {
 
  private:
   absl::Status CheckOurs(const ClaimRecord& claim) const;
+  bool IsOver(const ClaimRecord& claim) const;
   absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
   absl::Status StoreProblem(const ClaimRecord& claim, const std::string& problem);
   absl::Status Free(const ClaimRecord& claim, Durability durability);
-  // nullopt: there is no such claim any more. Otherwise it stays as it is.
+  // Gives the record if it stays; nullopt: there is none any more.
   absl::StatusOr<std::optional<ClaimRecord>> FreeIf(const ClaimRecord& claim,
                                                     const std::function<bool(const ClaimRecord&)>& may_free,
                                                     Durability durability);

@@ -184,21 +184,24 @@ absl::Status CheckNode(const ClaimRequest& request, const ClaimState& state) {
 }
 
 absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
-  const auto refuse = [&](AccessMode access, std::string_view whose) {
+  const auto refuse = [&](AccessMode access, std::string_view whose, const Claim* holder) {
     return FailedPrecondition("volume {} has no free {} claim: {} is {}, and it is claimed by {}{}",
                               ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
-                              state.claims.empty() ? "no other allocation" : Holders(state.claims, state.hosts),
-                              state.claims.empty() ? "" : "; " + WhatFrees(state.claims.front(), state.hosts));
+                              holder == nullptr ? "no other allocation" : Holders(state.claims, state.hosts),
+                              holder == nullptr ? "" : "; " + WhatFrees(*holder, state.hosts));
   };
+  const Claim* const first = state.claims.empty() ? nullptr : &state.claims.front();
   if (state.volume.in_use && !AllowsClaim(state.volume.in_use->access, request, state.claims)) {
-    return refuse(state.volume.in_use->access, "the mode in use");
+    return refuse(state.volume.in_use->access, "the mode in use", first);
   }
   if (!AllowsClaim(request.capability.access, request, state.claims)) {
-    return refuse(request.capability.access, "the mode asked for");
+    return refuse(request.capability.access, "the mode asked for", first);
   }
-  for (const Claim& claim : state.claims) {
-    const AccessMode access = claim.capability.access;
-    if (!IsReader(access) && !AllowsClaim(access, request, state.claims)) return refuse(access, "the mode of a claim");
+  for (const Claim& writer : state.claims) {
+    const AccessMode access = writer.capability.access;
+    if (IsWriter(writer) && !AllowsClaim(access, request, state.claims)) {
+      return refuse(access, "the mode of a writer", &writer);
+    }
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct ClaimRequest {
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
   bool keep = false;  // Claim::kept. Otherwise the claim is durable only with the next synced commit of the caller
+  // The volume and its claims, as the caller has read them, perhaps with Freshness::kMayBeOld. Null: they are read.
+  std::shared_ptr<const VolumeUse> seen = nullptr;
 };
 
 // The records and the plugin state that a decision depends on.
@@ -39,7 +42,7 @@ enum class ClaimDecision { kHeldAlready, kGrant };
 
 // Decides over a claim. A claim counts until its record is deleted, also while it is past or being released; only one
 // that is lost does not count. The new claim has to be allowed by three modes: the one in use, the requested one, and
-// the writer mode of each other claim. So a single writer is refused beside another, and stays alone.
+// that of each writer. So a single writer is refused beside another, and stays alone.
 //
 // kHeldAlready: this allocation holds the claim in this mode, perhaps as a past one.
 // ABORTED: the held claim is being released.

@@ -83,8 +83,13 @@ absl::Status Claims::CheckSchedulable(const Volume& volume) {
 }
 
 // A claim that comes or goes afterwards changes the volume, so the commit fails.
-absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(VolumeUse use, store_.GetVolumeUse(request.volume));
+absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request, Freshness freshness) {
+  VolumeUse use;
+  if (freshness == Freshness::kMayBeOld && request.seen) {
+    use = *request.seen;
+  } else {
+    MOORING_ASSIGN_OR_RETURN(use, store_.GetVolumeUse(request.volume, freshness));
+  }
   if (!use.volume) return NotFound("there is no volume {}", ToString(request.volume));
   ClaimState state;
   state.volume = *std::move(use.volume);
@@ -119,12 +124,13 @@ absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time
 }
 
 absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Clock::time_point until) {
-  for (;;) {
+  for (Freshness freshness = Freshness::kMayBeOld;; freshness = Freshness::kNow) {
     const std::int64_t lease = store_.shared().lease().Number();
-    MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request));
     Changes changes;
-    RequireHost(state, request.node, changes);
-    MOORING_ASSIGN_OR_RETURN(Grant grant, PrepareGrant(request, std::move(state), until));
+    auto prepared = Prepare(request, freshness, changes, until);
+    const bool commits = prepared.ok() && prepared->by != GrantedBy::kEarlierCall;
+    if (!commits && freshness == Freshness::kMayBeOld) continue;
+    MOORING_ASSIGN_OR_RETURN(Grant grant, std::move(prepared));
     grant.answer.lease = lease;
     if (grant.by == GrantedBy::kEarlierCall) return grant;
     Volume& volume = grant.answer.volume;
@@ -146,6 +152,13 @@ absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Cl
       return Annotate(revision.status(), fmt::format("claim volume {}", ToString(request.volume)));
     }
   }
+}
+
+absl::StatusOr<Claims::Grant> Claims::Prepare(const ClaimRequest& request, Freshness freshness, Changes& changes,
+                                              Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request, freshness));
+  RequireHost(state, request.node, changes);
+  return PrepareGrant(request, std::move(state), until);
 }
 
 // The records to commit. GrantedBy::kEarlierCall: the claim stands already, and nothing is to be committed.
@@ -309,11 +322,11 @@ void Claims::Resume(const std::string& plugin, Clock::time_point until) {
   if (claims.ok()) releaser_.Resume(*claims, plugin, until);  // otherwise the next round repeats it
 }
 
-absl::StatusOr<std::vector<ClaimRecord>> Claims::KeepHouse(const IsMounted& is_mounted, Clock::time_point until) {
+absl::StatusOr<std::vector<ClaimRecord>> Claims::KeepHouse(const IsMounted& is_mounted, Clock::duration patience) {
   rollbacks_.Resume();
   MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, ListOurs());
-  releaser_.Resume(claims, "", until);
-  releaser_.Collect(claims, is_mounted, until);
+  releaser_.Resume(claims, "", Clock::now() + patience);
+  releaser_.Collect(claims, is_mounted, Clock::now() + patience);
   return claims;
 }
 

@@ -70,8 +70,8 @@ class Claims final : public ClaimBroker {
   void Resume(const std::string& plugin, Clock::time_point until);
 
   // Called at the start and periodically: Resume, then frees past claims of age `past_age`, except those whose node
-  // still mounts the volume. Gives the claims of this host, as they were before.
-  absl::StatusOr<std::vector<ClaimRecord>> KeepHouse(const IsMounted& is_mounted, Clock::time_point until);
+  // still mounts the volume. `patience`: for each of the two. Gives the claims of this host, as they were before.
+  absl::StatusOr<std::vector<ClaimRecord>> KeepHouse(const IsMounted& is_mounted, Clock::duration patience);
 
   // Frees the claims of a volume without asking the node. FAILED_PRECONDITION: an allocation is alive, or its volume is
   // still mounted. UNAVAILABLE: freed, except that the controller is owed its call.
@@ -90,9 +90,11 @@ class Claims final : public ClaimBroker {
   };
 
   absl::StatusOr<std::vector<ClaimRecord>> ListOurs();
-  absl::StatusOr<ClaimState> Read(const ClaimRequest& request);
+  absl::StatusOr<ClaimState> Read(const ClaimRequest& request, Freshness freshness);
   absl::StatusOr<Grant> GrantClaim(const ClaimRequest& request, Clock::time_point until);
   void RequireHost(const ClaimState& state, const std::string& node, Changes& changes) const;
+  absl::StatusOr<Grant> Prepare(const ClaimRequest& request, Freshness freshness, Changes& changes,
+                                Clock::time_point until);
   absl::StatusOr<Grant> PrepareGrant(const ClaimRequest& request, ClaimState state, Clock::time_point until);
   absl::StatusOr<ClaimRecord> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
   absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,

@@ -20,7 +20,7 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::int64_t kPage = 500;  // keys in one answer
+constexpr std::int64_t kPage = 1000;  // keys in one answer
 constexpr int kTries = 3;
 
 class EtcdState final : public State {
@@ -36,8 +36,8 @@ class EtcdState final : public State {
 
   Lease& lease() override { return *lease_; }
 
-  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
-                               const std::optional<std::string>& prefix) override {
+  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                               Freshness freshness) override {
     Listing listing;
     const auto add = [&](const KeyValue& value) {
       listing.values.push_back(value);
@@ -47,7 +47,7 @@ class EtcdState final : public State {
     absl::Status status = absl::OutOfRangeError("");
     for (int tries = 0; tries < kTries && absl::IsOutOfRange(status); ++tries) {
       listing = {};
-      status = ReadPages(keys, prefix, add, listing.revision);
+      status = ReadPages(keys, prefix, freshness, add, listing.revision);
     }
     if (!status.ok()) return status;
     return listing;
@@ -55,7 +55,7 @@ class EtcdState final : public State {
 
   absl::Status Visit(const std::string& prefix, const Visitor& visit) override {
     std::int64_t revision = 0;
-    return ReadPages({}, prefix, visit, revision);
+    return ReadPages({}, prefix, Freshness::kNow, visit, revision);
   }
 
   absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
@@ -65,41 +65,54 @@ class EtcdState final : public State {
   void EndWatches() override { watches_->Close(); }
 
  private:
-  // The keys and the first page are read in one transaction. All pages have its revision.
+  // All parts and pages have the revision of the first.
   absl::Status ReadPages(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
-                         const Visitor& visit, std::int64_t& revision) {
-    etcdserverpb::TxnRequest request;
-    for (const std::string& key : keys) request.add_success()->mutable_request_range()->set_key(root_ + key);
-    etcdserverpb::RangeRequest* const page = prefix ? request.add_success()->mutable_request_range() : nullptr;
-    if (page != nullptr) {
-      page->set_key(root_ + *prefix);
-      page->set_range_end(EndOfPrefix(page->key()));
-      page->set_limit(kPage);
+                         Freshness freshness, const Visitor& visit, std::int64_t& revision) {
+    std::vector<etcdserverpb::RangeRequest> parts;
+    for (const std::string& key : keys) parts.emplace_back().set_key(root_ + key);
+    if (prefix) {
+      etcdserverpb::RangeRequest& page = parts.emplace_back();
+      page.set_key(root_ + *prefix);
+      page.set_range_end(EndOfPrefix(page.key()));
+      page.set_limit(kPage);
     }
-    MOORING_ASSIGN_OR_RETURN(etcdserverpb::TxnResponse found, ReadTogether(request));
-    revision = found.header().revision();
-    for (const etcdserverpb::ResponseOp& part : found.responses()) {
-      MOORING_RETURN_IF_ERROR(VisitAll(part.response_range(), visit));
-    }
-    if (page == nullptr) return absl::OkStatus();
-    etcdserverpb::RangeRequest next = *page;
+    for (etcdserverpb::RangeRequest& part : parts) part.set_serializable(freshness == Freshness::kMayBeOld);
+    MOORING_ASSIGN_OR_RETURN(std::vector<etcdserverpb::RangeResponse> found, ReadTogether(parts));
+    for (const etcdserverpb::RangeResponse& part : found) MOORING_RETURN_IF_ERROR(VisitAll(part, visit));
+    if (found.empty()) return absl::OkStatus();
+    revision = found.front().header().revision();
+    etcdserverpb::RangeRequest next = parts.back();
     next.set_revision(revision);
-    etcdserverpb::RangeResponse last = std::move(*found.mutable_responses()->rbegin()->mutable_response_range());
-    while (last.more()) {
-      next.set_key(last.kvs().rbegin()->key() + '\0');
-      MOORING_ASSIGN_OR_RETURN(last, ReadRange(next));
-      MOORING_RETURN_IF_ERROR(VisitAll(last, visit));
+    next.set_serializable(true);  // OUT_OF_RANGE: another member is asked, which does not have the revision yet
+    while (found.back().more()) {
+      next.set_key(found.back().kvs().rbegin()->key() + '\0');
+      MOORING_ASSIGN_OR_RETURN(found.back(), ReadRange(next));
+      MOORING_RETURN_IF_ERROR(VisitAll(found.back(), visit));
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<etcdserverpb::TxnResponse> ReadTogether(const etcdserverpb::TxnRequest& request) {
+  // A single part needs no transaction. etcd 3.5.0 to 3.5.6 may crash when a transaction that only reads is cut off
+  // (etcd-io/etcd#14110, #14891). Those versions are not supported (docs/hosts.md).
+  absl::StatusOr<std::vector<etcdserverpb::RangeResponse>> ReadTogether(
+      const std::vector<etcdserverpb::RangeRequest>& parts) {
+    std::vector<etcdserverpb::RangeResponse> found;
+    if (parts.size() == 1) {
+      MOORING_ASSIGN_OR_RETURN(found.emplace_back(), ReadRange(parts.front()));
+      return found;
+    }
+    etcdserverpb::TxnRequest request;
+    for (const etcdserverpb::RangeRequest& part : parts) *request.add_success()->mutable_request_range() = part;
     etcdserverpb::TxnResponse response;
     MOORING_RETURN_IF_ERROR(client_->Call("read", [&](const auto& member, grpc::ClientContext& context) {
       response.Clear();
       return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
     }));
-    return response;
+    for (etcdserverpb::ResponseOp& part : *response.mutable_responses()) {
+      found.push_back(std::move(*part.mutable_response_range()));
+    }
+    if (!found.empty()) *found.front().mutable_header() = response.header();  // only the transaction has one
+    return found;
   }
 
   absl::StatusOr<etcdserverpb::RangeResponse> ReadRange(const etcdserverpb::RangeRequest& request) {

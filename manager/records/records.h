@@ -133,6 +133,12 @@ struct Claim {
   Revisions revisions;
 };
 
+// A volume and all its claims, as they were at one revision.
+struct VolumeUse {
+  std::optional<Volume> volume;  // with its secrets; none: it does not exist
+  std::vector<Claim> claims;
+};
+
 // A host of the state: it joins at its first start, and is alive while it holds its lease.
 struct Host {
   std::string name;

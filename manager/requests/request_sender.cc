@@ -75,7 +75,7 @@ class RequestSender::Waiting {
  public:
   Waiting(RequestSender& sender, std::string id, const std::string& host) : sender_(sender), id_(std::move(id)) {
     const std::lock_guard<std::mutex> lock(sender_.mutex_);
-    sender_.waiting_[id_] = host;
+    sender_.waiting_[id_] = {host, Clock::now()};
   }
   ~Waiting() {
     const std::lock_guard<std::mutex> lock(sender_.mutex_);
@@ -148,7 +148,7 @@ absl::StatusOr<v1::ControllerAnswer> RequestSender::Await(const Target& target, 
     }
     if (!progress.worker.empty()) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      waiting_[id] = progress.worker;
+      waiting_[id].host = progress.worker;
     }
     if (!progress.worker.empty() || !offers_.OfOthers(target.controller).empty()) offered_at = now;
     if (now - offered_at > settings_.patience) {
@@ -166,7 +166,12 @@ void RequestSender::Count(const absl::Status& outcome) {
 RequestSender::Counts RequestSender::counts() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   Counts counts = counts_;
-  for (const auto& [id, host] : waiting_) ++counts.waiting[host];
+  const Clock::time_point now = Clock::now();
+  for (const auto& [id, open] : waiting_) {
+    Counts::Waiting& at_host = counts.waiting[open.host];
+    ++at_host.count;
+    at_host.longest = std::max(at_host.longest, now - open.since);
+  }
   return counts;
 }
 

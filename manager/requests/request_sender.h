@@ -31,9 +31,13 @@ class RequestSender {
     Clock::duration patience = std::chrono::seconds(3);  // with a request that no host offers to answer any more
   };
   struct Counts {
-    std::map<std::string, int> waiting;  // by the host that makes the call, or that should
-    std::uint64_t answered = 0;          // also with an error of the plugin
-    std::uint64_t failed = 0;            // without an answer
+    struct Waiting {
+      int count = 0;
+      Clock::duration longest = {};  // so far
+    };
+    std::map<std::string, Waiting> waiting;  // by the host that makes the call, or that should
+    std::uint64_t answered = 0;              // also with an error of the plugin
+    std::uint64_t failed = 0;                // without an answer
   };
 
   // The references outlive the sender.
@@ -70,8 +74,12 @@ class RequestSender {
   const Settings settings_;
   OwedDeletes deletes_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::string> waiting_;  // request id -> host; under mutex_
-  Counts counts_;                               // without `waiting`; under mutex_
+  struct Open {
+    std::string host;
+    Clock::time_point since;
+  };
+  std::map<std::string, Open> waiting_;  // by request id; under mutex_
+  Counts counts_;                        // without `waiting`; under mutex_
 };
 
 }  // namespace mooring::manager

@@ -43,6 +43,11 @@ absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& lis
   return records;
 }
 
+absl::StatusOr<Secrets> DecodeSecrets(const KeyValue& stored) {
+  MOORING_ASSIGN_OR_RETURN(const v1::StoredSecrets message, Parse<v1::StoredSecrets>(stored));
+  return Secrets({message.secrets().begin(), message.secrets().end()});
+}
+
 // From the values of the volume, its secrets and its claims, as far as they were read.
 absl::StatusOr<VolumeUse> ToVolumeUse(const VolumeKey& key, const Listing& found) {
   VolumeUse use;
@@ -57,8 +62,7 @@ absl::StatusOr<VolumeUse> ToVolumeUse(const VolumeKey& key, const Listing& found
     }
   }
   if (!use.volume || !use.volume->has_secrets || secrets == nullptr) return use;
-  MOORING_ASSIGN_OR_RETURN(const v1::StoredSecrets message, Parse<v1::StoredSecrets>(*secrets));
-  use.volume->secrets = Secrets({message.secrets().begin(), message.secrets().end()});
+  MOORING_ASSIGN_OR_RETURN(use.volume->secrets, DecodeSecrets(*secrets));
   return use;
 }
 
@@ -148,17 +152,21 @@ Changes& Changes::With(Durability durability) {
   return *this;
 }
 
+// Reads twice if there are secrets. If the volume changes in between, a later Put of it is refused.
 absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
-  MOORING_ASSIGN_OR_RETURN(const Listing found,
-                           shared_.Read({VolumeStateKey(key), SecretsStateKey(key)}, std::nullopt));
-  MOORING_ASSIGN_OR_RETURN(VolumeUse use, ToVolumeUse(key, found));
-  if (!use.volume) return NotFound("there is no volume {}", ToString(key));
-  return *std::move(use.volume);
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(VolumeStateKey(key)));
+  if (!stored) return NotFound("there is no volume {}", ToString(key));
+  MOORING_ASSIGN_OR_RETURN(Volume volume, Decode<v1::Volume>(*stored));
+  if (!volume.has_secrets) return volume;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> secrets, shared_.Get(SecretsStateKey(key)));
+  if (!secrets) return volume;
+  MOORING_ASSIGN_OR_RETURN(volume.secrets, DecodeSecrets(*secrets));
+  return volume;
 }
 
-absl::StatusOr<VolumeUse> RecordsStore::GetVolumeUse(const VolumeKey& key) {
+absl::StatusOr<VolumeUse> RecordsStore::GetVolumeUse(const VolumeKey& key, Freshness freshness) {
   MOORING_ASSIGN_OR_RETURN(const Listing found,
-                           shared_.Read({VolumeStateKey(key), SecretsStateKey(key)}, ClaimsPrefix(key)));
+                           shared_.Read({VolumeStateKey(key), SecretsStateKey(key)}, ClaimsPrefix(key), freshness));
   return ToVolumeUse(key, found);
 }
 
@@ -177,12 +185,20 @@ absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const std::function<bool(const Claim&)>& wanted) {
+  constexpr int kTries = 3;
   std::vector<Claim> claims;
-  MOORING_RETURN_IF_ERROR(shared_.Visit(ClaimsPrefix(), [&](const KeyValue& stored) {
+  const auto add = [&](const KeyValue& stored) {
     MOORING_ASSIGN_OR_RETURN(Claim claim, Decode<v1::Claim>(stored));
     if (wanted(claim)) claims.push_back(std::move(claim));
     return absl::OkStatus();
-  }));
+  };
+  absl::Status status = shared_.Visit(ClaimsPrefix(), add);
+  for (int tries = 1; tries < kTries && absl::IsOutOfRange(status); ++tries) {
+    claims.clear();
+    status = shared_.Visit(ClaimsPrefix(), add);
+  }
+  if (absl::IsOutOfRange(status)) return WithCode(absl::StatusCode::kUnavailable, status);
+  MOORING_RETURN_IF_ERROR(status);
   return claims;
 }
 

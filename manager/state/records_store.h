@@ -49,12 +49,6 @@ class Changes {
   Transaction transaction_;
 };
 
-// A volume and all its claims, as they were at one revision.
-struct VolumeUse {
-  std::optional<Volume> volume;  // with its secrets; none: it does not exist
-  std::vector<Claim> claims;
-};
-
 class RecordsStore {
  public:
   // The states outlive this object.
@@ -63,7 +57,7 @@ class RecordsStore {
 
   // NOT_FOUND names the record.
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
-  absl::StatusOr<VolumeUse> GetVolumeUse(const VolumeKey& key);
+  absl::StatusOr<VolumeUse> GetVolumeUse(const VolumeKey& key, Freshness freshness = Freshness::kNow);
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
 
   absl::StatusOr<Host> GetHost(const std::string& name);

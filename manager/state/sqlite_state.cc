@@ -170,8 +170,8 @@ class SqliteState final : public State {
 
   Lease& lease() override { return lease_; }
 
-  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
-                               const std::optional<std::string>& prefix) override {
+  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                               Freshness) override {
     return Guarded("read", file_, [&] { return reader_.Read(keys, prefix); });
   }
 

@@ -5,7 +5,7 @@
 namespace mooring::manager {
 
 absl::StatusOr<std::optional<KeyValue>> State::Get(const std::string& key) {
-  MOORING_ASSIGN_OR_RETURN(Listing found, Read({key}, std::nullopt));
+  MOORING_ASSIGN_OR_RETURN(Listing found, Read({key}, std::nullopt, Freshness::kNow));
   if (found.values.empty()) return std::nullopt;
   return std::move(found.values.front());
 }

@@ -39,6 +39,13 @@ struct Listing {
   std::int64_t revision = 0;     // of the state at this read; a watch from the next revision on misses nothing
 };
 
+enum class Freshness {
+  kNow,
+  // As one member of the store has it, perhaps a moment old, which is quicker. For a change that compares what was
+  // read. An error that an old value can cause has to be confirmed.
+  kMayBeOld,
+};
+
 enum class Durability {
   kSynced,   // survives a power cut when the commit returns
   kOrdered,  // survives the death of this process; a power cut that loses it also loses all later commits
@@ -109,11 +116,11 @@ class State {
 
   // These keys, as far as they exist, and all keys that begin with `prefix`, at one revision and in this order. Without
   // a prefix: only the keys.
-  virtual absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
-                                       const std::optional<std::string>& prefix) = 0;
+  virtual absl::StatusOr<Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                                       Freshness freshness) = 0;
 
   absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key);
-  absl::StatusOr<Listing> List(const std::string& prefix) { return Read({}, prefix); }
+  absl::StatusOr<Listing> List(const std::string& prefix) { return Read({}, prefix, Freshness::kNow); }
 
   // Calls `visit` for all keys that begin with `prefix`, at one revision, until it gives an error, which is then the
   // result. Reads in pages where the store is shared, so that it needs little memory. OUT_OF_RANGE: the revision is not

@@ -7,7 +7,13 @@
 // kernel tells what is mounted. Kernel and journal together tell who else uses a staged volume.
 #pragma once
 
+#include <sys/types.h>
+
+#include <map>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/keyed_lock.h"
@@ -38,7 +44,7 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
   absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) override;
-  absl::StatusOr<std::string> FindUnknownMount(const Volume& volume) override;
+  absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume) override;
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                               Clock::time_point until) override;
   absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,
@@ -89,6 +95,10 @@ class VolumeManager final : public VolumeMounter {
   NodeCaller ending_calls_;  // unpublish and unstage: they are made without a lease, too
   ServerCheck servers_;
   KeyedLocks locks_;
+
+  using Filesystem = std::pair<dev_t, std::string>;  // the device, and the mounted part of it
+  std::mutex unknown_mutex_;
+  std::map<VolumeKey, std::set<Filesystem>> unknown_;  // those with mounts that no attachment has; under unknown_mutex_
 };
 
 }  // namespace mooring::manager

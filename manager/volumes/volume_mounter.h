@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,8 +47,8 @@ class VolumeMounter {
   // none.
   virtual absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) = 0;
 
-  // The path of a mount of the volume that no attachment has; empty: there is none. The journal may be an old copy.
-  virtual absl::StatusOr<std::string> FindUnknownMount(const Volume& volume) = 0;
+  // The mounts of the volume that no attachment has: the journal may be an old copy, for example.
+  virtual absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume) = 0;
 
   // Calls NodeExpandVolume for each filesystem of the volume on this host. False: it is mounted nowhere.
   virtual absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,

@@ -42,6 +42,14 @@ absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of
   return targets;
 }
 
+std::set<std::string> PathsOf(const std::vector<AttachmentRecord>& records) {
+  std::set<std::string> paths;
+  for (const AttachmentRecord& record : records) {
+    paths.insert({record.target_path, record.staging_path, record.attach_path});
+  }
+  return paths;
+}
+
 }  // namespace
 
 // A record in phase mounted is a user, whatever the kernel shows: it will be restored or detached. A record in another
@@ -80,21 +88,28 @@ absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> VolumeManager::FindUnknownMount(const Volume& volume) {
-  std::set<std::string> known;
-  for (const AttachmentRecord& record : journal_.Of(volume.key)) {
-    known.insert({record.target_path, record.staging_path});
-  }
-  MOORING_ASSIGN_OR_RETURN(std::vector<std::string> paths, TargetsIn(TargetsOf(settings_.root, volume.key)));
+// A mount at one of the volume's own paths tells its filesystem. Binds of the same filesystem elsewhere are found by
+// that, also after the first one is unmounted. The journal is read last, because it has an attachment before its
+// mounts.
+absl::StatusOr<std::vector<std::string>> VolumeManager::FindUnknownMounts(const Volume& volume) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<std::string> own, TargetsIn(TargetsOf(settings_.root, volume.key)));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> stages,
                            EntriesOf(StagingsOf(settings_.root, volume.plugin, volume.key)));
-  paths.insert(paths.end(), stages.begin(), stages.end());
-  for (const std::string& path : paths) {
-    if (known.contains(path)) continue;
-    MOORING_ASSIGN_OR_RETURN(const PathInfo found, kernel_.Find(path));
-    if (IsMountOrDevice(found)) return path;
+  own.insert(own.end(), stages.begin(), stages.end());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, kernel_.List("/"));
+  const std::set<std::string> known = PathsOf(journal_.Of(volume.key));
+  const std::lock_guard<std::mutex> lock(unknown_mutex_);
+  std::set<Filesystem>& unknown = unknown_[volume.key];
+  for (const ListedMount& mount : mounts) {
+    const bool is_own = std::find(own.begin(), own.end(), mount.target) != own.end();
+    if (is_own && !known.contains(mount.target)) unknown.emplace(mount.device, mount.root);
   }
-  return "";
+  std::vector<std::string> found;
+  for (const ListedMount& mount : mounts) {
+    if (unknown.contains({mount.device, mount.root}) && !known.contains(mount.target)) found.push_back(mount.target);
+  }
+  if (found.empty()) unknown_.erase(volume.key);
+  return found;
 }
 
 }  // namespace mooring::manager

@@ -108,10 +108,10 @@ func (s *claimState) allowed(access int32, mode, node string) bool {
 	return false
 }
 
-// free tells whether the claim is allowed by its own mode, the mode in use, and the writer modes of the other claims.
+// free tells whether the claim is allowed by its own mode, the mode in use, and that of each writer.
 func (s *claimState) free(o *operation) bool {
 	for _, claim := range s.claims {
-		if claim.access != singleNodeReader && claim.access != multiNodeReader && !s.allowed(claim.access, o.Mode, o.Node) {
+		if claim.mode == "write" && !s.allowed(claim.access, o.Mode, o.Node) {
 			return false
 		}
 	}

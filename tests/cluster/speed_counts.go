@@ -52,19 +52,22 @@ func (c *callCounts) countInEtcd(e *etcdCluster, call func() error) error {
 	return err
 }
 
-// traffic gives the number of reads since the start of etcd, and its revision. It reads no key itself.
+// traffic gives a number that grows with each read of etcd, and its revision. A transaction that makes no revision is a
+// read, too. It reads no key itself.
 func (e *etcdCluster) traffic() (reads float64, revision int64, err error) {
 	for member := 0; member < members; member++ {
 		page, err := scrape(http.DefaultClient, url(adminPort(member))+"/metrics")
 		if err != nil {
 			return 0, 0, err
 		}
-		reads += sumOf(page, "grpc_server_handled_total", `grpc_code="OK"`, `grpc_method="Range"`)
+		for _, method := range []string{`grpc_method="Range"`, `grpc_method="Txn"`} {
+			reads += sumOf(page, "grpc_server_handled_total", `grpc_code="OK"`, method)
+		}
 	}
 	status, err := call(longestCall, func(ctx context.Context) (*etcdserverpb.StatusResponse, error) {
 		return etcdserverpb.NewMaintenanceClient(e.admin[0]).Status(ctx, &etcdserverpb.StatusRequest{})
 	})
-	return reads, status.GetHeader().GetRevision(), err
+	return reads - float64(status.GetHeader().GetRevision()), status.GetHeader().GetRevision(), err
 }
 
 // commitsBetween counts the revisions after the first one, up to the last one, that changed volumes or claims.

@@ -202,13 +202,13 @@ class CountingMounter final : public manager::VolumeMounter {
     }
     return mounted_.contains({record.allocation, record.request});
   }
-  absl::StatusOr<std::string> FindUnknownMount(const manager::Volume&) override {
+  absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const manager::Volume&) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return unknown_mount_;
+    return unknown_mounts_;
   }
-  void SetUnknownMount(const std::string& path) {
+  void SetUnknownMounts(std::vector<std::string> paths) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    unknown_mount_ = path;
+    unknown_mounts_ = std::move(paths);
   }
   void RemoveDirectories(const manager::Volume&) override {}
   absl::StatusOr<bool> Expand(const manager::VolumeKey&, std::uint64_t, const manager::Secrets&,
@@ -232,7 +232,7 @@ class CountingMounter final : public manager::VolumeMounter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::pair<std::string, std::string>> mounted_;
-  std::string unknown_mount_;
+  std::vector<std::string> unknown_mounts_;
   std::set<std::string> away_;
   std::function<void(manager::Clock::time_point)> before_expand_;
 };

@@ -21,10 +21,10 @@ class DyingState final : public manager::State {
   DyingState(manager::State& state, Life& life) : state_(state), life_(life) {}
 
   manager::Lease& lease() override { return state_.lease(); }
-  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys,
-                                        const std::optional<std::string>& prefix) override {
+  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                                        manager::Freshness freshness) override {
     if (life_.ended) return Internal("killed");
-    return state_.Read(keys, prefix);
+    return state_.Read(keys, prefix, freshness);
   }
   absl::StatusOr<std::unique_ptr<manager::Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
     return state_.StartWatch(prefix, from);

@@ -92,11 +92,11 @@ class MemoryHost final : public manager::State {
     after_ = std::move(after);
   }
 
-  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys,
-                                        const std::optional<std::string>& prefix) override {
+  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                                        manager::Freshness freshness) override {
     if (prefix) ++lists_;
     MOORING_RETURN_IF_ERROR(Check());
-    MOORING_ASSIGN_OR_RETURN(manager::Listing found, store_.Read(keys, prefix));
+    MOORING_ASSIGN_OR_RETURN(manager::Listing found, store_.Read(keys, prefix, freshness));
     for (const manager::KeyValue& value : found.values) MOORING_RETURN_IF_ERROR(CheckSecret(value.key));
     return found;
   }

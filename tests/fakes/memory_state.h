@@ -41,8 +41,8 @@ class MemoryState final : public manager::State {
     return commits_;
   }
 
-  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys,
-                                        const std::optional<std::string>& prefix) override {
+  absl::StatusOr<manager::Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                                        manager::Freshness) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     manager::Listing listing;
     listing.revision = revision_;

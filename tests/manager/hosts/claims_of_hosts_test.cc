@@ -43,6 +43,12 @@ class ClaimsOfHostsTest : public ClaimsFixture {
   };
 
   static ClaimRequest Writer(const std::string& allocation) { return Request(allocation, kWriter); }
+  // With what a member of the store gives that is behind by the changes that follow.
+  ClaimRequest WriterWithOldRead(const std::string& allocation) {
+    ClaimRequest request = Writer(allocation);
+    request.seen = std::make_shared<const VolumeUse>(*store_.GetVolumeUse({"default", "db"}));
+    return request;
+  }
   Host Record(const std::string& name) { return store_.GetHost(name).value_or(Host()); }
 
   HostSide here_{*this, "here"};
@@ -57,13 +63,37 @@ TEST_F(ClaimsOfHostsTest, AccessModesHoldForAllHosts) {
   EXPECT_EQ(TheClaim().node, "there");
 }
 
+TEST_F(ClaimsOfHostsTest, OldReadGrantsNothing) {
+  const ClaimRequest second = WriterWithOldRead("web-2");
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  EXPECT_THAT(here_.Claim(second), FailsWith(Code::kFailedPrecondition, "writer 'web-1' on 'there'"));
+  EXPECT_EQ(TheClaim().allocation, "web-1");
+}
+
+TEST_F(ClaimsOfHostsTest, OldReadRefusesNothing) {
+  ASSERT_OK(there_.Claim(Writer("web-1")));
+  const ClaimRequest second = WriterWithOldRead("web-2");
+  ASSERT_OK(there_.Release("web-1"));
+  EXPECT_OK(here_.Claim(second));
+  EXPECT_EQ(TheClaim().node, "here");
+}
+
+TEST_F(ClaimsOfHostsTest, OldReadHoldsNothing) {
+  ASSERT_OK(here_.Claim(Writer("web-1")));
+  const std::int64_t before = TheClaim().revisions.create;
+  const ClaimRequest again = WriterWithOldRead("web-1");
+  ASSERT_OK(here_.Release("web-1"));
+  EXPECT_OK(here_.Claim(again));
+  EXPECT_GT(TheClaim().revisions.create, before);
+}
+
 TEST_F(ClaimsOfHostsTest, ClaimOfAnotherHostIsNotReleasedHere) {
   ASSERT_OK(there_.Claim(Writer("web-1")));
   EXPECT_OK(here_.Release("web-1")) << "of an attachment whose claim others have by now";
   EXPECT_THAT(here_.claims.ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()),
               FailsWith(Code::kFailedPrecondition, "is one of host 'there': release it there"));
   here_.claims.Resume("", Soon());
-  EXPECT_OK(here_.claims.KeepHouse([](const ClaimRecord&) { return false; }, Soon()));
+  EXPECT_OK(here_.claims.KeepHouse([](const ClaimRecord&) { return false; }, seconds(10)));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(AttachedTo(), SizeIs(1));
 }

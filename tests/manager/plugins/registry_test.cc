@@ -185,7 +185,7 @@ TEST_F(RegistryTest, HostsHaveSeparateRegistries) {
 class BrokenState final : public State {
  public:
   Lease& lease() override { return lease_; }
-  absl::StatusOr<Listing> Read(const std::vector<std::string>&, const std::optional<std::string>&) override {
+  absl::StatusOr<Listing> Read(const std::vector<std::string>&, const std::optional<std::string>&, Freshness) override {
     return Listing();
   }
   absl::StatusOr<std::int64_t> DoCommit(const Transaction&) override { return ResourceExhausted("the disk is full"); }

@@ -31,10 +31,10 @@ class AwayState final : public State {
   int refused() const { return refused_; }
 
   manager::Lease& lease() override { return state_.lease(); }
-  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys,
-                               const std::optional<std::string>& prefix) override {
+  absl::StatusOr<Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
+                               Freshness freshness) override {
     if (is_away_) return Unavailable("away");
-    return state_.Read(keys, prefix);
+    return state_.Read(keys, prefix, freshness);
   }
   absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
     return state_.StartWatch(prefix, from);

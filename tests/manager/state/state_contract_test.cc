@@ -65,7 +65,7 @@ TEST_F(StateTest, ReadGivesKeysAndAPrefixAtOneRevision) {
   for (const char* key : {"v/a", "v/b", "w"}) Commit(Put(key, "1"));
   const auto keys_of = [&](const std::vector<std::string>& keys, const std::optional<std::string>& prefix) {
     std::vector<std::string> found;
-    const auto listing = state().Read(keys, prefix);
+    const auto listing = state().Read(keys, prefix, Freshness::kNow);
     EXPECT_OK(listing);
     for (const KeyValue& value : listing->values) found.push_back(value.key);
     EXPECT_EQ(listing->revision, At(3));

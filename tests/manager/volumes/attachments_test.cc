@@ -403,11 +403,11 @@ TEST_F(AttachmentsTest, ReleasesClaimWithoutAttachment) {
   EXPECT_OK(attachments_->ReleaseUnused(claim, Volume(), Soon()));
   EXPECT_EQ(log_.Count("release"), 0) << "an attachment uses it";
   claim.allocation = "web-2";
-  mounter_.SetUnknownMount("/root/per-alloc/web-2");
+  mounter_.SetUnknownMounts({"/root/per-alloc/web-2", "/srv/db"});
   EXPECT_THAT(attachments_->ReleaseUnused(claim, Volume(), Soon()),
-              FailsWith(Code::kFailedPrecondition, "'/root/per-alloc/web-2' is mounted"));
+              FailsWith(Code::kFailedPrecondition, "is mounted at '/root/per-alloc/web-2', '/srv/db'"));
   EXPECT_EQ(log_.Count("release"), 0) << "the journal is an old copy, and something still writes";
-  mounter_.SetUnknownMount("");
+  mounter_.SetUnknownMounts({});
   EXPECT_OK(attachments_->ReleaseUnused(claim, Volume(), Soon()));
   EXPECT_EQ(log_.Count("release"), 1);
 }

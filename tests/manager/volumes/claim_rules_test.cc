@@ -122,14 +122,14 @@ TEST(ClaimRulesTest, SingleWriterIsRefusedBesideWriter) {
   }
 }
 
-// The mode in use allows many writers, but one of the claims was granted as the single writer, or for a single node.
-TEST(ClaimRulesTest, ModeOfStandingClaimIsKept) {
+// The mode in use allows many writers, but a writer was granted as the only one, or for a single node.
+TEST(ClaimRulesTest, ModeOfAWriterIsKept) {
   ClaimState state = ClaimedIn(AccessMode::kMultiNodeMultiWriter, false, true);
   for (const AccessMode granted : {AccessMode::kMultiNodeSingleWriter, AccessMode::kSingleNodeMultiWriter}) {
     state.claims[0].capability.access = granted;
     state.claims[0].node = "there";
     EXPECT_THAT(Decide(ARequest(ClaimMode::kWrite, AccessMode::kMultiNodeMultiWriter), state),
-                FailsWith(Code::kFailedPrecondition, "the mode of a claim"))
+                FailsWith(Code::kFailedPrecondition, "the mode of a writer"))
         << ToString(granted);
   }
 }

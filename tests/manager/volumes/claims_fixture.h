@@ -21,7 +21,9 @@ class FakeNode final : public VolumeMounter {
   absl::Status Mount(AttachmentRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
   absl::Status Unmount(const AttachmentRecord&, Clock::time_point) override { return absl::OkStatus(); }
   absl::StatusOr<bool> HasMount(const AttachmentRecord&, Clock::time_point) override { return false; }
-  absl::StatusOr<std::string> FindUnknownMount(const Volume&) override { return std::string(); }
+  absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume&) override {
+    return std::vector<std::string>();
+  }
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets&,
                               Clock::time_point) override {
     expanded.emplace_back(volume.id, bytes);

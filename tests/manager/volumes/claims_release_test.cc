@@ -29,7 +29,7 @@ class ReleaseTest : public ClaimsFixture {
   static bool Everywhere(const ClaimRecord&) { return true; }
   void CollectAfter(seconds time, const Claims::IsMounted& is_mounted) {
     now_ += time;
-    EXPECT_OK(claims_->KeepHouse(is_mounted, Soon()));
+    EXPECT_OK(claims_->KeepHouse(is_mounted, seconds(10)));
   }
 };
 
@@ -43,6 +43,26 @@ TEST_F(ReleaseTest, StoresEachStepBeforeTheNext) {
       << "as it was before each commit; the last one freed it";
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+// Nobody has to be asked between two steps.
+TEST_F(ReleaseTest, ClaimWithoutControllerIsFreedInOneCommit) {
+  WithoutController();
+  AddVolume("plain");
+  ClaimRequest request = Request("web-2");
+  request.volume.id = "plain";
+  for (const bool keep : {false, true}) {
+    request.keep = keep;
+    ASSERT_OK(Claim(request));
+    const int commits = state_.commits();
+    if (keep) {
+      ASSERT_OK(claims_->ReleaseKept(request.volume, request.mode, "web-2", Soon()));
+    } else {
+      ASSERT_OK(claims_->Release(request.volume, request.mode, "web-2", absl::OkStatus(), Soon()));
+    }
+    EXPECT_EQ(state_.commits(), commits + 1);
+    EXPECT_THAT(*store_.ListClaims(request.volume), IsEmpty());
+  }
 }
 
 TEST_F(ReleaseTest, KeptClaimSurvivesDetach) {

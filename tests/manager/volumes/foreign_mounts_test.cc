@@ -50,15 +50,18 @@ TEST_F(ForeignMountsTest, FindsMountsWithoutAttachment) {
   Volume volume;
   volume.key.id = "db";
   volume.plugin = plugin_->features().name;
-  AttachmentRecord record = Mounted("web-1");
-  EXPECT_EQ(*manager_->FindUnknownMount(volume), "");
+  AttachmentRecord record = Mounted("web-1", "/srv/db");
+  EXPECT_THAT(*manager_->FindUnknownMounts(volume), IsEmpty());
   Forget(record);
-  EXPECT_EQ(*manager_->FindUnknownMount(volume), record.target_path);
-  kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.target_path); });
   fs::create_directories(record.staging_path);
-  EXPECT_EQ(*manager_->FindUnknownMount(volume), record.staging_path);
-  ASSERT_OK(manager_->Unmount(record, Soon()));
-  EXPECT_EQ(*manager_->FindUnknownMount(volume), "");
+  EXPECT_THAT(*manager_->FindUnknownMounts(volume),
+              ::testing::UnorderedElementsAre(record.staging_path, record.target_path, "/srv/db"));
+  for (const std::string& path : {record.target_path, record.staging_path}) {
+    kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(path); });
+  }
+  EXPECT_THAT(*manager_->FindUnknownMounts(volume), ElementsAre("/srv/db")) << "a task may still write there";
+  kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts("/srv/db"); });
+  EXPECT_THAT(*manager_->FindUnknownMounts(volume), IsEmpty());
 }
 
 TEST_F(ForeignMountsTest, RefusesTargetThatIsNotEmpty) {
