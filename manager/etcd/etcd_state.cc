@@ -93,7 +93,7 @@ class EtcdState final : public State {
   }
 
   // A single part needs no transaction. etcd 3.5.0 to 3.5.6 may crash when a transaction that only reads is cut off
-  // (etcd-io/etcd#14110, #14891). Those versions are not supported (docs/hosts.md).
+  // (etcd-io/etcd#14110, #14891). docs/hosts.md excludes them.
   absl::StatusOr<std::vector<etcdserverpb::RangeResponse>> ReadTogether(
       const std::vector<etcdserverpb::RangeRequest>& parts) {
     std::vector<etcdserverpb::RangeResponse> found;
