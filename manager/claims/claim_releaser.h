@@ -2,7 +2,8 @@
 //
 //   taken ─▶ unpublishing (at the node) ─▶ node-detached ─▶ controller-detached ─▶ freed (the record is deleted)
 //
-// A step that fails stays in ClaimRecord::problem and is repeated by Resume.
+// A claim that no controller knows is freed at once. A step that fails stays in ClaimRecord::problem and is repeated by
+// Resume.
 #pragma once
 
 #include <chrono>
