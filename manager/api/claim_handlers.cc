@@ -76,9 +76,10 @@ absl::StatusOr<v1::ReleaseVolumeResponse> ClaimHandlers::ReleaseVolume(const v1:
 absl::StatusOr<v1::ListClaimsResponse> ClaimHandlers::ListClaims(const v1::ListClaimsRequest& request) {
   // The revision is read first, as in ListVolumes.
   MOORING_ASSIGN_OR_RETURN(const Listing now, state.List(RegistryStateKey(host)));
+  const auto is_asked = [&](const Claim& claim) { return IsOf(claim, request.allocation()); };
   std::vector<Claim> found;
   if (request.volume().id().empty()) {
-    MOORING_ASSIGN_OR_RETURN(found, store.ListClaims());
+    MOORING_ASSIGN_OR_RETURN(found, store.ListClaims(is_asked));
   } else {
     MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
     MOORING_ASSIGN_OR_RETURN(found, store.ListClaims(key));
@@ -86,7 +87,7 @@ absl::StatusOr<v1::ListClaimsResponse> ClaimHandlers::ListClaims(const v1::ListC
   v1::ListClaimsResponse response;
   response.set_revision(now.revision);
   for (const Claim& claim : found) {
-    if (IsOf(claim, request.allocation())) *response.add_claims() = ToProto(claim);
+    if (is_asked(claim)) *response.add_claims() = ToProto(claim);
   }
   return response;
 }
@@ -94,11 +95,10 @@ absl::StatusOr<v1::ListClaimsResponse> ClaimHandlers::ListClaims(const v1::ListC
 absl::StatusOr<v1::AllocationGoneResponse> ClaimHandlers::AllocationGone(const v1::AllocationGoneRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
   MOORING_RETURN_IF_ERROR(claims.AllocationGone(request.allocation()));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> all, store.ListClaims());
+  const auto is_past = [&](const Claim& claim) { return claim.past && claim.allocation == request.allocation(); };
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> past, store.ListClaims(is_past));
   v1::AllocationGoneResponse response;
-  response.set_claims(static_cast<int>(std::count_if(all.begin(), all.end(), [&](const Claim& claim) {
-    return claim.past && claim.allocation == request.allocation();
-  })));
+  response.set_claims(static_cast<int>(past.size()));
   return response;
 }
 
