@@ -11,8 +11,13 @@
 
 namespace mooring::manager {
 
-// Calls `call` with the volume as it was a moment ago. If that gives INVALID_ARGUMENT, and the volume has changed
-// since, `call` is repeated. NOT_FOUND: there is no such volume.
+// Whether a claim or an attach is the same for both. A call that is undone changes the volume's revision, too.
+inline bool IsUsedAlike(const Volume& a, const Volume& b) {
+  return a.revisions.create == b.revisions.create && a.capabilities == b.capabilities;
+}
+
+// Calls `call` with the volume as it was a moment ago. If that gives INVALID_ARGUMENT, and the volume can be used in
+// other ways since, `call` is repeated. NOT_FOUND: there is no such volume.
 template <typename Call>
 auto WithSeenVolume(RecordsStore& store, const VolumeKey& key, const Call& call)
     -> decltype(call(std::shared_ptr<const VolumeUse>())) {
@@ -23,7 +28,7 @@ auto WithSeenVolume(RecordsStore& store, const VolumeKey& key, const Call& call)
     auto outcome = call(seen);
     if (!absl::IsInvalidArgument(outcome.status()) || freshness == Freshness::kNow) return outcome;
     const auto now = store.GetVolume(key);
-    if (!now.ok() || now->revisions.modify == seen->volume->revisions.modify) return outcome;
+    if (!now.ok() || IsUsedAlike(*seen->volume, *now)) return outcome;
   }
   return NotFound("there is no volume {}", ToString(key));
 }
