@@ -147,10 +147,10 @@ absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Cl
                                   ToString(claim.capability.access)));
       return grant;
     }
-    if (hosts_.is_shared()) hosts_.Refresh().IgnoreError();  // the record of the host may be the one that changed
     if (!IsWorthStartingOver(revision.status(), until)) {
       return Annotate(revision.status(), fmt::format("claim volume {}", ToString(request.volume)));
     }
+    if (hosts_.is_shared()) hosts_.Refresh().IgnoreError();  // the record of the host may be the one that changed
   }
 }
 

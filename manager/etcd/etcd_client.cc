@@ -137,8 +137,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> EtcdClient::Prepare(std::size_t m
   return channel;
 }
 
-absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool* answer_lost) {
-  const Clock::time_point until = Clock::now() + 3 * connection_.try_timeout;
+absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool* answer_lost, Clock::time_point until) {
+  until = std::min(until, Clock::now() + Patience());
   absl::Status last;
   int renewals = 0;  // of the token
   for (std::size_t tries = 1;; ++tries) {

@@ -38,10 +38,13 @@ class EtcdClient {
   // A single try with one member.
   using Try = std::function<grpc::Status(const std::shared_ptr<grpc::Channel>& member, grpc::ClientContext& context)>;
 
-  // Tries one member after another, for three times try_timeout, while they are away or have no leader. `action`
+  // Tries one member after another, for Patience() or until `until`, while they are away or have no leader. `action`
   // completes "cannot ...". `answer_lost`: the call may not be made twice; it is set when a member got the call but
   // gave no answer. Errors name the endpoints. UNAVAILABLE: no member has answered. RESOURCE_EXHAUSTED: etcd is full.
-  absl::Status Call(std::string_view action, const Try& attempt, bool* answer_lost = nullptr);
+  using Clock = std::chrono::steady_clock;
+  absl::Status Call(std::string_view action, const Try& attempt, bool* answer_lost = nullptr,
+                    Clock::time_point until = Clock::time_point::max());
+  std::chrono::milliseconds Patience() const { return 3 * connection_.try_timeout; }
 
   // The members, from 0, for calls that last. Prepare connects to a member, and adds what each call needs.
   std::size_t size() const { return members_.size(); }

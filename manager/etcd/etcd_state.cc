@@ -161,11 +161,13 @@ class EtcdState final : public State {
     MOORING_ASSIGN_OR_RETURN(const etcdserverpb::TxnRequest request, ToEtcd(transaction, lease));
     bool lost = false;
     etcdserverpb::TxnResponse response;
-    absl::Status status = Send(request, response, lost);
+    const auto until = EtcdClient::Clock::now() + client_->Patience();
+    absl::Status status = Send(request, response, lost, until);
     // The compare of a changed key lets at most one of the tries change something.
     const bool repeatable = ComparesAChange(transaction);
     for (int tries = 1; tries < kTries && lost && !status.ok() && repeatable; ++tries) {
-      status = Send(request, response, lost);
+      if (EtcdClient::Clock::now() >= until) break;
+      status = Send(request, response, lost, until);
     }
     if (!status.ok()) {
       return lost ? Annotate(status, "it is not known whether the change was made") : status;
@@ -175,14 +177,15 @@ class EtcdState final : public State {
     return Refused(transaction, lease, response);
   }
 
-  absl::Status Send(const etcdserverpb::TxnRequest& request, etcdserverpb::TxnResponse& response, bool& lost) {
+  absl::Status Send(const etcdserverpb::TxnRequest& request, etcdserverpb::TxnResponse& response, bool& lost,
+                    EtcdClient::Clock::time_point until) {
     return client_->Call(
         "write",
         [&](const auto& member, grpc::ClientContext& context) {
           response.Clear();
           return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
         },
-        &lost);
+        &lost, until);
   }
 
   absl::StatusOr<etcdserverpb::TxnRequest> ToEtcd(const Transaction& transaction, EtcdLease::Current lease) const {
