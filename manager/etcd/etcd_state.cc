@@ -39,8 +39,8 @@ class EtcdState final : public State {
   absl::StatusOr<Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
                                Freshness freshness) override {
     Listing listing;
-    const auto add = [&](const KeyValue& value) {
-      listing.values.push_back(value);
+    const auto add = [&](KeyValue value) {
+      listing.values.push_back(std::move(value));
       return absl::OkStatus();
     };
     // The revision of the first page may be compacted before the last is read.
@@ -126,8 +126,8 @@ class EtcdState final : public State {
 
   absl::Status VisitAll(const etcdserverpb::RangeResponse& page, const Visitor& visit) const {
     for (const mvccpb::KeyValue& found : page.kvs()) {
-      MOORING_ASSIGN_OR_RETURN(const KeyValue value, FromEtcd(found));
-      MOORING_RETURN_IF_ERROR(visit(value));
+      MOORING_ASSIGN_OR_RETURN(KeyValue value, FromEtcd(found));
+      MOORING_RETURN_IF_ERROR(visit(std::move(value)));
     }
     return absl::OkStatus();
   }

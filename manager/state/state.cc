@@ -1,5 +1,7 @@
 #include "manager/state/state.h"
 
+#include <utility>
+
 #include "base/status.h"
 
 namespace mooring::manager {
@@ -11,8 +13,8 @@ absl::StatusOr<std::optional<KeyValue>> State::Get(const std::string& key) {
 }
 
 absl::Status State::Visit(const std::string& prefix, const Visitor& visit) {
-  MOORING_ASSIGN_OR_RETURN(const Listing listing, List(prefix));
-  for (const KeyValue& value : listing.values) MOORING_RETURN_IF_ERROR(visit(value));
+  MOORING_ASSIGN_OR_RETURN(Listing listing, List(prefix));
+  for (KeyValue& value : listing.values) MOORING_RETURN_IF_ERROR(visit(std::move(value)));
   return absl::OkStatus();
 }
 

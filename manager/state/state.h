@@ -125,7 +125,7 @@ class State {
   // Calls `visit` for all keys that begin with `prefix`, at one revision, until it gives an error, which is then the
   // result. Reads in pages where the store is shared, so that it needs little memory. OUT_OF_RANGE: the revision is not
   // kept any more; some keys were visited.
-  using Visitor = std::function<absl::Status(const KeyValue& value)>;
+  using Visitor = std::function<absl::Status(KeyValue value)>;
   virtual absl::Status Visit(const std::string& prefix, const Visitor& visit);
 
   // Gives the new revision once it is as durable as asked. ABORTED: a compare does not hold, and nothing was changed.
