@@ -44,7 +44,8 @@ class VolumeSource {
  public:
   virtual ~VolumeSource() = default;
 
-  // NOT_FOUND: the id is unknown, malformed or being deleted.
+  // NOT_FOUND: the id is unknown, malformed or being deleted. FAILED_PRECONDITION: the plugin was not started with its
+  // pool.
   virtual absl::StatusOr<NodeVolume> Find(const std::string& id) = 0;
 
   // FAILED_PRECONDITION: the volume lies in a shared pool, and is published to another node.

@@ -176,8 +176,10 @@ absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
 }
 
 absl::Status NodeReconciler::ReconcileVolume(const std::string& volume_id, const Found& found) {
-  // Another state directory may have made the volume. A known volume without its image belongs to this one.
-  if (absl::IsNotFound(source_.Find(volume_id).status())) return absl::OkStatus();
+  // Another plugin of this host may have made the volume, also in a shared pool that this one was not started with. A
+  // known volume without its image belongs to this one.
+  const absl::Status ours = source_.Find(volume_id).status();
+  if (absl::IsNotFound(ours) || absl::IsFailedPrecondition(ours)) return absl::OkStatus();
   const auto hold = locks_.AcquireVolume(volume_id, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked it
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> known, store_.OfVolume(volume_id));

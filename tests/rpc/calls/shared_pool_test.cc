@@ -1,6 +1,8 @@
 // A volume of a shared pool is known to both nodes, and used by one at a time.
 #include "tests/rpc/calls/shared_pool_test.h"
 
+#include "tests/support/holders.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -148,6 +150,24 @@ TEST_F(SharedPool, WithoutThePoolNothingIsForgotten) {
   plugin().options().flags = flags;
   Restart(SIGTERM);
   EXPECT_OK(driver().Delete(id));
+}
+
+// Two plugins of a host have the same node id, and so the same labels.
+TEST_F(SharedPool, APluginWithoutThePoolLeavesItsDevicesAlone) {
+  const std::string id = Created(CreateRequest("v", Block(), kVolumeBytes, {{"pool", "nfs"}}));
+  ASSERT_OK(driver().Attach(id, kNode, Block()));
+  ASSERT_OK(driver().Stage(id, StagingOn(kNode, id), Block()));
+  PluginProcess stranger({.socket = dir() / "stranger.sock",
+                          .state_dir = dir() / "stranger-state",
+                          .log_file = dir() / "stranger.log",
+                          .flags = {"--node-id", kNode}});
+  ASSERT_TRUE(stranger.Start());
+  EXPECT_EQ(stranger.Terminate(), 0);
+  ASSERT_EQ(LoopsHere().size(), 1U);
+  EXPECT_FALSE(LoopsHere().front().auto_clear);
+  EXPECT_EQ(HoldersOfDevice(LoopsHere().front().device).size(), 1U);
+  EXPECT_OK(driver().Unstage(id, StagingOn(kNode, id)));
+  EXPECT_OK(driver().Detach(id, kNode));
 }
 
 // An interrupted call of a dead host is cleared up by another one.

@@ -115,6 +115,18 @@ TEST_F(NodeReconcileTest, VolumeWithFailedLookupIsAdopted) {
   ExpectNothingLeft();
 }
 
+// Another plugin of this host, with the same node id, may have a shared pool that this one does not have.
+TEST_F(NodeReconcileTest, VolumesInPoolsOfAnotherPluginAreLeftAlone) {
+  AddVolume("vol-b");
+  StageAndPublish(MountCapability());
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  LoseRecords();
+  source_.FailFromNow(FailedPrecondition("the shared pool is not one of this plugin's"));
+  EXPECT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+  EXPECT_THAT(Loops(), SizeIs(2));
+}
+
 // The orchestrator's directory may be bound a second time, and then shows each mount twice.
 TEST_F(NodeReconcileTest, CopyOfRecordedMountIsNotAdopted) {
   StageAndPublish(MountCapability());
