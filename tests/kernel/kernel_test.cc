@@ -28,9 +28,9 @@ void MountSelf(const std::string& path, unsigned long propagation) {
 void DetachLoopsOver(const std::string& path) {
   for (const LoopLine& loop : LoopsOver(path)) {
     for (const LoopLine& upper : Loops()) {
-      if ("/dev" + upper.backing_file == loop.device) ::mooring::testing::Run("losetup -d " + upper.device);
+      if ("/dev" + upper.backing_file == loop.device) DetachLoop(upper);
     }
-    if (!loop.auto_clear) ::mooring::testing::Run("losetup -d " + loop.device);
+    DetachLoop(loop);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <sstream>
 
 #include "base/file/unique_fd.h"
+#include "tests/support/holders.h"
 
 namespace mooring::testing {
 namespace {
@@ -22,6 +25,12 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
+}
+
+// Empty for a device without a file, and for one that is no loop device.
+std::string BackingFileOf(const std::string& name) {
+  const std::string text = ReadFile("/sys/block/" + name + "/loop/backing_file");
+  return text.substr(0, text.find('\n'));
 }
 
 // mountinfo writes blanks and backslashes as \ooo.
@@ -106,11 +115,10 @@ std::optional<MountLine> MountAt(const std::string& path) {
 std::vector<LoopLine> Loops() {
   std::vector<LoopLine> loops;
   for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {
-    const std::string backing = ReadFile(entry.path() / "loop/backing_file");
-    if (backing.empty()) continue;
     LoopLine line;
+    line.backing_file = BackingFileOf(entry.path().filename());
+    if (line.backing_file.empty()) continue;
     line.device = "/dev/" + entry.path().filename().string();
-    line.backing_file = Split(backing, '\n').front();
     line.read_only = ReadFile(entry.path() / "ro").starts_with('1');
     line.auto_clear = ReadFile(entry.path() / "loop/autoclear").starts_with('1');
     loops.push_back(line);
@@ -122,6 +130,14 @@ std::vector<LoopLine> LoopsOver(const std::string& path_prefix) {
   std::vector<LoopLine> loops = Loops();
   std::erase_if(loops, [&](const LoopLine& line) { return !line.backing_file.starts_with(path_prefix); });
   return loops;
+}
+
+// While the device is open here, its number cannot pass to another file.
+void DetachLoop(const LoopLine& loop) {
+  const UniqueFd fd(::open(loop.device.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok() || BackingFileOf(std::filesystem::path(loop.device).filename()) != loop.backing_file) return;
+  KillHolders(loop.device);
+  ::ioctl(fd.get(), LOOP_CLR_FD);
 }
 
 bool HasCapSysResource() {

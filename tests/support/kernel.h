@@ -39,6 +39,10 @@ struct LoopLine {
 std::vector<LoopLine> Loops();
 std::vector<LoopLine> LoopsOver(const std::string& path_prefix);
 
+// Detaches the device if it still has this backing file. `losetup -d` would also detach a file of another process that
+// has taken the number since.
+void DetachLoop(const LoopLine& loop);
+
 bool HasCapSysResource();  // growing a mounted ext4 needs it
 
 int TryWrite(const std::string& path, const std::string& text);  // 0 or the errno of open, write or fsync

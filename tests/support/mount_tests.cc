@@ -15,11 +15,12 @@
 
 #include "base/file/unique_fd.h"
 #include "tests/support/kernel.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring::testing {
 namespace {
 
-std::string PathOfTests() { return "/mooring-test-" + std::to_string(::getpid()) + "-"; }  // TempDir
+std::string PathOfTests() { return "/" + TempDirPrefix(); }
 
 int CountLoopsLeft(const std::string& path) {
   int left = 0;

@@ -1,9 +1,12 @@
 #include "tests/support/temp_dir.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -11,9 +14,16 @@
 
 namespace mooring::testing {
 
+// Processes in several process namespaces may have the same number.
+std::string TempDirPrefix() {
+  struct stat space = {};
+  if (::stat("/proc/self/ns/pid", &space) != 0) throw std::system_error(errno, std::generic_category(), "ns/pid");
+  return fmt::format("mooring-test-{}-{:x}-", ::getpid(), space.st_ino % 0x10000);  // paths of sockets are short
+}
+
 TempDir::TempDir() {
   const std::filesystem::path base = std::filesystem::canonical(std::filesystem::temp_directory_path());
-  std::string name = (base / ("mooring-test-" + std::to_string(::getpid()) + "-XXXXXX")).string();
+  std::string name = (base / (TempDirPrefix() + "XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
   path_ = name;
 }

@@ -6,6 +6,9 @@
 
 namespace mooring::testing {
 
+// The names of this process's temporary directories begin with it, and those of no other process.
+std::string TempDirPrefix();
+
 class TempDir {
  public:
   TempDir();  // below $TMPDIR or /tmp, a real path

@@ -75,9 +75,7 @@ void CopyTest::TearDown() {
   for (const MountLine& line : MountsBelow(dir_.path())) {
     if (line.target != Path("pool")) ::umount2(line.target.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
   }
-  for (const LoopLine& loop : LoopsOver(Path("pool/"))) {
-    if (!loop.auto_clear) Tool("losetup -d " + loop.device);
-  }
+  for (const LoopLine& loop : LoopsOver(Path("pool/"))) DetachLoop(loop);
   EXPECT_TRUE(NoLoopOver(Path("pool/")));
   KernelTest::TearDown();
 }

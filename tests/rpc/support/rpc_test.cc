@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "tests/support/hold_image.h"
-#include "tests/support/holders.h"
 
 namespace mooring::testing {
 
@@ -290,10 +289,7 @@ void RpcTest::RemoveRemains() {
   for (const MountLine& line : mounts) ::umount2(line.target.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
   std::vector<LoopLine> loops = LoopsHere();
   std::reverse(loops.begin(), loops.end());
-  for (const LoopLine& loop : loops) {
-    KillHolders(loop.device);
-    Shell("losetup -d " + loop.device + " 2>/dev/null");
-  }
+  for (const LoopLine& loop : loops) DetachLoop(loop);
   Eventually([&] { return LoopsHere().empty(); });
 }
 
