@@ -180,8 +180,14 @@ class World:
         return json.loads(self.mooring(*words, "--json"))
 
     def refused(self, said, *words, timeout=PATIENCE):
-        """The command must fail with these words."""
+        """The command must fail with these words. It is repeated while the driver is away."""
+        end = time.monotonic() + PATIENCE
         done = self.try_mooring(*words, timeout=timeout)
+        while self.driver.comes_and_goes and said not in done.stderr and time.monotonic() < end:
+            if not any(code in done.stderr for code in ("UNAVAILABLE", "ABORTED")):
+                break
+            time.sleep(0.2)
+            done = self.try_mooring(*words, timeout=timeout)
         expect_true(f"refused: mooring {' '.join(words)}", done.returncode == 1)
         expect_true(f"{said!r} is in: {done.stderr.strip()}", said in done.stderr)
 

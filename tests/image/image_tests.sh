@@ -130,9 +130,10 @@ memory() {
   done | awk '{ sum += $1 } END { print sum }'
 }
 
-median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
+smallest() { printf '%s\n' "$@" | sort -n | head -n 1; }
 
-# The engine needs most of that time. On a slow machine it needs more than 100 ms, so the plugin is compared with mke2fs.
+# The engine needs most of that time. On a slow machine it needs more than 100 ms, so the plugin is compared with mke2fs. Other
+# programs only add to a time, so the smallest counts.
 test_the_plugin_serves_within_100_ms() {
   local times=() others=() time other
   use_host start
@@ -145,7 +146,7 @@ test_the_plugin_serves_within_100_ms() {
     times+=("$(time_to_ready)")
     stop_plugin docker plugin
   done
-  time=$(median "${times[@]}") other=$(median "${others[@]}")
+  time=$(smallest "${times[@]}") other=$(smallest "${others[@]}")
   figure "start to ready: $time ms (${times[*]}); to the first word of mke2fs in its place: $other ms (${others[*]})"
   rm "$root/filesystem"
   [ "$time" -le 100 ] || [ $((time - other)) -le 40 ] || fail "$((time - other)) ms more than mke2fs"

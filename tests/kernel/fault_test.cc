@@ -10,11 +10,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A mount without its ids.
+// A mount without its ids. The kernel numbers peer groups for the whole host, so other processes change those numbers.
 std::string Text(const MountLine& line) {
   std::string text = fmt::format("{} {} {} ", line.target, line.root, line.fs_type);
   for (const std::string& option : line.options) text += option + ",";
-  for (const std::string& field : line.propagation) text += " " + field;
+  for (const std::string& field : line.propagation) text += " " + field.substr(0, field.find(':'));
   return text + "\n";
 }
 

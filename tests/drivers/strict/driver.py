@@ -36,8 +36,9 @@ ALL = ("controller", "create", "attach", "readonly-attach", "list", "capacity", 
 PROFILES = {"none": (), "plain": ("controller", "create"), "all": ALL}
 
 
-def load_csi(proto):
-    with tempfile.TemporaryDirectory(prefix="strict-driver-") as made:
+def load_csi(proto, place):
+    """A driver that is killed meanwhile leaves files in `place`, which its test removes."""
+    with tempfile.TemporaryDirectory(prefix="strict-driver-", dir=place) as made:
         subprocess.run(["protoc", f"--python_out={made}", "-I", os.path.dirname(proto), proto], check=True)
         sys.path.insert(0, made)
         try:
@@ -205,7 +206,7 @@ def make_given_volumes(controller, store, options):
 def main():
     options = parse_options()
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # in every thread, for one that another got would not wake this one
-    csi = load_csi(os.path.abspath(options.proto))
+    csi = load_csi(os.path.abspath(options.proto), os.path.dirname(os.path.abspath(options.data)))
     store = Store(options.data)
     controller = Controller(csi, store, options)
     make_given_volumes(controller, store, options)
