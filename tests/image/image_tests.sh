@@ -132,8 +132,8 @@ memory() {
 
 smallest() { printf '%s\n' "$@" | sort -n | head -n 1; }
 
-# The engine needs most of that time. On a slow machine it needs more than 100 ms, so the plugin is compared with mke2fs. Other
-# programs only add to a time, so the smallest counts.
+# The engine needs most of that time. On a slow machine it needs more than 100 ms. So the plugin is compared with mke2fs, and
+# may need 40 ms more, or half as much more. Other programs only add to a time, so the smallest counts.
 test_the_plugin_serves_within_100_ms() {
   local times=() others=() time other
   use_host start
@@ -149,7 +149,8 @@ test_the_plugin_serves_within_100_ms() {
   time=$(smallest "${times[@]}") other=$(smallest "${others[@]}")
   figure "start to ready: $time ms (${times[*]}); to the first word of mke2fs in its place: $other ms (${others[*]})"
   rm "$root/filesystem"
-  [ "$time" -le 100 ] || [ $((time - other)) -le 40 ] || fail "$((time - other)) ms more than mke2fs"
+  [ "$time" -le 100 ] || [ $((time - other)) -le 40 ] || [ $((2 * time)) -le $((3 * other)) ] ||
+    fail "$((time - other)) ms more than mke2fs"
 }
 
 says_ready() { docker logs plugin 2>&1 | grep -q ' ready$'; }
