@@ -1,6 +1,5 @@
 #include "plugin/catalog/snapshot_catalog.h"
 
-#include <chrono>
 #include <limits>
 #include <set>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "plugin/catalog/catalog_locks.h"
 #include "plugin/catalog/page.h"
 #include "plugin/catalog/volume_lookup.h"
-#include "plugin/model/repeat.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
@@ -117,19 +115,19 @@ absl::Status SnapshotCatalog::Delete(const std::string& id, const Call& call) {
   return sets_.Delete(SetOf(*snapshot));
 }
 
-absl::Status SnapshotCatalog::Reconcile() {
+absl::Status SnapshotCatalog::Reconcile(std::chrono::milliseconds patience) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<SnapshotSet> unfinished, sets_.ListUnfinished());
-  for (const SnapshotSet& set : unfinished) FinishInterrupted(set);
+  for (const SnapshotSet& set : unfinished) FinishInterrupted(set, patience);
   return ReportLostImages();
 }
 
 // While this process holds the locks of the name, the id and the sources, no other process works on the set.
-void SnapshotCatalog::FinishInterrupted(const SnapshotSet& listed) {
+void SnapshotCatalog::FinishInterrupted(const SnapshotSet& listed, std::chrono::milliseconds patience) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const NameKind& kind = listed.is_group ? kGroupName : kSnapshotName;
   const auto name = LockName(locks_, kind, listed.name, at_once, TagOfId(listed.id));
   if (!name.ok()) return;
-  const absl::Status cleared = maker_.ClearName(listed, {std::chrono::steady_clock::now() + kHelperEnds});
+  const absl::Status cleared = maker_.ClearName(listed, {std::chrono::steady_clock::now() + patience});
   if (cleared.ok() || absl::IsAborted(cleared)) return;
   log::Warning("cannot clean up after an interrupted call: one snapshot is left as it is",
                {{"snapshot", listed.id}, {"name", listed.name}, {"cause", Message(cleared)}});

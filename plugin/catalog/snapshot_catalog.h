@@ -20,6 +20,7 @@
 // catalog_locks.h has the order of the locks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@
 
 #include "absl/status/statusor.h"
 #include "plugin/catalog/snapshot_maker.h"
+#include "plugin/model/repeat.h"
 #include "plugin/model/volume_specs.h"
 
 namespace mooring {
@@ -68,11 +70,11 @@ class SnapshotCatalog {
   absl::StatusOr<Image> Locate(const std::string& id);
 
   // Runs at the start, before any call, and before VolumeCatalog::Reconcile. It skips snapshots that another process
-  // has locked.
-  absl::Status Reconcile();
+  // has locked, and those that one still makes after `patience`.
+  absl::Status Reconcile(std::chrono::milliseconds patience = kHelperEnds);
 
  private:
-  void FinishInterrupted(const SnapshotSet& listed);
+  void FinishInterrupted(const SnapshotSet& listed, std::chrono::milliseconds patience);
   absl::Status ReportLostImages();
 
   SnapshotStore& store_;

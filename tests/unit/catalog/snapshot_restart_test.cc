@@ -8,6 +8,8 @@
 namespace mooring::testing {
 namespace {
 
+constexpr std::chrono::milliseconds kShortly{200};
+
 class SnapshotRestartTest : public KilledProcessTest {
  protected:
   std::vector<SnapshotRecord> Snapshots() { return here().snapshots.List({})->snapshots; }
@@ -81,7 +83,7 @@ TEST_F(SnapshotRestartTest, SkipsSnapshotsThatAnotherProcessWorksOn) {
     const auto other = *KeyedLocks::Shared(directory_ + "/lock");
     const auto working = other->Acquire(key, "snapshot", Soon().wait_until);
     ASSERT_OK(working);
-    EXPECT_OK(here().snapshots.Reconcile());
+    EXPECT_OK(here().snapshots.Reconcile(kShortly));
     EXPECT_EQ((*here().snapshot_store->FindById(id))->state, SnapshotState::kCreating) << key;
     EXPECT_THAT(here().contents.thawed(), IsEmpty());
   }
@@ -106,7 +108,7 @@ TEST_F(SnapshotRestartTest, WaitsForACopyThatAMountHelperStillMakes) {
   const std::string working = Image(half) + ".copying-0123abcd";
   std::ofstream(working).flush();
   auto helper = std::make_unique<UniqueFd>(HoldImage(working));
-  EXPECT_OK(here().snapshots.Reconcile());
+  EXPECT_OK(here().snapshots.Reconcile(kShortly));
   EXPECT_TRUE(*here().snapshot_store->FindByName("s")) << "left for later";
   EXPECT_TRUE(absl::IsAborted(here().snapshots.Create({.name = "s", .source_volume_id = volume}, Soon()).status()));
   EXPECT_THAT(here().contents.thawed(), IsEmpty()) << "not under the copy";
