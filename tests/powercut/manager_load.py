@@ -56,8 +56,19 @@ class ManagerClient(Client):
         volume.staged = False
 
     def detach(self, path):
-        if path in self.attached():
+        eventually(f"{path} is detached", lambda: self.is_detached(path))
+
+    def is_detached(self, path):
+        """A program that another client starts has this process's files open for a moment, so an unmount may find one."""
+        if path not in self.attached():
+            return True
+        try:
             self.mooring("detach", path)
+        except Wrong as wrong:
+            if "resource busy" not in str(wrong):
+                raise
+            return False
+        return True
 
     def attached(self):
         return {entry["attach_path"] for entry in self.asked("attachments").get("attachments", [])}
