@@ -48,18 +48,26 @@ struct LoopInfo {
   dev_t device_number = 0;   // of the loop device
   dev_t backing_device = 0;  // st_dev and st_ino identify the backing file
   ino_t backing_inode = 0;
-  dev_t backing_rdev = 0;        // st_rdev if the backing file is a device node, else 0
-  std::string label;             // lo_file_name: the label given to AttachLoop, or losetup's file name
+  dev_t backing_rdev = 0;  // st_rdev if the backing file is a device node, else 0
+  // The label given to AttachLoop or Mount, or losetup's file name. Empty for a raw device that is not held any more.
+  std::string label;
   std::uint64_t offset = 0;      // first byte of the file that is used; 0 for devices attached by Mooring
   std::uint64_t size_limit = 0;  // bytes of the file that are used; 0: no limit, as for devices attached by Mooring
   bool read_only = false;
   bool auto_clear = false;  // the kernel detaches it after its last user; without a mount, at any moment
   bool mounted = false;     // an ext4, xfs or btrfs on it is mounted, in any mount namespace
+  bool raw = false;         // attached by AttachLoop: tasks get it, and change what they can
 
-  bool HasFileOf(const LoopInfo& other) const {
-    return backing_device == other.backing_device && backing_inode == other.backing_inode &&
-           backing_rdev == other.backing_rdev;
+  // Whether `other`, which was found earlier, is this device. The number of a raw device is used once. Any other number
+  // may belong to another file by now.
+  bool IsSameDevice(const LoopInfo& other) const {
+    if (device_number != other.device_number) return false;
+    return raw || (backing_device == other.backing_device && backing_inode == other.backing_inode &&
+                   backing_rdev == other.backing_rdev);
   }
+
+  // The kernel detaches it within milliseconds, unless a process has it open. A raw device that is held stays.
+  bool is_going() const { return auto_clear && !mounted && (!raw || label.empty()); }
 
   // Only in results of FindLoops: the server of the backing file does not answer. Then `label` is the path of that
   // file, and only the device and its number are known besides.
@@ -180,9 +188,6 @@ struct AttachLoopRequest {
   std::string backing_file;  // a regular file, or a block device
   std::string label;         // at most 63 bytes
   bool read_only = false;
-  // A separate process keeps the device open until DetachLoop, even after this process has ended
-  // (mounter/loop/device_holder.h). False ends such a process.
-  bool held = false;
 };
 
 // Settings of a loop device, valid until it is detached.
@@ -194,17 +199,25 @@ class LoopDevices {
  public:
   virtual ~LoopDevices() = default;
 
-  // Finds or attaches the loop device of a backing file. There is never a second one over the same inode, whichever
-  // process attached the first. Over a block device, where others may attach theirs, the label selects it. The device
-  // stays until DetachLoop. FAILED_PRECONDITION: it is mounted, or attached differently (read-only, offset, size
-  // limit).
+  // Attaches a raw device: the loop device of a block volume, which tasks get. A regular file never has a second one:
+  // the call finds the device that is there, and holds it again (HoldLoop). Over a block device, each call attaches a
+  // new one. The device stays until DetachLoop, whatever its tasks do, and its number is not used again
+  // (mounter/loop/raw_device.h). FAILED_PRECONDITION: the file has a loop device of another kind.
   virtual absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) = 0;
 
   // The next calls take a device as it was found, because its number may belong to another file by now.
 
-  // Detaches the device at once; if it is open or mounted, after its last user. OK if it is not attached, or attached
-  // to another file.
+  // Holds a raw device again, with `loop.label`, after its holders were ended. Undoes what a task can change about the
+  // device: its offset, its size limit, and that it goes with its last user. ABORTED: it is not attached any more.
+  virtual absl::Status HoldLoop(const LoopInfo& loop) = 0;
+
+  // Writes the data that tasks wrote to the file, then detaches the device. A device that is open or mounted goes with
+  // its last user. If the data cannot be written, the device stays attached. OK if it is not attached, or attached to
+  // another file.
   virtual absl::Status DetachLoop(const LoopInfo& loop) = 0;
+
+  // Writes the data that tasks wrote to a block device to its file or disk.
+  virtual absl::Status Flush(const std::string& device) = 0;
 
   // Adopts the size of the backing file. FAILED_PRECONDITION: not attached, or to another file.
   virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;

@@ -72,13 +72,18 @@ loops_below() {
 # has_inode DIR NUMBER: a file below DIR, on the same disk, has this inode.
 has_inode() { [ -n "$(find "$1" -xdev -inum "$2" -print -quit 2>/dev/null || true)" ]; }
 
-# end_holders DEVICE: ends the mooring-hold processes that have DEVICE open: docs/security.md.
+# end_holders DEVICE: ends the mooring-hold processes that have DEVICE open, and detaches the loop device that holds it:
+# docs/security.md.
 end_holders() {
   local pid
   for pid in $(pgrep -x mooring-hold || true); do
     find "/proc/$pid/fd" -lname "$1" -print -quit 2>/dev/null | grep -q . || continue
     kill -KILL "$pid" || true
   done
+  local number=${1#/dev/loop}
+  if [ "$number" -ge 65536 ] && losetup "/dev/loop$((number + 1))" >/dev/null 2>&1; then
+    losetup -d "/dev/loop$((number + 1))"
+  fi
 }
 
 # detach_below DIR: detaches the loop devices over files below DIR, also held ones.

@@ -18,6 +18,8 @@
 #include "cli/mounts/describe.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
+#include "mounter/loop/loop_node.h"
+#include "mounter/loop/raw_device.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -50,6 +52,7 @@ std::optional<LoopFacts> FactsOf(const fs::path& directory) {
   LoopFacts loop;
   std::ifstream file(directory / "loop/backing_file");
   if (!number || !std::getline(file, loop.backing_file)) return std::nullopt;
+  if (IsInRawRange(*number) && !IsRawNumber(*number)) return std::nullopt;  // it is shown with the device that it holds
   loop.device = "/dev/" + name;
   loop.number = makedev(LOOP_MAJOR, *number);
   if (loop.backing_file.ends_with(kDeleted)) {
@@ -82,13 +85,16 @@ bool IsOf(const TableMount& mount, const LoopFacts& loop) {
   return of_nodes && mount.root != "/" && NameOf(mount.root) == NameOf(loop.device);
 }
 
-// A process that holds the device for a block volume keeps it open: mounter/loop/device_holder.h.
+// A process and a device on top hold the device of a block volume: mounter/loop/raw_device.h. When the last of them has
+// gone, the kernel writes what it has not written yet.
 std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
   std::vector<std::string> commands;
   const absl::StatusOr<std::vector<pid_t>> holders = HoldersOf(loop.number);
   for (const pid_t pid : holders.ok() ? *holders : std::vector<pid_t>()) {
     commands.push_back(fmt::format("kill -KILL {}", pid));
   }
+  const unsigned number = minor(loop.number);
+  if (IsRawNumber(number)) commands.push_back("losetup -d " + LoopPath(HoldOf(number)));
   commands.push_back("losetup -d " + loop.device);
   return commands;
 }

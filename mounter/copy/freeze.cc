@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<LoopInfo>> StackOver(const LockedImage& image) {
 
 // An unmounted device with autoclear goes. The last writes of its filesystem are in the file by then.
 absl::StatusOr<std::vector<LoopInfo>> SettledStackOver(const LockedImage& image) {
-  const auto is_going = [](const LoopInfo& loop) { return loop.auto_clear && !loop.mounted; };
+  const auto is_going = [](const LoopInfo& loop) { return loop.is_going(); };
   return AskUntilSettled([&image] { return StackOver(image); },
                          [&](const auto& stack) { return std::any_of(stack.begin(), stack.end(), is_going); });
 }

@@ -213,15 +213,20 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   // A read-only view of a block volume is a loop device over another loop device.
   MOORING_ASSIGN_OR_RETURN(const std::string file, NormalisePath("path", request.backing_file));
-  if (!IsBelow(file, "/dev")) {
-    MOORING_RETURN_IF_ERROR(CheckBackingFile(file));
-    return mounter_.AttachLoop(request);
-  }
-  if (!IsLoopNode(file) && !CheckBackingFile(file).ok()) {
-    return Refuse("refused a device that is no loop device",
-                  fmt::format("{} is neither a volume nor the loop device of one", Quote(file)));
-  }
+  MOORING_RETURN_IF_ERROR(IsBelow(file, "/dev") ? CheckDevice(file) : CheckBackingFile(file));
   return mounter_.AttachLoop(request);
+}
+
+absl::Status GuardedMounter::Flush(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const std::string node, NormalisePath("path", device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  return mounter_.Flush(node);
+}
+
+absl::Status GuardedMounter::CheckDevice(const std::string& node) const {
+  if (IsLoopNode(node) || (IsBelow(node, "/dev") && CheckBackingFile(node).ok())) return absl::OkStatus();
+  return Refuse("refused a device that is no loop device",
+                fmt::format("{} is neither a volume nor the loop device of one", Quote(node)));
 }
 
 // The mounter trusts the device number and the file in the request, which a hostile plugin may invent. So both have to
@@ -229,9 +234,17 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
 // mounter sees that the file differs and leaves it alone.
 absl::StatusOr<bool> GuardedMounter::IsAsFound(const LoopInfo& loop) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
-  if (!info.loop || info.device != loop.device_number || !info.loop->HasFileOf(loop)) return false;
-  MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
+  if (!info.loop || !info.loop->IsSameDevice(loop)) return false;
+  // A raw device that is not held has no label. Only Mooring has such numbers.
+  if (!info.loop->raw || !info.loop->label.empty()) MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
   return true;
+}
+
+absl::Status GuardedMounter::HoldLoop(const LoopInfo& loop) {
+  MOORING_RETURN_IF_ERROR(CheckLabel(loop.label));
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  if (as_found) return mounter_.HoldLoop(loop);
+  return FailedPrecondition("{} is no longer the device of its file", Quote(loop.device));
 }
 
 absl::Status GuardedMounter::DetachLoop(const LoopInfo& loop) {

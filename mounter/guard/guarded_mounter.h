@@ -62,7 +62,9 @@ class GuardedMounter final : public Mounter {
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override { return mounter_.Stats(path); }
 
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
+  absl::Status HoldLoop(const LoopInfo& loop) override;
   absl::Status DetachLoop(const LoopInfo& loop) override;
+  absl::Status Flush(const std::string& device) override;
   absl::Status ResizeLoop(const LoopInfo& loop) override;
   absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) override;
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
@@ -90,6 +92,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;
   absl::Status CheckLabel(const std::string& label) const;
+  absl::Status CheckDevice(const std::string& node) const;     // a volume, or a loop device of one
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;

@@ -69,8 +69,11 @@ inline constexpr Call kStats{Request::kStats, &Mounts::Stats, &Request::mutable_
 
 inline constexpr Call kAttachLoop{Request::kAttachLoop, &LoopDevices::AttachLoop, &Request::mutable_attach_loop,
                                   Changes("attach"), &Answer::mutable_loop};
+inline constexpr Call kHoldLoop{Request::kHoldLoop, &LoopDevices::HoldLoop, &Request::mutable_hold_loop,
+                                Changes("hold")};
 inline constexpr Call kDetachLoop{Request::kDetachLoop, &LoopDevices::DetachLoop, &Request::mutable_detach_loop,
                                   Changes("detach")};
+inline constexpr Call kFlush{Request::kFlush, &LoopDevices::Flush, &Request::mutable_flush, Changes("flush")};
 inline constexpr Call kResizeLoop{Request::kResizeLoop, &LoopDevices::ResizeLoop, &Request::mutable_resize_loop,
                                   Changes("resize")};
 inline constexpr Call kTuneLoop{Request::kTuneLoop, &LoopDevices::TuneLoop, &Request::mutable_tune_loop,
@@ -104,9 +107,9 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
                                &Answer::mutable_examination};
 
 // All rows. The server answers only these.
-inline constexpr std::tuple kAll{kMount, kBind,       kUnmount,    kChange,     kFind,          kList,
-                                 kStats, kAttachLoop, kDetachLoop, kResizeLoop, kTuneLoop,      kFindLoops,
-                                 kProbe, kFormat,     kCheck,      kGrow,       kHealthProblem, kCopy,
-                                 kThaw,  kRemoveTree, kNeeds,      kBindIf,     kUnmountIf,     kExamine};
+inline constexpr std::tuple kAll{kMount,      kBind,       kUnmount,       kChange,   kFind,      kList,       kStats,
+                                 kAttachLoop, kDetachLoop, kResizeLoop,    kTuneLoop, kFindLoops, kProbe,      kFormat,
+                                 kCheck,      kGrow,       kHealthProblem, kCopy,     kThaw,      kRemoveTree, kNeeds,
+                                 kBindIf,     kUnmountIf,  kExamine,       kHoldLoop, kFlush};
 
 }  // namespace mooring::calls

@@ -60,7 +60,11 @@ absl::StatusOr<LoopInfo> MounterClient::AttachLoop(const AttachLoopRequest& requ
   return Execute(calls::kAttachLoop, request.backing_file, request);
 }
 
+absl::Status MounterClient::HoldLoop(const LoopInfo& loop) { return Execute(calls::kHoldLoop, loop.device, loop); }
+
 absl::Status MounterClient::DetachLoop(const LoopInfo& loop) { return Execute(calls::kDetachLoop, loop.device, loop); }
+
+absl::Status MounterClient::Flush(const std::string& device) { return Execute(calls::kFlush, device, device); }
 
 absl::Status MounterClient::ResizeLoop(const LoopInfo& loop) { return Execute(calls::kResizeLoop, loop.device, loop); }
 

@@ -24,7 +24,9 @@ class MounterClient : public Mounter {
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
 
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
+  absl::Status HoldLoop(const LoopInfo& loop) override;
   absl::Status DetachLoop(const LoopInfo& loop) override;
+  absl::Status Flush(const std::string& device) override;
   absl::Status ResizeLoop(const LoopInfo& loop) override;
   absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) override;
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;

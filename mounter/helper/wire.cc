@@ -185,7 +185,7 @@ absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
 
 absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.backing_file(), &message.label()}));
-  return AttachLoopRequest{message.backing_file(), message.label(), message.read_only(), message.held()};
+  return AttachLoopRequest{message.backing_file(), message.label(), message.read_only()};
 }
 
 absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message) {
@@ -200,7 +200,8 @@ absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message) {
                   .size_limit = message.size_limit(),
                   .read_only = message.read_only(),
                   .auto_clear = message.auto_clear(),
-                  .mounted = message.mounted()};
+                  .mounted = message.mounted(),
+                  .raw = message.raw()};
 }
 
 absl::StatusOr<std::pair<LoopInfo, LoopTuning>> From(const pb::TuneLoopRequest& message) {
@@ -312,7 +313,6 @@ void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message) {
   message.set_backing_file(request.backing_file);
   message.set_label(request.label);
   message.set_read_only(request.read_only);
-  message.set_held(request.held);
 }
 
 void To(const LoopInfo& info, pb::LoopInfo& message) {
@@ -327,6 +327,7 @@ void To(const LoopInfo& info, pb::LoopInfo& message) {
   message.set_read_only(info.read_only);
   message.set_auto_clear(info.auto_clear);
   message.set_mounted(info.mounted);
+  message.set_raw(info.raw);
 }
 
 void To(const LoopInfo& loop, const LoopTuning& tuning, pb::TuneLoopRequest& message) {

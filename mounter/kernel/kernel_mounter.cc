@@ -14,7 +14,6 @@
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/image/image.h"
 #include "mounter/kernel/inspect.h"
-#include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/mount/new_mount.h"
@@ -125,30 +124,30 @@ absl::StatusOr<Examination> KernelMounter::Examine(const ExamineRequest& request
 absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.backing_file));
   MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(image.fd, request.backing_file));
-  MOORING_ASSIGN_OR_RETURN(
-      const OpenLoop loop,
-      OpenOrAttachLoop({.label = request.label, .read_only = request.read_only, .auto_clear = false}, image));
-  if (loop.info.auto_clear && loop.info.mounted) {
-    return FailedPrecondition("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device);
-  }
+  const LoopSpec spec = {.label = request.label, .read_only = request.read_only, .raw = true};
+  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop(spec, image));
   LoopInfo info = loop.info;
-  if (info.auto_clear) {  // about to be detached, and not being mounted: a mount would hold the lock of the image
-    MOORING_RETURN_IF_ERROR(Relabel(loop, request.label, false));
-    info.label = request.label;
-    info.auto_clear = false;
-  }
-  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(info));
-  if (!request.held) {
-    if (!loop.made) MOORING_RETURN_IF_ERROR(ReleaseDevice(info.device_number));
-    return info;
-  }
-  const absl::Status held = HoldDevice(info);
-  if (!held.ok() && loop.made) DetachLoopDevice(info).IgnoreError();
-  if (!held.ok()) return held;
+  info.label = request.label;
+  absl::Status ready = HoldLoopDevice(info, loop.made);
+  if (ready.ok() && !loop.made) ready = ResizeLoopDevice(info);
+  if (!ready.ok() && loop.made) DetachLoopDevice(info).IgnoreError();
+  if (!ready.ok()) return ready;
+  info.auto_clear = false;
+  info.offset = info.size_limit = 0;
   return info;
 }
 
+absl::Status KernelMounter::HoldLoop(const LoopInfo& loop) { return HoldLoopDevice(loop); }
+
 absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoopDevice(loop); }
+
+absl::Status KernelMounter::Flush(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd node, OpenNoSymlinks(device, O_PATH));
+  MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(node, device));
+  const UniqueFd fd(::open(fmt::format("/proc/self/fd/{}", node.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open the block device", device);
+  return FlushDevice(fd.get(), device);
+}
 
 absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }
 

@@ -1,48 +1,61 @@
 #include "mounter/loop/device_holder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/fs.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <array>
+#include <cerrno>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/whole_number.h"
-#include "mounter/loop/loop_device.h"
 #include "mounter/process/side_process.h"
 
 namespace mooring {
 namespace {
 
-bool IsHolder(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/comm");
-  std::string name;
-  return std::getline(file, name) && name == kHolderName;
+// The errors of files in /proc whose process has ended.
+bool MeansEnded(int error) { return error == ENOENT || error == ESRCH; }
+
+absl::StatusOr<bool> IsHolder(const std::string& process) {
+  const std::string path = "/proc/" + process + "/comm";
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 32> name = {};
+  const ssize_t size = fd.ok() ? ::read(fd.get(), name.data(), name.size()) : -1;
+  if (size < 0 && MeansEnded(errno)) return false;
+  if (size < 0) return ErrnoStatus(errno, "read", path);
+  return std::string_view(name.data(), static_cast<std::size_t>(size)) == std::string(kHolderName) + "\n";
 }
 
-// Also false for a process that has ended.
-bool HasOpen(const std::string& process, dev_t device) {
+absl::StatusOr<bool> HasOpen(const std::string& process, dev_t device) {
   const std::string directory = "/proc/" + process + "/fd";
-  const absl::StatusOr<std::vector<std::string>> names = EntriesOf(directory);
-  if (!names.ok()) return false;
-  return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+  const absl::StatusOr<std::vector<std::string>> names = EntriesOrNone(directory);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
     struct stat status = {};
-    return ::stat((directory + "/" + name).c_str(), &status) == 0 && S_ISBLK(status.st_mode) &&
-           status.st_rdev == device;
-  });
+    const std::string path = directory + "/" + name;
+    if (::stat(path.c_str(), &status) != 0) {
+      if (MeansEnded(errno)) continue;
+      return ErrnoStatus(errno, "look at", path);
+    }
+    if (S_ISBLK(status.st_mode) && status.st_rdev == device) return true;
+  }
+  return false;
 }
 
-bool Holds(pid_t pid, dev_t device) {
+absl::StatusOr<bool> Holds(pid_t pid, dev_t device) {
   const std::string process = std::to_string(pid);
-  return IsHolder(process) && HasOpen(process, device);
+  MOORING_ASSIGN_OR_RETURN(const bool is_holder, IsHolder(process));
+  return is_holder ? HasOpen(process, device) : absl::StatusOr<bool>(false);
 }
 
 // A holder in another container ends with that container, and any process can take the name.
@@ -63,27 +76,28 @@ absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device) {
   std::vector<pid_t> holders;
   for (const std::string& name : names) {
     const auto pid = ParseWhole<pid_t>(name);
-    if (pid && Holds(*pid, device)) holders.push_back(*pid);
+    if (!pid) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool holds, Holds(*pid, device));
+    if (holds) holders.push_back(*pid);
   }
   return holders;
 }
 
-absl::Status HoldDevice(const LoopInfo& loop) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok()) return Aborted("{} was detached at this moment: call again", loop.device);
-  MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(loop.device_number));
-  if (std::any_of(holders.begin(), holders.end(), IsInOurMountNamespace)) return absl::OkStatus();
-  // An open device keeps its page cache. The holder of a read-only device must not keep data that was overwritten
-  // below.
-  if (loop.read_only) ::ioctl(fd.get(), BLKFLSBUF, 0);
-  const SideProcessSpec spec = {.name = std::string(kHolderName), .kept = {fd.get()}, .ends_on_sigterm = true};
+absl::Status StartHolder(int fd) {
+  const SideProcessSpec spec = {.name = std::string(kHolderName), .kept = {fd}, .ends_on_sigterm = true};
   return StartSideProcess(spec, HoldForEver).status();
+}
+
+absl::Status HoldDevice(int fd, dev_t device) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(device));
+  if (std::any_of(holders.begin(), holders.end(), IsInOurMountNamespace)) return absl::OkStatus();
+  return StartHolder(fd);
 }
 
 absl::Status ReleaseDevice(dev_t device) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(device));
   for (const pid_t pid : holders) {
-    if (EndSideProcess(pid, [&] { return Holds(pid, device); })) continue;
+    if (EndSideProcess(pid, [&] { return Holds(pid, device).value_or(false); })) continue;
     return Unavailable("process {} holds the loop device {}:{} open and does not end: call again", pid, major(device),
                        minor(device));
   }

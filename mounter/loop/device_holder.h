@@ -1,10 +1,10 @@
-// Holds the loop devices of block volumes open, each in a process of its own (mounter/process/side_process.h).
+// Holds raw devices open, each in a process of its own (mounter/process/side_process.h).
 //
 // A block volume's device node is bound at a target, which does not open it. While no task has it open, `losetup -D` on
-// the host would free the device. The kernel would give its number to the next file, and the task's device node would
-// lead to another volume's disk. While a process holds the device open, LOOP_CLR_FD only sets autoclear.
+// the host would detach the hold of the device and then the device (mounter/loop/raw_device.h). While a process holds
+// the device open, LOOP_CLR_FD only sets autoclear.
 //
-// A holder outlives the plugin, its helper and the spawner, and ends with the host, with the container's process
+// A holder outlives the plugin, its helper and the spawner. It ends with the host, with the container's process
 // namespace, or by ReleaseDevice.
 #pragma once
 
@@ -15,7 +15,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "mounter/mounter.h"
 
 namespace mooring {
 
@@ -24,8 +23,11 @@ inline constexpr std::string_view kHolderName = "mooring-hold";  // in ps
 // The holders of the device, of whichever plugin, as far as /proc shows them.
 absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device);
 
-// Starts a holder where this mount namespace has none. ABORTED: the device is another file's by now.
-absl::Status HoldDevice(const LoopInfo& loop);
+// Starts a holder of the open device.
+absl::Status StartHolder(int fd);
+
+// The same where this mount namespace has none. It looks at all processes.
+absl::Status HoldDevice(int fd, dev_t device);
 
 // Ends all holders of the device, and returns when they have closed it. UNAVAILABLE: one does not end.
 absl::Status ReleaseDevice(dev_t device);

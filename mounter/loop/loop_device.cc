@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -26,8 +28,10 @@
 #include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_census.h"
+#include "mounter/loop/loop_config.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/loop/loop_node.h"
+#include "mounter/loop/raw_device.h"
 #include "mounter/loop/settle.h"
 
 namespace mooring {
@@ -45,24 +49,28 @@ absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
 // An error is not taken for "free": a second device over a file would destroy its filesystem.
 absl::StatusOr<bool> IsBound(unsigned number) { return IsInSysfs(fmt::format("/sys/block/loop{}/loop", number)); }
 
-std::string LabelIn(const loop_info64& status) {
-  const char* const name = reinterpret_cast<const char*>(status.lo_file_name);
-  return std::string(name, ::strnlen(name, LO_NAME_SIZE));
+// A task can change the label of a raw device that it may write to, and then the hold alone tells the volume.
+absl::StatusOr<std::string> LabelOf(const loop_info64& status, unsigned number) {
+  if (!IsRawNumber(number)) return LabelIn(status);
+  MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> held, LabelOfHold(number));
+  if (held) return *held;
+  return (status.lo_flags & LO_FLAGS_READ_ONLY) != 0 ? LabelIn(status) : "";
 }
 
 // Everything but LoopInfo::mounted.
-LoopInfo FromStatus(const loop_info64& status, unsigned number) {
+absl::StatusOr<LoopInfo> FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
   info.device = LoopPath(number);
   info.device_number = makedev(LOOP_MAJOR, number);
   info.backing_device = status.lo_device;
   info.backing_inode = status.lo_inode;
   info.backing_rdev = status.lo_rdevice;
-  info.label = LabelIn(status);
+  MOORING_ASSIGN_OR_RETURN(info.label, LabelOf(status, number));
   info.offset = status.lo_offset;
   info.size_limit = status.lo_sizelimit;
   info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
   info.auto_clear = (status.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
+  info.raw = IsRawNumber(number);
   return info;
 }
 
@@ -70,7 +78,10 @@ LoopInfo FromStatus(const loop_info64& status, unsigned number) {
 int AskStatus(int fd, loop_info64& status) { return ::ioctl(fd, LOOP_GET_STATUS64, &status) == 0 ? 0 : errno; }
 
 absl::StatusOr<std::optional<LoopInfo>> FromAnswer(int error, const loop_info64& status, unsigned number) {
-  if (error == 0) return std::optional<LoopInfo>(FromStatus(status, number));
+  if (error == 0) {
+    MOORING_ASSIGN_OR_RETURN(LoopInfo info, FromStatus(status, number));
+    return std::optional<LoopInfo>(std::move(info));
+  }
   if (error == ENXIO) return std::optional<LoopInfo>();
   return ErrnoStatus(error, "ask for the status of", LoopPath(number));
 }
@@ -126,6 +137,10 @@ bool MeansDeadServer(int error) { return MeansBroken(error) || error == ECONNABO
 // A device whose file's server is dead counts as one that hangs, so that the others are still found. Any other error
 // fails the list: such a device may be over the caller's file.
 absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
+  if (IsInRawRange(number) && !IsRawNumber(number)) {
+    MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> is_hold, LabelOfHold(number - 1));
+    if (is_hold) return std::optional<LoopInfo>();
+  }
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(number));
   if (!fd.ok()) return std::optional<LoopInfo>();
   loop_info64 status = {};
@@ -134,7 +149,13 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
 }
 
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
-  if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
+  const bool foreign = spec.raw && !loop.raw && !loop.mounted;
+  if (loop.raw != spec.raw && !foreign) {
+    return FailedPrecondition("{} is in use as a {} through {}: end that use first", Quote(image.path),
+                              loop.raw ? "block device" : "filesystem", loop.device);
+  }
+  if (loop.raw && loop.read_only == spec.read_only) return absl::OkStatus();  // HoldLoopDevice undoes the rest
+  if (foreign || loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
     return FailedPrecondition(
         "{} is bound to {} by another program (offset {}, size limit {}, {}): detach it first with losetup -d {}",
         Quote(image.path), loop.device, loop.offset, loop.size_limit, loop.read_only ? "read-only" : "read-write",
@@ -146,6 +167,7 @@ absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const Loc
 // Opens the existing device and asks it again, because it may have been cleared between the list and the open.
 absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const LockedImage& image) {
   const struct stat& file = image.status;
+  if (spec.raw && S_ISBLK(file.st_mode)) return std::optional<OpenLoop>();
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
   MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
   for (const LoopInfo& loop : loops) {
@@ -167,30 +189,17 @@ absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const
   return std::optional<OpenLoop>();
 }
 
-void SetLabel(loop_info64& status, const std::string& label) {
-  std::memset(status.lo_file_name, 0, LO_NAME_SIZE);
-  label.copy(reinterpret_cast<char*>(status.lo_file_name), LO_NAME_SIZE - 1);
-}
+void SetAutoClear(loop_info64& status) { status.lo_flags |= LO_FLAGS_AUTOCLEAR; }
 
-loop_config Config(int file, const LoopSpec& spec, bool direct_io) {
-  loop_config config = {};
-  config.fd = static_cast<unsigned>(file);
-  config.block_size = 512;
-  if (spec.read_only) config.info.lo_flags |= LO_FLAGS_READ_ONLY;
-  if (spec.auto_clear) config.info.lo_flags |= LO_FLAGS_AUTOCLEAR;
-  if (direct_io) config.info.lo_flags |= LO_FLAGS_DIRECT_IO;
-  SetLabel(config.info, spec.label);
-  return config;
-}
-
-// Returns 0 or the errno. Direct I/O avoids a second copy of every page, but not every file supports it.
-int Configure(int loop, int file, const LoopSpec& spec) {
-  for (const bool direct_io : {true, false}) {
-    const loop_config config = Config(file, spec, direct_io);
-    if (::ioctl(loop, LOOP_CONFIGURE, &config) == 0) return 0;
-    if (errno != EINVAL) return errno;
+absl::Status ChangeStatus(int fd, const std::string& device, const std::function<void(loop_info64&)>& change) {
+  loop_info64 now = {};
+  if (::ioctl(fd, LOOP_GET_STATUS64, &now) != 0) return ErrnoStatus(errno, "ask for the status of", device);
+  loop_info64 wanted = now;
+  change(wanted);
+  if (std::memcmp(&wanted, &now, sizeof now) == 0 || ::ioctl(fd, LOOP_SET_STATUS64, &wanted) == 0) {
+    return absl::OkStatus();
   }
-  return EINVAL;
+  return ErrnoStatus(errno, "change the status of", device);
 }
 
 // A device can come back read-only from its last user.
@@ -216,6 +225,14 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
   return loop;
 }
 
+absl::Status NoRawDevice(const absl::Status& why) {
+  return FailedPrecondition(
+      "{}: block volumes have loop devices of their own, from {} on: give the container the host's /dev, or CAP_MKNOD "
+      "and "
+      "the devices /dev/loop* (b 7:*)",
+      Message(why), LoopPath(kFirstRawNumber));
+}
+
 absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd file, Reopen(image, spec.read_only ? O_RDONLY : O_RDWR));
   if (S_ISREG(image.status.st_mode)) {  // other programs stack loop devices on a block device
@@ -229,18 +246,18 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
   int error = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(attempt));
-    MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeLoopNumber());
+    MOORING_ASSIGN_OR_RETURN(const unsigned number, spec.raw ? AddRawDevice() : FreeLoopNumber());
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
     if (absl::IsNotFound(fd.status())) continue;
     if (!fd.ok()) {
       MOORING_RETURN_IF_ERROR(CheckLoopDevices());
-      return fd.status();
+      return spec.raw ? NoRawDevice(fd.status()) : fd.status();
     }
     OpenLoop configured;
     configured.fd = *std::move(fd);
     configured.info.device = LoopPath(number);
-    error = Configure(configured.fd.get(), file.get(), spec);
+    error = ConfigureLoop(configured.fd.get(), file.get(), spec);
     if (error == EBUSY) continue;
     if (error != 0) break;
     absl::StatusOr<OpenLoop> loop = Finish(number, configured, spec);
@@ -276,7 +293,7 @@ absl::StatusOr<UniqueFd> LockUnattached(const LockedImage& image) {
     MOORING_RETURN_IF_ERROR(AskWhetherMounted(found));
     return std::optional<LoopInfo>(std::move(found));
   };
-  const auto is_going = [](const std::optional<LoopInfo>& loop) { return loop && loop->auto_clear && !loop->mounted; };
+  const auto is_going = [](const std::optional<LoopInfo>& loop) { return loop && loop->is_going(); };
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> over, AskUntilSettled(find, is_going));
   if (over) return FailedPrecondition("{} is in use through {}", Quote(image.path), over->device);
   if (!S_ISREG(image.status.st_mode)) return UniqueFd();
@@ -325,7 +342,10 @@ absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
   if (absl::IsNotFound(fd.status())) return std::optional<std::string>();
   if (!fd.ok()) return fd.status();
   loop_info64 status = {};
-  if (::ioctl(fd->get(), LOOP_GET_STATUS64, &status) == 0) return std::optional<std::string>(LabelIn(status));
+  if (::ioctl(fd->get(), LOOP_GET_STATUS64, &status) == 0) {
+    MOORING_ASSIGN_OR_RETURN(std::string label, LabelOf(status, minor(device)));
+    return std::optional<std::string>(std::move(label));
+  }
   if (errno == ENXIO) return std::optional<std::string>();
   return ErrnoStatus(errno, "ask for the status of", LoopPath(minor(device)));
 }
@@ -336,16 +356,42 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
   if (absl::IsNotFound(fd.status())) return UniqueFd();
   if (!fd.ok()) return fd;
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
-  if (!now || !now->HasFileOf(loop)) return UniqueFd();
+  if (!now || !now->IsSameDevice(loop)) return UniqueFd();
   return fd;
 }
 
+absl::Status FlushDevice(int fd, const std::string& device) {
+  if (::fsync(fd) == 0) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(errno, "write to its file or disk the data that tasks wrote to", device);
+  return absl::Status(status.code(),
+                      Message(status) +
+                          ": some of that data may be lost, and the device stays attached; make room for "
+                          "its file, or mend its filesystem or disk, and call again");
+}
+
+absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new) {
+  OpenLoop open;
+  MOORING_ASSIGN_OR_RETURN(open.fd, OpenAsFound(loop));
+  if (!open.fd.ok() || !loop.raw) return Aborted("{} was detached at this moment: call again", loop.device);
+  open.info = loop;
+  MOORING_RETURN_IF_ERROR(PutHold(open.fd.get(), minor(loop.device_number), loop.label));
+  MOORING_RETURN_IF_ERROR(is_new ? StartHolder(open.fd.get()) : HoldDevice(open.fd.get(), loop.device_number));
+  return Relabel(open, loop.label, false);
+}
+
+// LOOP_CLR_FD would drop what the page cache of the device has not written yet: after it the device takes no writes any
+// more. With autoclear, the kernel writes the page cache when the last user closes the device, and then detaches it.
 absl::Status DetachLoopDevice(const LoopInfo& loop) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(loop));
   if (!fd.ok()) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(FlushDevice(fd.get(), loop.device));
   MOORING_RETURN_IF_ERROR(ReleaseDevice(loop.device_number));
-  if (::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
-  return ErrnoStatus(errno, "detach", loop.device);
+  const unsigned number = minor(loop.device_number);
+  if (loop.raw) MOORING_RETURN_IF_ERROR(RemoveHold(number));
+  MOORING_RETURN_IF_ERROR(ChangeStatus(fd.get(), loop.device, SetAutoClear));
+  fd.reset();
+  if (loop.raw) RemoveRawDevice(number);
+  return absl::OkStatus();
 }
 
 absl::Status ResizeLoopDevice(const LoopInfo& loop) {
@@ -356,13 +402,13 @@ absl::Status ResizeLoopDevice(const LoopInfo& loop) {
 }
 
 absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear) {
-  loop_info64 status = {};
-  if (::ioctl(loop.fd.get(), LOOP_GET_STATUS64, &status) != 0) return ErrnoStatus(errno, "ask", loop.info.device);
-  status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
-  if (auto_clear) status.lo_flags |= LO_FLAGS_AUTOCLEAR;
-  SetLabel(status, label);
-  if (::ioctl(loop.fd.get(), LOOP_SET_STATUS64, &status) != 0) return ErrnoStatus(errno, "set", loop.info.device);
-  return absl::OkStatus();
+  return ChangeStatus(loop.fd.get(), loop.info.device, [&](loop_info64& status) {
+    status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
+    if (auto_clear) SetAutoClear(status);
+    status.lo_offset = 0;
+    status.lo_sizelimit = 0;
+    SetLabel(status, label);
+  });
 }
 
 }  // namespace mooring

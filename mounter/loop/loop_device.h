@@ -1,4 +1,6 @@
 // Loop devices, loop(4). A backing file has at most one, which is found by the file's inode, whoever made it.
+//
+// The holds of raw devices (mounter/loop/raw_device.h) are no devices here: no list has them.
 #pragma once
 
 #include <optional>
@@ -8,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "mounter/image/image.h"
+#include "mounter/loop/loop_config.h"
 #include "mounter/mounter.h"
 
 namespace mooring {
@@ -19,16 +22,11 @@ struct OpenLoop {
   bool made = false;  // by this call; else it was there already
 };
 
-struct LoopSpec {
-  std::string label;
-  bool read_only = false;
-  bool auto_clear = false;  // a new device goes when its last user, including this object, closes it
-};
-
 bool IsOver(const LoopInfo& loop, const struct stat& file);
 
-// The device of the image, or a new one. The lock of the image keeps two processes from making two.
-// FAILED_PRECONDITION: a check or a growth of its filesystem was cut short, or another host has attached it.
+// The device of the image, or a new one. The lock of the image keeps two processes from making two. Over a block device
+// a raw device is always new. FAILED_PRECONDITION: a check or a growth of its filesystem was cut short. Another host
+// has attached it. It has a device of the other kind, raw or not.
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image);
 
 // Nobody attaches the image file while the descriptor is open. A block device is not locked, so its descriptor is not
@@ -50,7 +48,7 @@ absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted)
 // The label that LoopByNumber would give, in fewer calls.
 absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device);
 
-// Opens the device if it still has the file that `loop` names. Not open: it is free, or another file's.
+// Opens the device if it is still the same (LoopInfo::IsSameDevice). Not open: it is free, or another file's.
 absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop);
 
 // Sets the kernel's default read-ahead: a device that is used again has that of the volume before.
@@ -64,10 +62,17 @@ absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning);
 // do. RESOURCE_EXHAUSTED: all devices are in use.
 absl::Status CheckLoopDevices();
 
+// LoopDevices::HoldLoop and DetachLoop. `is_new`: this process has just attached it, so that nothing holds it yet.
+absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new = false);
 absl::Status DetachLoopDevice(const LoopInfo& loop);
+
 absl::Status ResizeLoopDevice(const LoopInfo& loop);
 
-// Sets the device's label and whether it goes with its last user.
+// Writes the page cache of an open block device to its file or disk.
+absl::Status FlushDevice(int fd, const std::string& device);
+
+// Sets the device's label and whether it goes with its last user. The device shows the whole file again, if a task has
+// changed that.
 absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear);
 
 }  // namespace mooring

@@ -15,9 +15,12 @@
 #include "base/file/directory.h"
 #include "base/status.h"
 #include "mounter/loop/loop_device.h"
+#include "mounter/loop/raw_device.h"
 
 namespace mooring {
 namespace {
+
+constexpr char kControl[] = "/dev/loop-control";
 
 // A container whose /dev is a copy lacks the nodes of devices made later. This makes the node of an existing device.
 // /dev/loopN is minor N.
@@ -46,6 +49,12 @@ absl::Status NotAvailable(int error, const std::string& path) {
       "loop devices are not to be had: {}: bind the host's /dev into the container, or load the kernel's module loop "
       "on the host (modprobe loop)",
       message);
+}
+
+absl::StatusOr<UniqueFd> OpenControl() {
+  UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
+  if (!control.ok()) return NotAvailable(errno, kControl);
+  return control;
 }
 
 // A container may have been given some devices by name. While these are in use, the kernel's free device is another
@@ -77,12 +86,24 @@ UniqueFd OpenLoopNode(unsigned number, int flags) {
 }
 
 absl::StatusOr<unsigned> FreeLoopNumber() {
-  constexpr char kControl[] = "/dev/loop-control";
-  const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
-  if (!control.ok()) return NotAvailable(errno, kControl);
-  const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd control, OpenControl());
+  int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+  // A task may still have the node of this number. -1: the kernel adds the device with the lowest number.
+  if (number >= 0 && IsInRawRange(static_cast<unsigned>(number))) number = ::ioctl(control.get(), LOOP_CTL_ADD, -1L);
   if (number < 0) return ErrnoStatus(errno, "ask for a free loop device of", kControl);
   return static_cast<unsigned>(number);
+}
+
+absl::Status AddLoop(unsigned number) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd control, OpenControl());
+  if (::ioctl(control.get(), LOOP_CTL_ADD, static_cast<unsigned long>(number)) >= 0) return absl::OkStatus();
+  if (errno == EEXIST) return AlreadyExists("{} exists", LoopPath(number));
+  return ErrnoStatus(errno, "add the loop device", LoopPath(number));
+}
+
+bool RemoveLoop(unsigned number) {
+  const absl::StatusOr<UniqueFd> control = OpenControl();
+  return control.ok() && ::ioctl(control->get(), LOOP_CTL_REMOVE, static_cast<unsigned long>(number)) >= 0;
 }
 
 absl::Status CheckLoopDevices() {

@@ -14,8 +14,14 @@ std::string LoopPath(unsigned number);  // "/dev/loop3"
 // Opens the node, and makes it where it is missing in /dev. On failure errno says why.
 UniqueFd OpenLoopNode(unsigned number, int flags);
 
-// The number of a device that was free at that moment, from the kernel. FAILED_PRECONDITION: /dev/loop-control cannot
-// be opened.
+// The number of a device that was free at that moment, from the kernel. It is none for raw volumes
+// (mounter/loop/raw_device.h). FAILED_PRECONDITION: /dev/loop-control cannot be opened.
 absl::StatusOr<unsigned> FreeLoopNumber();
+
+// Adds a device that is bound to nothing. ALREADY_EXISTS: the number is in use, or free.
+absl::Status AddLoop(unsigned number);
+
+// False: the device is open or bound, or could not be removed.
+bool RemoveLoop(unsigned number);
 
 }  // namespace mooring

@@ -77,6 +77,7 @@ std::map<std::string, std::string> OwnersBy(const std::vector<ListedMount>& moun
 }  // namespace
 
 absl::Status NodeReconciler::Reconcile() {
+  MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // a device that is not held does not tell its volume
   Listing listing;
   MOORING_ASSIGN_OR_RETURN(listing.mounts, mounter_.List("/"));
   MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
@@ -90,7 +91,8 @@ absl::Status NodeReconciler::Reconcile() {
 void NodeReconciler::ReconcileVolumes(const Listing& listing) {
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : listing.loops) {
-    if (!OwnerOf(loop).empty() && !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
+    if (OwnerOf(loop).empty()) continue;
+    if (loop.raw || !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
   }
   for (const ListedMount& info : listing.mounts) {
     VolumeUse use = FoundMounted(info, listing.loops, listing.devices);

@@ -88,12 +88,12 @@ absl::Status Publisher::Publish(const PublishSpec& asked, const NodeVolume& volu
   MOORING_ASSIGN_OR_RETURN(const Plan plan, is_block ? PlanBlock(spec, volume) : PlanFilesystem(spec, volume));
   MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
   MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
+  if (is_block) MOORING_RETURN_IF_ERROR(CheckReadersOrWriters(spec, plan.bind.flags.read_only));
   return store_.MountOnRecord(PublishedUse(spec, plan.bind, plan.options), [&] {
     const absl::Status bound = BindPlanned(spec, volume, plan);
     if (bound.ok() || !is_block) return bound;
-    // The read-only device may have been attached only for this target.
+    // A read-only device may have been attached for this target.
     devices_.Release(spec.volume_id, spec.target_path).IgnoreError();
-    devices_.HoldReadOnly(spec.volume_id, spec.target_path).IgnoreError();
     return bound;
   });
 }
@@ -184,7 +184,9 @@ absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, con
   }
   if (staged && !staged->device.empty()) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(staged->device));
-    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) {
+    const bool is_ours = device.loop && (device.loop->label == LabelFor(spec.volume_id) ||
+                                         (device.loop->raw && device.loop->label.empty()));
+    if (is_ours) {
       MOORING_RETURN_IF_ERROR(devices_.HoldAgain(volume, *device.loop));
       return device.loop->device;
     }
@@ -196,7 +198,9 @@ absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, con
   if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
   for (const LoopInfo& loop : loops) {
-    if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop.device;
+    if (!loop.raw || (loop.label != LabelFor(spec.volume_id) && !loop.label.empty())) continue;
+    MOORING_RETURN_IF_ERROR(devices_.HoldAgain(volume, loop));
+    return loop.device;
   }
   if (loops.empty()) return NotStaged(spec, "it has no device");
   return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
@@ -227,6 +231,24 @@ absl::Status Publisher::CheckMayBeShared(const PublishSpec& spec, const BindRequ
   return FailedPrecondition("{}would be read-only, as the volume is staged: {}", what, kAdvice);
 }
 
+// The kernel has a cache for the writable device and one for each read-only device (VolumeDevices).
+absl::Status Publisher::CheckReadersOrWriters(const PublishSpec& spec, bool read_only) {
+  const auto conflicts = [&](const VolumeUse& use) {
+    return use.role == VolumeUse::Role::kTarget && use.access_type == AccessType::kBlock &&
+           use.path != spec.target_path && use.read_only != read_only;
+  };
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> other, finder_.FindLive(spec.volume_id, conflicts));
+  if (!other) return absl::OkStatus();
+  return FailedPrecondition(
+      "volume {} is published {} at {}, so it cannot be published {} at {}: a reader of a block volume would see old "
+      "data "
+      "beside a writer, because the kernel has a cache for each of them. Unpublish it there first, publish both alike, "
+      "or "
+      "use a filesystem",
+      spec.volume_id, read_only ? "writable" : "read-only", Quote(other->path), read_only ? "read-only" : "writable",
+      Quote(spec.target_path));
+}
+
 absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const bool allows = AllowsSecondTarget(spec.capability.mode);
@@ -248,10 +270,7 @@ absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
 
 absl::Status Publisher::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
   if (spec.capability.access_type == AccessType::kMount) return mounter_.Bind(plan.bind);
-  if (!plan.bind.flags.read_only) {
-    MOORING_RETURN_IF_ERROR(devices_.HoldReadOnly(spec.volume_id));
-    return mounter_.Bind(plan.bind);
-  }
+  if (!plan.bind.flags.read_only) return mounter_.Bind(plan.bind);
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, devices_.AttachReadOnly(volume, plan.bind.source));
   BindRequest bind = plan.bind;
   bind.source = stacked.device;

@@ -54,6 +54,7 @@ class Publisher {
                                            const std::optional<VolumeUse>& staged);
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
   absl::Status CheckOtherTargets(const PublishSpec& spec);
+  absl::Status CheckReadersOrWriters(const PublishSpec& spec, bool read_only);
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   absl::Status SetPropagationAgain(const PublishSpec& spec, Propagation propagation);

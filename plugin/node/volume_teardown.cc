@@ -48,7 +48,10 @@ absl::Status VolumeTeardown::EndStaging(const std::string& volume_id, const std:
     log::WarningIfFailed(ended, "a staging directory is left", {{"volume", volume_id}});
   }
   if (!ending.known) return absl::OkStatus();
-  if (is_block) MOORING_RETURN_IF_ERROR(devices_.Release(ending.known->volume_id, staging_path));
+  if (is_block) {
+    MOORING_RETURN_IF_ERROR(devices_.Flush(ending.known->volume_id));
+    MOORING_RETURN_IF_ERROR(devices_.Release(ending.known->volume_id, staging_path));
+  }
   return store_.DeleteEnded(staging_path);
 }
 
@@ -93,7 +96,6 @@ absl::Status VolumeTeardown::EndTarget(const std::string& volume_id, const std::
                          (ending.known && ending.known->access_type == AccessType::kBlock);
   if (was_block && !ending.owner.empty()) {
     MOORING_RETURN_IF_ERROR(devices_.Release(ending.owner, target_path));
-    WarnIfNotHeld(ending.owner, devices_.HoldReadOnly(ending.owner, target_path));
   }
   return ending.known ? store_.DeleteEnded(target_path) : absl::OkStatus();
 }

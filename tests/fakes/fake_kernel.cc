@@ -69,7 +69,7 @@ void FakeKernel::AddForeignMount(const std::string& target, const std::string& f
 }
 
 void FakeKernel::AddForeignLoop(const std::string& backing_file, const std::string& label, bool auto_clear) {
-  NewLoop(backing_file, label, false, auto_clear);
+  NewLoop(backing_file, label, auto_clear);
 }
 
 void FakeKernel::DropMounts(const std::string& path) {
@@ -247,8 +247,11 @@ absl::Status FakeKernel::Mount(const MountRequest& request) {
   if (image->filesystem.type != request.fs_type || image->filesystem.size_bytes > image->bytes) {
     return FailedPrecondition("mount the {} filesystem of {}", request.fs_type, Quote(request.source));
   }
-  FakeLoop* loop = LoopOver(request.source, request.label);
-  if (loop == nullptr) loop = &NewLoop(request.source, request.label, false, true);
+  FakeLoop* loop = LoopOver(request.source);
+  if (loop != nullptr && loop->info.raw) {
+    return FailedPrecondition("{} is in use as a block device through {}", Quote(request.source), loop->info.device);
+  }
+  if (loop == nullptr) loop = &NewLoop(request.source, request.label, true);
   loop->info.auto_clear = true;
   loop->bytes = image->bytes;
   FakeMount mount;

@@ -58,6 +58,7 @@ class FakeKernel {
   void AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group = 0,
                        std::uint64_t master = 0);
   void AddForeignLoop(const std::string& backing_file, const std::string& label, bool auto_clear = false);
+  void EndHolds();                           // of the raw devices, so that these have no label
   void DropMounts(const std::string& path);  // umount -l behind the plugin's back, all layers
   void SetBusy(const std::string& path, bool busy);
   void SetFailure(const std::string& path, const std::string& failure);
@@ -80,6 +81,7 @@ class FakeKernel {
   std::vector<ListedMount> List(const std::string& path) const;
   absl::StatusOr<StatsInfo> Stats(const std::string& path);
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request);
+  absl::Status HoldLoop(const LoopInfo& loop);
   absl::Status DetachLoop(const LoopInfo& loop);
   absl::Status ResizeLoop(const LoopInfo& loop);
   absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning);
@@ -108,8 +110,8 @@ class FakeKernel {
   std::optional<LoopInfo> LoopInfoOf(dev_t device) const;
   LoopInfo InfoOf(const FakeLoop& loop) const;
   FakeLoop* LoopAsFound(const LoopInfo& info);
-  FakeLoop* LoopOver(const std::string& backing_file, const std::string& label);
-  FakeLoop& NewLoop(const std::string& backing_file, const std::string& label, bool read_only, bool auto_clear);
+  FakeLoop* LoopOver(const std::string& image);
+  FakeLoop& NewLoop(const std::string& backing_file, const std::string& label, bool auto_clear, bool raw = false);
   std::uint64_t BytesOf(const FakeLoop& loop);
   bool HasUsers(const LoopInfo& loop) const;
   void DropUnusedLoops();
@@ -119,6 +121,7 @@ class FakeKernel {
   std::map<std::string, FakeNode> nodes_;
   std::vector<FakeMount> mounts_;  // in the order they were made
   std::map<unsigned, FakeLoop> loops_;
+  unsigned next_raw_ = 65536;  // used once, as by the mounter
   std::uint64_t next_mount_ = 1;
   std::uint64_t next_peer_group_ = 100;
   ino_t next_inode_ = 1000;

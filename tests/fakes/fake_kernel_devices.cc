@@ -3,6 +3,7 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -34,28 +35,24 @@ LoopInfo FakeKernel::InfoOf(const FakeLoop& loop) const {
   return info;
 }
 
-// The first device over an image. Over another device, where others may attach theirs, the device with the label.
-FakeLoop* FakeKernel::LoopOver(const std::string& backing_file, const std::string& label) {
-  const PathInfo backing = Find(backing_file).value_or(PathInfo());
-  const bool stacked = backing.kind == PathInfo::Kind::kBlockDevice;
+FakeLoop* FakeKernel::LoopOver(const std::string& image) {
+  if (Find(image).value_or(PathInfo()).kind == PathInfo::Kind::kBlockDevice) return nullptr;
   for (auto& [number, loop] : loops_) {
-    if (stacked && loop.info.backing_rdev == backing.device && loop.info.label == label) return &loop;
-    if (!stacked && loop.info.backing_rdev == 0 && loop.info.backing_inode == Node(backing_file).inode) return &loop;
+    if (loop.info.backing_rdev == 0 && loop.info.backing_inode == Node(image).inode) return &loop;
   }
   return nullptr;
 }
 
-FakeLoop& FakeKernel::NewLoop(const std::string& backing_file, const std::string& label, bool read_only,
-                              bool auto_clear) {
-  unsigned number = 0;
+FakeLoop& FakeKernel::NewLoop(const std::string& backing_file, const std::string& label, bool auto_clear, bool raw) {
+  unsigned number = raw ? std::exchange(next_raw_, next_raw_ + 2) : 0;
   while (loops_.contains(number)) ++number;
   const PathInfo backing = Find(backing_file).value_or(PathInfo());
   FakeLoop& loop = loops_[number];
   loop.info.device = fmt::format("/dev/loop{}", number);
   loop.info.device_number = makedev(kLoopMajor, number);
   loop.info.label = label;
-  loop.info.read_only = read_only;
   loop.info.auto_clear = auto_clear;
+  loop.info.raw = raw;
   if (backing.kind == PathInfo::Kind::kBlockDevice) {
     loop.info.backing_rdev = backing.device;
   } else {
@@ -110,23 +107,39 @@ absl::StatusOr<FakeNode*> FakeKernel::ImageAt(const std::string& path) {
 absl::StatusOr<LoopInfo> FakeKernel::AttachLoop(const AttachLoopRequest& request) {
   if (request.label.size() > 63) return InvalidArgument("the label is too long");
   MOORING_RETURN_IF_ERROR(ImageAt(request.backing_file).status());
-  FakeLoop* loop = LoopOver(request.backing_file, request.label);
-  if (loop == nullptr) return NewLoop(request.backing_file, request.label, request.read_only, false).info;
-  const bool mounted = InfoOf(*loop).mounted;
-  if (!mounted) loop->info.auto_clear = false;
-  if (loop->info.auto_clear || loop->info.read_only != request.read_only) {
+  FakeLoop* loop = LoopOver(request.backing_file);
+  if (loop == nullptr) {
+    loop = &NewLoop(request.backing_file, request.label, false, true);
+    loop->info.read_only = request.read_only;
+    return loop->info;
+  }
+  if (!loop->info.raw || loop->info.read_only != request.read_only) {
     return FailedPrecondition("{} is in use through {}", Quote(request.backing_file), loop->info.device);
   }
+  loop->info.label = request.label;
+  loop->info.auto_clear = false;
   loop->bytes = BytesOf(*loop);
-  return loop->info;
+  return InfoOf(*loop);
+}
+
+void FakeKernel::EndHolds() {
+  for (auto& [number, loop] : loops_) {
+    if (loop.info.raw) loop.info.label.clear();
+  }
+}
+
+absl::Status FakeKernel::HoldLoop(const LoopInfo& info) {
+  FakeLoop* loop = LoopAsFound(info);
+  if (loop == nullptr || !loop->info.raw) return Aborted(info.device + " was detached");
+  loop->info.label = info.label;
+  loop->info.auto_clear = false;
+  return absl::OkStatus();
 }
 
 // The device, if it still has the same backing file.
 FakeLoop* FakeKernel::LoopAsFound(const LoopInfo& info) {
   FakeLoop* loop = LoopOf(info.device_number);
-  const bool same =
-      loop != nullptr && loop->info.backing_inode == info.backing_inode && loop->info.backing_rdev == info.backing_rdev;
-  return same ? loop : nullptr;
+  return loop != nullptr && loop->info.IsSameDevice(info) ? loop : nullptr;
 }
 
 absl::Status FakeKernel::DetachLoop(const LoopInfo& info) {

@@ -26,6 +26,8 @@ class FakeLoops final : public LoopDevices {
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override {
     return Unimplemented("attach " + request.backing_file);
   }
+  absl::Status HoldLoop(const LoopInfo& loop) override { return Unimplemented("hold " + loop.device); }
+  absl::Status Flush(const std::string& device) override { return Unimplemented("flush " + device); }
   absl::Status DetachLoop(const LoopInfo& loop) override { return Unimplemented("detach " + loop.device); }
   absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented("resize " + loop.device); }
   absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override {

@@ -140,6 +140,13 @@ absl::StatusOr<LoopInfo> FakeMounter::AttachLoop(const AttachLoopRequest& reques
   return With([&](FakeKernel& kernel) { return kernel.AttachLoop(request); });
 }
 
+absl::Status FakeMounter::HoldLoop(const LoopInfo& loop) {
+  MOORING_RETURN_IF_ERROR(Enter("HoldLoop", loop.device));
+  return With([&](FakeKernel& kernel) { return kernel.HoldLoop(loop); });
+}
+
+absl::Status FakeMounter::Flush(const std::string& device) { return Enter("Flush", device); }
+
 absl::Status FakeMounter::DetachLoop(const LoopInfo& loop) {
   MOORING_RETURN_IF_ERROR(Enter("DetachLoop", loop.device));
   return With([&](FakeKernel& kernel) { return kernel.DetachLoop(loop); });

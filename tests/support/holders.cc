@@ -1,6 +1,9 @@
 #include "tests/support/holders.h"
 
+#include <fcntl.h>
+#include <linux/loop.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,6 +15,12 @@ namespace mooring::testing {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr unsigned kFirstRaw = 65536;
+
+unsigned NumberIn(const std::string& name) {
+  return name.starts_with("loop") ? static_cast<unsigned>(std::atoi(name.c_str() + 4)) : 0;
+}
 
 bool Holds(const fs::path& process, const std::string& device) {
   std::string name;
@@ -25,6 +34,29 @@ bool Holds(const fs::path& process, const std::string& device) {
 }
 
 }  // namespace
+
+bool IsHold(const std::string& name) {
+  const unsigned number = NumberIn(name);
+  return number >= kFirstRaw && number % 2 == 1;
+}
+
+std::string HoldOfDevice(const std::string& device) {
+  const unsigned number = NumberIn(fs::path(device).filename());
+  return number >= kFirstRaw && number % 2 == 0 ? "/dev/loop" + std::to_string(number + 1) : "";
+}
+
+bool HasHold(const std::string& device) {
+  const std::string hold = HoldOfDevice(device);
+  return !hold.empty() && fs::exists("/sys/block/" + fs::path(hold).filename().string() + "/loop");
+}
+
+void DetachHold(const std::string& device) {
+  if (!HasHold(device)) return;
+  const int fd = ::open(HoldOfDevice(device).c_str(), O_RDONLY | O_CLOEXEC);
+  ::ioctl(fd, LOOP_CLR_FD);
+  ::close(fd);
+  for (int left = 2000; left > 0 && HasHold(device); --left) ::usleep(1000);
+}
 
 std::vector<pid_t> HoldersOfDevice(const std::string& device) {
   std::vector<pid_t> holders;

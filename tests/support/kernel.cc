@@ -117,7 +117,7 @@ std::vector<LoopLine> Loops() {
   for (const auto& entry : std::filesystem::directory_iterator("/sys/block")) {
     LoopLine line;
     line.backing_file = BackingFileOf(entry.path().filename());
-    if (line.backing_file.empty()) continue;
+    if (line.backing_file.empty() || IsHold(entry.path().filename())) continue;
     line.device = "/dev/" + entry.path().filename().string();
     line.read_only = ReadFile(entry.path() / "ro").starts_with('1');
     line.auto_clear = ReadFile(entry.path() / "loop/autoclear").starts_with('1');
@@ -137,6 +137,7 @@ void DetachLoop(const LoopLine& loop) {
   const UniqueFd fd(::open(loop.device.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok() || BackingFileOf(std::filesystem::path(loop.device).filename()) != loop.backing_file) return;
   KillHolders(loop.device);
+  DetachHold(loop.device);
   ::ioctl(fd.get(), LOOP_CLR_FD);
 }
 

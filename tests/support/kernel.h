@@ -36,7 +36,7 @@ struct LoopLine {
   std::string device, backing_file;
   bool read_only = false, auto_clear = false;
 };
-std::vector<LoopLine> Loops();
+std::vector<LoopLine> Loops();  // without the holds of raw devices: mounter/loop/raw_device.h
 std::vector<LoopLine> LoopsOver(const std::string& path_prefix);
 
 // Detaches the device if it still has this backing file. `losetup -d` would also detach a file of another process that

@@ -1,11 +1,8 @@
 #include "tests/support/reboot.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/loop.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -105,10 +102,7 @@ std::vector<LoopLine> LoopsOfTest(const std::string& directory) {
 void EndLoops(const std::string& directory) {
   const bool ended = Eventually([&] {
     const std::vector<LoopLine> loops = LoopsOfTest(directory);
-    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
-      const UniqueFd device(::open(loop->device.c_str(), O_RDONLY | O_CLOEXEC));
-      if (device.ok()) ::ioctl(device.get(), LOOP_CLR_FD, 0);
-    }
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) DetachLoop(*loop);
     return LoopsOfTest(directory).empty();
   });
   ASSERT_TRUE(ended) << "a loop device survives the reboot";

@@ -15,7 +15,7 @@ namespace {
 // allowed.
 absl::Status CheckLoopsAreOurs(const std::vector<LoopInfo>& loops, const NodeVolume& volume) {
   for (const LoopInfo& loop : loops) {
-    if (loop.backing_rdev != 0 || OwnerOf(loop) == volume.id) continue;
+    if (loop.backing_rdev != 0 || OwnerOf(loop) == volume.id || (loop.raw && loop.label.empty())) continue;
     return FailedPrecondition("volume {} is in use through {} ({}), which this driver did not make: end that use first",
                               volume.id, loop.device, Quote(loop.label));
   }
@@ -23,13 +23,17 @@ absl::Status CheckLoopsAreOurs(const std::vector<LoopInfo>& loops, const NodeVol
 }
 
 bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
-  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear && loop.mounted; });
+  return std::any_of(loops.begin(), loops.end(),
+                     [](const LoopInfo& loop) { return !loop.raw && loop.auto_clear && loop.mounted; });
 }
 
 // Waits for devices that disappear. A device disappears a moment after its last user, and later if another program
 // inspects it. A mounted device without a known use is the unattached mount of a killed process.
 absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const std::string& path, bool known_use) {
-  const auto is_going = [&](const LoopInfo& loop) { return loop.auto_clear && !(loop.mounted && known_use); };
+  const auto is_going = [&](const LoopInfo& loop) {
+    if (loop.raw) return loop.is_going();
+    return loop.auto_clear && !(loop.mounted && known_use);
+  };
   return AskUntilSettled([&] { return devices.FindLoops(path); },
                          [&](const auto& loops) { return std::any_of(loops.begin(), loops.end(), is_going); });
 }

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/volume_mount.h"
+#include "plugin/node/uses/volume_kind.h"
 
 namespace mooring {
 
@@ -36,67 +37,73 @@ void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held) {
 }
 
 absl::StatusOr<LoopInfo> VolumeDevices::Attach(const NodeVolume& volume) {
-  return mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .held = true});
+  return mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id)});
 }
 
 absl::StatusOr<LoopInfo> VolumeDevices::AttachReadOnly(const NodeVolume& volume, const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(volume.id));
-  MOORING_ASSIGN_OR_RETURN(
-      LoopInfo stacked,
-      mounter_.AttachLoop(
-          {.backing_file = device, .label = ReadOnlyLabelFor(volume.id), .read_only = true, .held = !targets.writers}));
-  if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(Tune(volume, stacked));
-  return stacked;
+  const AttachLoopRequest request = {.backing_file = device, .label = ReadOnlyLabelFor(volume.id), .read_only = true};
+  MOORING_ASSIGN_OR_RETURN(LoopInfo loop, mounter_.AttachLoop(request));
+  if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(Tune(volume, loop));
+  return loop;
 }
 
 absl::Status VolumeDevices::HoldAgain(const NodeVolume& volume, const LoopInfo& loop) {
-  if (!loop.auto_clear) return absl::OkStatus();
-  return Unexpected(
-      mounter_.AttachLoop({.backing_file = volume.path, .label = loop.label, .read_only = loop.read_only, .held = true})
-          .status());
+  const bool as_attached = !loop.auto_clear && !loop.label.empty() && loop.offset == 0 && loop.size_limit == 0;
+  if (as_attached) return absl::OkStatus();
+  const absl::StatusOr<LoopInfo> now = Attach(volume);
+  if (!now.ok()) return Unexpected(now.status());
+  if (now->device_number == loop.device_number) return absl::OkStatus();
+  return FailedPrecondition("the device of volume {} is {} and not {} any more: unpublish, unstage and stage it",
+                            volume.id, now->device, loop.device);
 }
 
-absl::StatusOr<VolumeDevices::BlockTargets> VolumeDevices::BlockTargetsOf(const std::string& volume_id,
-                                                                          const std::string& gone) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
-  BlockTargets targets;
-  for (const VolumeUse& use : uses) {
-    if (use.role != VolumeUse::Role::kTarget || use.access_type != AccessType::kBlock || use.path == gone) continue;
-    (use.read_only ? targets.readers : targets.writers) = true;
-  }
-  return targets;
-}
-
-// A process holds the read-only device open while no target can write. An open device keeps its page cache, so beside a
-// writable target a later reader would see old data.
-absl::Status VolumeDevices::HoldReadOnly(const std::string& volume_id, const std::string& gone) {
-  MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(volume_id, gone));
-  if (!targets.readers) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
-  for (const LoopInfo& stacked : loops) {
-    if (stacked.label != ReadOnlyLabelFor(volume_id)) continue;
-    const auto below = std::find_if(loops.begin(), loops.end(), [&stacked](const LoopInfo& loop) {
-      return loop.device_number == stacked.backing_rdev;
-    });
-    std::string device = below == loops.end() ? "" : below->device;
-    if (device.empty()) {  // Staging::kBlockDevice
-      MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
-      device = volume.path;
+// The volume's own device comes first. A device whose hold is gone does not tell its volume, but its file does.
+absl::StatusOr<std::vector<LoopInfo>> VolumeDevices::DevicesOf(const std::string& volume_id,
+                                                               std::vector<LoopInfo> loops) {
+  const auto is_lost = [](const LoopInfo& loop) { return loop.raw && loop.label.empty(); };
+  if (std::any_of(loops.begin(), loops.end(), is_lost)) {
+    MOORING_ASSIGN_OR_RETURN(const std::set<dev_t> lost, LostDevicesOf(volume_id));
+    for (LoopInfo& loop : loops) {
+      if (!lost.contains(loop.device_number)) continue;
+      loop.label = LabelFor(volume_id);
+      MOORING_RETURN_IF_ERROR(mounter_.HoldLoop(loop));
     }
-    const AttachLoopRequest request = {
-        .backing_file = device, .label = stacked.label, .read_only = true, .held = !targets.writers};
-    MOORING_RETURN_IF_ERROR(Unexpected(mounter_.AttachLoop(request).status()));
   }
-  return absl::OkStatus();
+  std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id; });
+  std::stable_partition(loops.begin(), loops.end(),
+                        [&](const LoopInfo& loop) { return loop.label == LabelFor(volume_id); });
+  return loops;
+}
+
+absl::StatusOr<std::set<dev_t>> VolumeDevices::LostDevicesOf(const std::string& volume_id) {
+  std::set<dev_t> lost;
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  if (!volume.ok() || StagingOf(*volume) != Staging::kLoopDevice) return lost;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> over, mounter_.FindLoops(volume->path));
+  for (const LoopInfo& loop : over) {
+    if (loop.raw && loop.label.empty()) lost.insert(loop.device_number);
+  }
+  return lost;
 }
 
 absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
-  for (const LoopInfo& loop : loops) {
-    if (loop.label != LabelFor(volume_id) || loop.mounted) continue;
-    MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
-    MOORING_RETURN_IF_ERROR(Attach(volume).status());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
+  absl::Status held;
+  for (const LoopInfo& loop : devices) {
+    if (loop.raw) held.Update(mounter_.HoldLoop(loop));
   }
-  return HoldReadOnly(volume_id);
+  return held;
+}
+
+absl::Status VolumeDevices::Flush(const std::string& volume_id) {
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  if (volume.ok() && StagingOf(*volume) == Staging::kBlockDevice) return mounter_.Flush(volume->path);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, FindAnswering(volume_id));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
+  for (const LoopInfo& loop : devices) {
+    if (!loop.read_only) MOORING_RETURN_IF_ERROR(mounter_.Flush(loop.device));
+  }
+  return absl::OkStatus();
 }
 
 // A hanging device may still be in use, and can be neither resized nor tuned.
@@ -114,27 +121,26 @@ absl::Status VolumeDevices::Release(const std::string& volume_id, const std::str
            (use.role == VolumeUse::Role::kStage || !use.done);
   });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
-  std::erase_if(loops,
-                [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || (loop.auto_clear && loop.mounted); });
-  const bool stacked = std::any_of(loops.begin(), loops.end(),
-                                   [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });
-  if (loops.empty() || (needed && !stacked)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(loops, DevicesOf(volume_id, std::move(loops)));
+  std::erase_if(loops, [](const LoopInfo& loop) { return !loop.raw && loop.auto_clear && loop.mounted; });
+  const bool has_readers = std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.read_only; });
+  if (loops.empty() || (needed && !has_readers)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List("/"));
   MOORING_RETURN_IF_ERROR(DeleteStaleAdopted(uses, mounts));
-  return DetachUnbound(volume_id, loops, mounts, needed);
+  return DetachUnbound(loops, mounts, needed);
 }
 
-// The stacked device goes first, because it holds the other. The next publish that needs it attaches it again.
-absl::Status VolumeDevices::DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
-                                          const std::vector<ListedMount>& mounts, bool needed) {
+// The read-only devices go first, because they hold the other. The next publish that needs it attaches it again.
+absl::Status VolumeDevices::DetachUnbound(const std::vector<LoopInfo>& loops, const std::vector<ListedMount>& mounts,
+                                          bool needed) {
   std::set<std::string> bound;
   for (const MountInfo& info : mounts) bound.insert(std::string(NameOf(info.root)));
-  for (const std::string& label : {ReadOnlyLabelFor(volume_id), LabelFor(volume_id)}) {
-    for (const LoopInfo& loop : loops) {
-      if (loop.label != label) continue;
-      if (bound.contains(std::string(NameOf(loop.device)))) return absl::OkStatus();
-      if (needed && label == LabelFor(volume_id)) return absl::OkStatus();
-      MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop));
+  bool in_use = needed;
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+    if (bound.contains(std::string(NameOf(loop->device)))) {
+      in_use = true;
+    } else if (loop->read_only || !in_use) {
+      MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(*loop));
     }
   }
   return absl::OkStatus();
@@ -153,12 +159,9 @@ absl::Status VolumeDevices::DeleteStaleAdopted(const std::vector<VolumeUse>& use
 
 // The volume's own device grows before the device on top of it.
 absl::Status VolumeDevices::Resize(const std::string& volume_id) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, FindAnswering(volume_id));
-  for (const std::string& label : {LabelFor(volume_id), ReadOnlyLabelFor(volume_id)}) {
-    for (const LoopInfo& loop : loops) {
-      if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop));
-    }
-  }
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
+  MOORING_ASSIGN_OR_RETURN(loops, DevicesOf(volume_id, std::move(loops)));
+  for (const LoopInfo& loop : loops) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop));
   return absl::OkStatus();
 }
 

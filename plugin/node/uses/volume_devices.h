@@ -1,13 +1,18 @@
-// The loop devices of raw image volumes, and of read-only raw targets: attaches, holds, changes and detaches them. The
-// kernel keeps no device whose node is only bound, so a process holds it open (mounter/loop/device_holder.h).
+// The raw devices of block volumes: attaches, holds, changes and detaches them (mounter/loop/raw_device.h).
 //
-// Each volume has one writable device. All read-only targets share a second, read-only device on top of the first one,
-// or on top of the block device. A read-only bind of a device node alone does not prevent writes.
+//   image ◀─ its device ◀─┬─ writable targets                     A read-only bind of a device node does not prevent
+//                         └─ read-only device ◀─ one target       writes, so each read-only target has a device of its
+//   disk  ◀─────────────── read-only device ◀─ one target         own: its task could exchange the file of a shared
+//   one.
+//
+// A volume has writable or read-only targets, and never both at once. The kernel has a cache for each device, so that a
+// reader would see old data.
 //
 // It keeps no state: labels name the volume of a device. The caller holds the volume's lock. Errors: CheckNoneHangs,
 // and those of the mounter.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,21 +26,21 @@ class VolumeDevices {
   VolumeDevices(Mounter& mounter, VolumeSource& source, NodeStore& store)
       : mounter_(mounter), source_(source), store_(store) {}
 
-  // Attaches the writable device of an image, or finds it, and holds it open.
+  // Attaches the writable device of an image, or finds it, and holds it.
   absl::StatusOr<LoopInfo> Attach(const NodeVolume& volume);
 
-  // Attaches or finds the read-only device on top of `device`, and tunes it.
+  // Attaches a read-only device on top of `device`, and tunes it.
   absl::StatusOr<LoopInfo> AttachReadOnly(const NodeVolume& volume, const std::string& device);
 
-  // `losetup -d` on a held device makes the kernel remove the device with its last user. This undoes that.
+  // Undoes what a task or `losetup -d` did to the volume's device. FAILED_PRECONDITION: the image has another device.
   absl::Status HoldAgain(const NodeVolume& volume, const LoopInfo& loop);
 
-  // Holds the read-only device open if the targets on record allow it. `gone`: a path whose record no longer counts.
-  absl::Status HoldReadOnly(const std::string& volume_id, const std::string& gone = "");
-
-  // Holds all devices of the volume among `loops` open. The processes that held them may have ended, for example with
-  // their container.
+  // Holds all devices of the volume among `loops`. Their holders may have ended, for example with their
+  // container.
   absl::Status HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops);
+
+  // Writes what tasks wrote to the image or disk. OK if the volume has no device, or is not known any more.
+  absl::Status Flush(const std::string& volume_id);
 
   // Detaches the devices that nothing needs. Staging paths on record, calls under way and mounts of the device node
   // need them. It reads the mount table once. `gone`: a path whose record no longer counts.
@@ -46,14 +51,10 @@ class VolumeDevices {
   absl::Status TuneAll(const NodeVolume& volume);
 
  private:
-  struct BlockTargets {  // on record
-    bool readers = false;
-    bool writers = false;
-  };
-  absl::StatusOr<BlockTargets> BlockTargetsOf(const std::string& volume_id, const std::string& gone = "");
+  absl::StatusOr<std::vector<LoopInfo>> DevicesOf(const std::string& volume_id, std::vector<LoopInfo> loops);
+  absl::StatusOr<std::set<dev_t>> LostDevicesOf(const std::string& volume_id);
   absl::StatusOr<std::vector<LoopInfo>> FindAnswering(const std::string& volume_id);
-  absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
-                             const std::vector<ListedMount>& mounts, bool needed);
+  absl::Status DetachUnbound(const std::vector<LoopInfo>& loops, const std::vector<ListedMount>& mounts, bool needed);
   absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<ListedMount>& mounts);
 
   Mounter& mounter_;

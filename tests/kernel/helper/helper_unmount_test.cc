@@ -50,7 +50,8 @@ TEST_F(HelperGuardTest, AMountWhoseVolumeIsGoneIsUnmounted) {
   ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
   Dir("dirs/d");
   ASSERT_OK(helper().Bind(BindOf(Path("dirs/d"), Target("directory"))));
-  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
+  testing::DetachLoop(LoopsOver(Image("a.img")).at(0));
+  ASSERT_TRUE(NoLoopOver(Image("a.img")));
   ASSERT_EQ(::rmdir(Path("dirs/d").c_str()), 0);
   EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
   EXPECT_OK(helper().Unmount(UnmountOf(Target("directory"), true)));
@@ -62,7 +63,8 @@ TEST_F(HelperGuardTest, AMountWhoseLoopDeviceWasReusedIsUnmounted) {
   const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
   ASSERT_OK(loop);
   ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
-  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
+  testing::DetachLoop(LoopsOver(Image("a.img")).at(0));
+  ASSERT_TRUE(NoLoopOver(Image("a.img")));
   ASSERT_EQ(Tool(fmt::format("losetup {} {}", loop->device, Path("outside/disk.img"))), 0);
   EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
   EXPECT_FALSE(Exists(Target("block")));

@@ -37,13 +37,16 @@ TEST_F(OneDeviceTest, ForeignDeviceIsUnchangedWhereTheMountFails) {
   EXPECT_EQ(loops[0].label, image_) << "losetup's";
 }
 
-// The label of a device that was about to go has to name its new mount.
-TEST_F(OneDeviceTest, DeviceOfAnEarlierUseGetsTheNewLabel) {
+// A task may still have the device of an earlier use, and could change the filesystem that is mounted.
+TEST_F(OneDeviceTest, DeviceThatATaskStillHasIsNotMounted) {
   const LoopInfo before = *mounter_.AttachLoop({.backing_file = image_, .label = "before", .read_only = false});
+  EXPECT_THAT(Mount("target"), Refused("in use as a block device through " + before.device));
   UniqueFd user(::open(before.device.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_OK(mounter_.DetachLoop(before));
-  ASSERT_OK(Mount("target"));
+  EXPECT_THAT(Mount("target"), Refused("in use as a block device through " + before.device));
   user.reset();
+  EXPECT_TRUE(NoLoopOver(image_));
+  ASSERT_OK(Mount("target"));
   const std::vector<LoopInfo> loops = *mounter_.FindLoops(image_);
   ASSERT_THAT(loops, SizeIs(1));
   EXPECT_EQ(loops[0].label, "mooring-kernel-test");

@@ -88,8 +88,9 @@ TEST_F(TuningTest, ADeviceThatIsNoLongerTheFilesIsLeftAlone) {
   const std::string image = Sparse("image", kMiB), other = Sparse("other", kMiB);
   const auto loop = mounter_.AttachLoop({.backing_file = image, .label = "mine"});
   ASSERT_OK(loop);
-  LoopInfo stale = *loop;
-  stale.backing_inode = StatOf(other).st_ino;
+  Losetup(other);
+  LoopInfo stale = mounter_.FindLoops(other)->at(0);
+  stale.backing_inode = StatOf(image).st_ino;
   EXPECT_THAT(mounter_.TuneLoop(stale, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 1000}),
               FailsWith(StatusCode::kInvalidArgument, "no number of sectors"));

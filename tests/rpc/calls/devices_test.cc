@@ -79,16 +79,21 @@ TEST_F(DevicesTest, CreateTakesTheSmallestDeviceAndDeleteKeepsItsData) {
 TEST_F(DevicesTest, BlockTargetIsTheDeviceAndReadOnlyTargetRefusesWrites) {
   const std::string id = CreatedOf("raw");
   const std::string device = DeviceOf("disk-a");
-  StageAndPublish(id, Target("rw"), kSharedBlock);
+  StageAndPublish(id, Target("ro"), kSharedBlock);
+  ASSERT_OK(driver().Unpublish(id, Target("ro")));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
+  EXPECT_NE(TryWrite(Target("ro"), "x"), 0);
+  EXPECT_THAT(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock),
+              FailsWith(Code::kFailedPrecondition, "would see old data"));
+  EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
+  ASSERT_OK(driver().Unpublish(id, Target("ro")));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock));
   EXPECT_EQ(StatOf(Target("rw")).st_rdev, StatOf(device).st_rdev);
   EXPECT_EQ(TryWrite(Target("rw"), "data"), 0);
-  EXPECT_NE(TryWrite(Target("ro"), "x"), 0);
   EXPECT_EQ(driver().Stats(id, Target("rw"))->usage(0).total(), 64 * kMiB);
   EXPECT_THAT(driver().Stage(id, Staging(id, "mount"), kSharedMount),
               FailsWith(Code::kFailedPrecondition, "in use as a block device"));
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
-  ASSERT_OK(driver().Unpublish(id, Target("ro")));
   UnpublishAndUnstage(id, Target("rw"));
   EXPECT_EQ(RunOutput("head -c 4 " + device), "data");
   EXPECT_THAT(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock),

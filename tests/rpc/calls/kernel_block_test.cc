@@ -1,4 +1,6 @@
 // Block volumes as the kernel shows them.
+#include <sys/sysmacros.h>
+
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/holders.h"
 
@@ -17,7 +19,7 @@ std::string ReadHead(const std::string& path, std::size_t count) {
 std::string DeviceAt(const std::string& target) {
   const struct stat status = StatOf(target);
   EXPECT_TRUE(S_ISBLK(status.st_mode)) << target;
-  return "/dev/loop" + std::to_string(status.st_rdev & 0xFF);
+  return "/dev/loop" + std::to_string(minor(status.st_rdev));
 }
 
 class KernelBlock : public RpcTest {
@@ -69,45 +71,56 @@ TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheReadOnlyDevice) {
   const std::string id = Staged(kSharedBlock);
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
   const std::string device = DeviceAt(Target("ro"));
-  const auto expect_held = [&](const std::string& when) {
-    SCOPED_TRACE(when);
-    EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
-    ExpectKeptAfterDetach(device);
-    EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
-  };
   KillHolders(device);
   Restart(SIGKILL);
-  expect_held("after a start");
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock));
-  EXPECT_TRUE(HoldersOfDevice(device).empty());
-  for (const char* data : {"one!", "two!"}) {
-    EXPECT_EQ(TryWrite(Target("rw"), data), 0);
-    EXPECT_EQ(ReadHead(Target("ro"), 4), data);
-  }
-  ASSERT_OK(driver().Unpublish(id, Target("rw")));
-  expect_held("after the last writer");
+  EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
+  ExpectKeptAfterDetach(device);
+  EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
   EXPECT_OK(driver().Unpublish(id, Target("ro")));
   EXPECT_TRUE(HoldersOfDevice(device).empty());
   EXPECT_TRUE(Eventually([&] { return LoopsHere().size() == 1; }));
 }
 
+// `losetup -D` on the host detaches the hold, because no process has it open.
+TEST_F(KernelBlock, DeviceWhoseHoldWasDetachedIsHeldAgainByTheNextCall) {
+  const std::string id = Published(Target("a"), kSharedBlock);
+  const std::string device = LoopsHere().at(0).device;
+  const auto detach_all = [&] {
+    ASSERT_EQ(Shell("losetup -d " + HoldOfDevice(device)), 0);
+    ASSERT_EQ(Shell("losetup -d " + device), 0);
+    ASSERT_TRUE(Eventually([&] { return !HasHold(device); }));
+    ASSERT_EQ(LoopsHere().size(), 1U) << "a process has it open";
+  };
+  detach_all();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("b"), kSharedBlock));
+  EXPECT_TRUE(HasHold(device));
+  EXPECT_FALSE(LoopsHere().at(0).auto_clear);
+  detach_all();
+  Restart(SIGTERM);
+  EXPECT_TRUE(HasHold(device));
+  detach_all();
+  EXPECT_OK(driver().Unpublish(id, Target("b")));
+  UnpublishAndUnstage(id, Target("a"));
+  ExpectNoLoops();
+}
+
 // All processes of a container end together. The next start holds the device again.
 TEST_F(KernelBlock, StartHoldsDevicesAgain) {
   const std::string id = Staged(kSharedBlock);
-  const std::string device = LoopsHere().at(0).device;
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
   ASSERT_EQ(LoopsHere().size(), 2U);
-  KillHolders(device);
+  for (const LoopLine& loop : LoopsHere()) KillHolders(loop.device);
   Restart(SIGKILL);
-  EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
+  for (const LoopLine& loop : LoopsHere()) EXPECT_EQ(HoldersOfDevice(loop.device).size(), 1U) << loop.device;
   UnpublishAndUnstage(id, Target("ro"));
-  EXPECT_TRUE(HoldersOfDevice(device).empty());
+  ExpectNoLoops();
 }
 
 TEST_F(KernelBlock, PublishRefusesADeviceOfAnotherFile) {
   const std::string id = Published(Target("a"), kSharedBlock);
   const std::string device = LoopsHere().at(0).device;
   KillHolders(device);
+  DetachHold(device);
   ASSERT_EQ(Shell("losetup -d " + device), 0);
   const std::string other = Created();
   ASSERT_EQ(Shell("losetup " + device + " " + Image(other)), 0) << "another program took the number";
@@ -131,26 +144,45 @@ TEST_F(KernelBlock, TargetIsTheDevice) {
   EXPECT_EQ(ReadHead(Target("a"), 4), "data");
 }
 
-TEST_F(KernelBlock, ReadOnlyAndWritableTargetsShareADevice) {
+TEST_F(KernelBlock, ReadersHaveADeviceEachAndSeeWhatWasWritten) {
   const std::string id = Published(Target("rw"), kSharedBlock);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro2"), kSharedBlock, true));
+  const std::string writable = DeviceAt(Target("rw"));
   for (const char* data : {"one!", "two!"}) {
     EXPECT_EQ(TryWrite(Target("rw"), data), 0);
-    EXPECT_EQ(ReadHead(Target("ro"), 4), data);
+    ASSERT_OK(driver().Unpublish(id, Target("rw")));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("ro2"), kSharedBlock, true));
+    const UniqueFd kept(::open(DeviceAt(Target("ro2")).c_str(), O_RDONLY | O_CLOEXEC));
+    for (const char* reader : {"ro", "ro2"}) {
+      EXPECT_EQ(ReadHead(Target(reader), 4), data);
+      EXPECT_EQ(TryWrite(Target(reader), "data"), EPERM);
+      EXPECT_EQ(RunOutput("blockdev --getro " + Target(reader)), "1\n");
+      EXPECT_TRUE(MountAt(Target(reader))->Has("ro"));
+      EXPECT_EQ(DeviceBytes(DeviceAt(Target(reader))), static_cast<std::uint64_t>(kVolumeBytes));
+    }
+    EXPECT_EQ(LoopsOver(Image(id)).size(), 1U) << "two devices over one file are data loss";
+    EXPECT_EQ(LoopsHere().size(), 3U) << "a stacked one for each reader";
+    ASSERT_OK(driver().Unpublish(id, Target("ro")));
     EXPECT_EQ(ReadHead(Target("ro2"), 4), data);
+    ASSERT_OK(driver().Unpublish(id, Target("ro2")));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock)) << "the task has its old device open";
+    EXPECT_EQ(DeviceAt(Target("rw")), writable);
   }
-  EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
-  EXPECT_EQ(RunOutput("blockdev --getro " + Target("ro")), "1\n");
-  EXPECT_TRUE(MountAt(Target("ro"))->Has("ro"));
-  EXPECT_EQ(DeviceBytes(DeviceAt(Target("ro"))), static_cast<std::uint64_t>(kVolumeBytes));
-  EXPECT_EQ(LoopsOver(Image(id)).size(), 1U) << "two devices over one file are data loss";
-  EXPECT_EQ(LoopsHere().size(), 2U) << "the read-only one is stacked, and shared";
-  ASSERT_OK(driver().Unpublish(id, Target("ro")));
-  EXPECT_EQ(ReadHead(Target("ro2"), 4), "two!");
-  ASSERT_OK(driver().Unpublish(id, Target("ro2")));
-  EXPECT_TRUE(Eventually([&] { return LoopsHere().size() == 1; })) << "the read-only one goes with its last target";
-  EXPECT_EQ(TryWrite(Target("rw"), "more"), 0);
+}
+
+// Each device has a page cache of its own, so a reader would see old data.
+TEST_F(KernelBlock, ReadersAndWritersAreNotPublishedTogether) {
+  const std::string id = Published(Target("rw"), kSharedBlock);
+  ExpectRefused(PublishRequest(id, Staging(id), Target("ro"), kSharedBlock, true), Code::kFailedPrecondition,
+                "is published writable at '" + Target("rw") + "'");
+  ASSERT_OK(driver().Unpublish(id, Target("rw")));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
+  ExpectRefused(PublishRequest(id, Staging(id), Target("rw"), kSharedBlock), Code::kFailedPrecondition,
+                "is published read-only at '" + Target("ro") + "'");
+  EXPECT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true)) << "the same call again";
+  // A target that is gone does not count.
+  ASSERT_EQ(::umount2(Target("ro").c_str(), 0), 0);
+  EXPECT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock));
 }
 
 // Nomad has a staging path for each access mode.
@@ -159,9 +191,11 @@ TEST_F(KernelBlock, StagingPathsOfReadersAndWritersShareADevice) {
   const std::string id = Staged(kSharedBlock);
   ASSERT_OK(driver().Stage(id, Staging(id, "ro"), reader));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kSharedBlock));
+  EXPECT_EQ(TryWrite(Target("rw"), "data"), 0);
+  ASSERT_OK(driver().Unpublish(id, Target("rw")));
   ASSERT_OK(driver().Publish(id, Staging(id, "ro"), Target("ro"), reader, true));
   ASSERT_OK(driver().Unstage(id, Staging(id)));
-  EXPECT_EQ(TryWrite(Target("rw"), "data"), 0);
+  EXPECT_EQ(ReadHead(Target("ro"), 4), "data");
   EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
   EXPECT_EQ(LoopsOver(Image(id)).size(), 1U);
 }
@@ -186,12 +220,16 @@ TEST_F(KernelBlock, DataSurvivesUnpublishUnstageRestartExpandAndStage) {
 }
 
 TEST_F(KernelBlock, DevicesInUseGrow) {
-  const std::string id = Published(Target("rw"), kSharedBlock);
-  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
-  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
-  ASSERT_OK(driver().NodeExpand(id, Target("rw"), 2 * kVolumeBytes));
-  for (const char* name : {"rw", "ro"}) {
-    EXPECT_EQ(DeviceBytes(DeviceAt(Target(name))), static_cast<std::uint64_t>(2 * kVolumeBytes)) << name;
+  for (const bool read_only : {false, true}) {
+    const std::string id = Staged(kSharedBlock);
+    for (const char* name : {"a", "b"}) {
+      ASSERT_OK(driver().Publish(id, Staging(id), Target(name, id), kSharedBlock, read_only));
+    }
+    ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+    ASSERT_OK(driver().NodeExpand(id, Target("a", id), 2 * kVolumeBytes));
+    for (const char* name : {"a", "b"}) {
+      EXPECT_EQ(DeviceBytes(DeviceAt(Target(name, id))), static_cast<std::uint64_t>(2 * kVolumeBytes)) << name;
+    }
   }
 }
 

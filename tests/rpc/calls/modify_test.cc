@@ -85,6 +85,7 @@ TEST_F(Modify, ChangesABlockVolumeAndItsReadOnlyDevice) {
   ASSERT_OK(driver().Publish(id, staging, Target("rw"), kSharedBlock));
   ASSERT_OK(Change(id, {{"readAhead", "256KiB"}}));
   EXPECT_EQ(ReadAheadOf(id), "256\n");
+  ASSERT_OK(driver().Unpublish(id, Target("rw")));
   const std::string device = LoopsOver(Image(id)).at(0).device;
   ASSERT_OK(driver().Publish(id, staging, Target("ro"), kSharedBlock, true));
   ASSERT_EQ(LoopsOver(device).size(), 1U);

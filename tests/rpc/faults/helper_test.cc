@@ -182,8 +182,9 @@ TEST_P(MountRoots, CallsBelowTheMountRootWork) {
   EXPECT_OK(driver().Stats(volume_, Target("a")));
   const std::string block = Created(kSharedBlock);
   EXPECT_OK(driver().Stage(block, Staging("block"), kSharedBlock));
-  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));
   EXPECT_OK(driver().Publish(block, Staging("block"), Target("ro", "b"), kSharedBlock, true));
+  EXPECT_OK(driver().Unpublish(block, Target("ro", "b")));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));
   EXPECT_OK(driver().Stats(block, Target("rw", "b")));
   Restart(SIGKILL);
   EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), kSharedBlock));

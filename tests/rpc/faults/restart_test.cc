@@ -22,12 +22,14 @@ class Life : public RpcTest, public ::testing::WithParamInterface<std::tuple<End
     EXPECT_EQ(TryWrite(File(Target("rw")), "data"), 0);
   }
   void PublishReadOnly() {
+    if (is_block()) UnpublishWritable();  // a block volume has readers or writers
+    if (is_block() && end() == End::kKillAndLoseRecords) Stage();
     EXPECT_OK(driver().Publish(id_, Staging("v"), Target("ro"), Use(), true));
     EXPECT_EQ(ReadFile(File(Target("ro"))).substr(0, 4), "data");
     EXPECT_EQ(TryWrite(File(Target("ro")), "x"), is_block() ? EPERM : EROFS);
   }
   void LookAtFigures() {
-    EXPECT_OK(driver().Stats(id_, Target("rw")));
+    EXPECT_OK(driver().Stats(id_, Target(is_block() ? "ro" : "rw")));
     EXPECT_OK(driver().NodeExpand(id_, Target("ro")));
     EXPECT_EQ(LoopsOver(Image(id_)).size(), 1U);
   }

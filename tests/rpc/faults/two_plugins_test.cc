@@ -35,7 +35,7 @@ TEST_F(TwoPlugins, EachContinuesTheWorkOfTheOther) {
     const std::string id = Created(use);
     ASSERT_OK(other().Stage(id, Staging(id), use));
     StageAndPublish(id, Target("a", id), use);
-    ASSERT_OK(other().Publish(id, Staging(id), Target("b", id), use, true));
+    ASSERT_OK(other().Publish(id, Staging(id), Target("b", id), use, !use.has_block()));
     EXPECT_EQ(LoopsOver(Image(id)).size(), 1U);
     EXPECT_THAT(other().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
     EXPECT_OK(other().Stats(id, Target("a", id)));

@@ -24,7 +24,7 @@ class KubeletReboot : public RpcTest, public ::testing::WithParamInterface<bool>
     rw_ = Target("uid-1");
     ASSERT_OK(driver().Stage(id_, staging_, Use()));
     ASSERT_OK(driver().Publish(id_, staging_, rw_, Use()));
-    ASSERT_OK(driver().Publish(id_, staging_, Target("uid-2"), Use(), true));
+    ASSERT_OK(driver().Publish(id_, staging_, Target("uid-2"), Use(), !Use().has_block()));
   }
 
   std::string id_, staging_, rw_;

@@ -218,15 +218,34 @@ TEST_F(GuardedMounterTest, ALoopDeviceThatDoesNotMatchItsRequestIsLeftAlone) {
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 2U);
 }
 
-// Its number belongs to another file by now. As without the guard, that is OK.
-TEST_F(GuardedMounterTest, AReusedLoopDeviceCountsAsDetached) {
+// Its number is not used again. As without the guard, that is OK.
+TEST_F(GuardedMounterTest, ADetachedDeviceCountsAsDetached) {
   const LoopInfo ours = *guarded_.AttachLoop({kImage, kLabel, false});
   ASSERT_OK(guarded_.DetachLoop(ours));
   const LoopInfo foreign = Foreign();
-  ASSERT_EQ(foreign.device, ours.device);
+  ASSERT_NE(foreign.device, ours.device);
   EXPECT_OK(guarded_.DetachLoop(ours));
-  ExpectRefused(guarded_.ResizeLoop(ours), StatusCode::kFailedPrecondition, "no longer the device of its file");
+  for (const auto& status : {guarded_.ResizeLoop(ours), guarded_.HoldLoop(ours), guarded_.TuneLoop(ours, {})}) {
+    ExpectRefused(status, StatusCode::kFailedPrecondition, "no longer the device of its file");
+  }
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 1U);
+}
+
+TEST_F(GuardedMounterTest, OnlyDevicesOfVolumesAreFlushed) {
+  const LoopInfo ours = *guarded_.AttachLoop({kImage, kLabel, false});
+  EXPECT_OK(guarded_.Flush(ours.device));
+  fake_.ClearLog();
+  for (const char* device : {"/dev/watchdog", "/etc/shadow"}) {
+    ExpectRefused(guarded_.Flush(device), StatusCode::kFailedPrecondition, "neither a volume nor the loop device");
+  }
+}
+
+TEST_F(GuardedMounterTest, AHoldHasOurLabel) {
+  LoopInfo ours = *guarded_.AttachLoop({kImage, kLabel, false});
+  EXPECT_OK(guarded_.HoldLoop(ours));
+  fake_.ClearLog();
+  ours.label = "theirs";
+  ExpectRefused(guarded_.HoldLoop(ours), StatusCode::kFailedPrecondition, "the label");
 }
 
 TEST_F(GuardedMounterTest, AnErrorOfFindIsReturned) {

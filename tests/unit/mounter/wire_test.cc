@@ -16,8 +16,8 @@ namespace mooring {
 // In this namespace, so that comparisons of std::optional find it.
 static bool operator==(const LoopInfo& a, const LoopInfo& b) {
   const auto members = [](const LoopInfo& loop) {
-    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11] = loop;
-    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11);
+    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12] = loop;
+    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12);
   };
   return members(a) == members(b);
 }
@@ -61,8 +61,8 @@ auto Members(const UnmountRequest& request) {
   return std::tie(m1, m2);
 }
 auto Members(const AttachLoopRequest& request) {
-  const auto& [m1, m2, m3, m4] = request;
-  return std::tie(m1, m2, m3, m4);
+  const auto& [m1, m2, m3] = request;
+  return std::tie(m1, m2, m3);
 }
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
@@ -159,7 +159,8 @@ LoopInfo ALoop() {
           .size_limit = 2,
           .read_only = true,
           .auto_clear = false,
-          .mounted = true};
+          .mounted = true,
+          .raw = true};
 }
 
 MountInfo AMountInfo() {
@@ -215,7 +216,7 @@ TEST(WireTest, TheOtherRequestsArrive) {
   ExpectArrives<pb::UnmountRequest>(UnmountRequest());
   ExpectArrives<pb::UnmountRequest>(UnmountRequest{"/target", true});
   ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest());
-  ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest{"/volumes/a.img", "mooring:a", true, true});
+  ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest{"/volumes/a.img", "mooring:a", true});
   ExpectArrives<pb::NeedsRequest>(Needs());
   ExpectArrives<pb::NeedsRequest>(Needs{true, {"/csi", "/srv"}});
 }

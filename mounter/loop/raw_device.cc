@@ -1,0 +1,160 @@
+#include "mounter/loop/raw_device.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/major.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/file/directory.h"
+#include "base/status.h"
+#include "base/text/whole_number.h"
+#include "mounter/loop/loop_config.h"
+#include "mounter/loop/loop_mounted.h"
+#include "mounter/loop/loop_node.h"
+
+namespace mooring {
+namespace {
+
+// The hold shows a single sector. So programs of the host that look for filesystems find nothing on it.
+constexpr std::uint64_t kHoldBytes = 512;
+
+// A device that one thread has added, and not bound yet, is not unused for another.
+std::mutex& AddingMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+unsigned RandomStart() {
+  unsigned random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) random = static_cast<unsigned>(::getpid()) * 2654435761U;
+  return kFirstRawNumber + (random % (kEndOfRawNumbers - kFirstRawNumber)) / 2 * 2;
+}
+
+bool Exists(unsigned number) { return ::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) == 0; }
+
+// A device without a file, which a task may have made by opening its old node. The kernel would give it to the next
+// program that asks for a free device.
+void RemoveUnusedDevices() {
+  const absl::StatusOr<std::vector<std::string>> names = EntriesOrNone("/sys/block");
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    const auto number = name.starts_with("loop") ? ParseWhole<unsigned>(name.substr(4)) : std::nullopt;
+    if (!number || !IsInRawRange(*number)) continue;
+    const absl::StatusOr<bool> bound = IsInSysfs("/sys/block/" + name + "/loop");
+    if (bound.ok() && !*bound) RemoveRawDevice(*number);
+  }
+}
+
+struct OpenHold {
+  UniqueFd fd;  // not open: there is no hold
+  loop_info64 status = {};
+};
+
+absl::StatusOr<OpenHold> OpenHoldOf(unsigned raw_number) {
+  const unsigned number = HoldOf(raw_number);
+  OpenHold hold;
+  MOORING_ASSIGN_OR_RETURN(const bool bound, IsInSysfs(fmt::format("/sys/block/loop{}/loop", number)));
+  if (!bound) return hold;
+  UniqueFd fd = OpenLoopNode(number, O_RDONLY);
+  if (!fd.ok() && (errno == ENXIO || errno == ENOENT)) return hold;  // it is being detached
+  if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", LoopPath(number));
+  if (::ioctl(fd.get(), LOOP_GET_STATUS64, &hold.status) != 0) {
+    if (errno == ENXIO) return hold;
+    return ErrnoStatus(errno, "ask for the status of", LoopPath(number));
+  }
+  if (hold.status.lo_rdevice == makedev(LOOP_MAJOR, raw_number)) hold.fd = std::move(fd);
+  return hold;
+}
+
+absl::Status Relabel(OpenHold& hold, const std::string& label, unsigned number) {
+  if (LabelIn(hold.status) == label && (hold.status.lo_flags & LO_FLAGS_AUTOCLEAR) == 0) return absl::OkStatus();
+  hold.status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
+  SetLabel(hold.status, label);
+  if (::ioctl(hold.fd.get(), LOOP_SET_STATUS64, &hold.status) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "set the label of", LoopPath(number));
+}
+
+}  // namespace
+
+bool IsInRawRange(unsigned number) { return number >= kFirstRawNumber && number < kEndOfRawNumbers; }
+
+bool IsRawNumber(unsigned number) { return IsInRawRange(number) && number % 2 == 0; }
+
+unsigned HoldOf(unsigned raw_number) { return raw_number + 1; }
+
+absl::StatusOr<unsigned> AddRawDevice() {
+  static unsigned next = RandomStart();
+  const std::lock_guard<std::mutex> lock(AddingMutex());
+  RemoveUnusedDevices();
+  for (unsigned attempt = 0; attempt < kEndOfRawNumbers - kFirstRawNumber; attempt += 2) {
+    const unsigned number = next;
+    next = next + 2 < kEndOfRawNumbers ? next + 2 : kFirstRawNumber;
+    if (Exists(number) || Exists(HoldOf(number))) continue;
+    const absl::Status added = AddLoop(number);
+    if (absl::IsAlreadyExists(added)) continue;
+    if (!added.ok()) return added;
+    return number;
+  }
+  return ResourceExhausted("all {} loop devices for raw volumes are in use", (kEndOfRawNumbers - kFirstRawNumber) / 2);
+}
+
+// A container's own copy of /dev keeps the node, while the kernel removes it from a devtmpfs.
+void RemoveRawDevice(unsigned number) {
+  if (!RemoveLoop(number)) return;
+  struct stat node = {};
+  const std::string path = LoopPath(number);
+  if (::lstat(path.c_str(), &node) != 0 || !S_ISBLK(node.st_mode)) return;
+  if (node.st_rdev == makedev(LOOP_MAJOR, number) && !Exists(number)) ::unlink(path.c_str());
+}
+
+absl::StatusOr<std::optional<std::string>> LabelOfHold(unsigned raw_number) {
+  MOORING_ASSIGN_OR_RETURN(const OpenHold hold, OpenHoldOf(raw_number));
+  if (!hold.fd.ok()) return std::optional<std::string>();
+  return std::optional<std::string>(LabelIn(hold.status));
+}
+
+absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
+  const unsigned number = HoldOf(raw_number);
+  constexpr int kAttempts = 16;  // each lost to another process that removes or takes the device, and waits longer
+  const std::lock_guard<std::mutex> lock(AddingMutex());
+  int error = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(attempt));
+    MOORING_ASSIGN_OR_RETURN(OpenHold hold, OpenHoldOf(raw_number));
+    if (hold.fd.ok()) return Relabel(hold, label, number);
+    const absl::Status added = AddLoop(number);
+    if (!added.ok() && !absl::IsAlreadyExists(added)) return added;
+    const UniqueFd loop = OpenLoopNode(number, O_RDONLY);
+    if (!loop.ok() && errno != ENXIO && errno != ENOENT) {
+      return ErrnoStatus(errno, "open the loop device", LoopPath(number));
+    }
+    if (!loop.ok()) continue;
+    error = ConfigureLoop(loop.get(), fd, {.label = label, .read_only = true, .size_limit = kHoldBytes});
+    if (error == 0) return absl::OkStatus();
+    if (error != EBUSY && error != ENXIO) return ErrnoStatus(error, "hold", LoopPath(raw_number));
+  }
+  return FailedPrecondition("{} cannot be held: another program has {}: detach that (losetup -d {}) and call again",
+                            LoopPath(raw_number), LoopPath(number), LoopPath(number));
+}
+
+absl::Status RemoveHold(unsigned raw_number) {
+  MOORING_ASSIGN_OR_RETURN(OpenHold hold, OpenHoldOf(raw_number));
+  if (hold.fd.ok() && ::ioctl(hold.fd.get(), LOOP_CLR_FD) != 0 && errno != ENXIO) {
+    return ErrnoStatus(errno, "detach", LoopPath(HoldOf(raw_number)));
+  }
+  hold.fd.reset();  // the last user
+  RemoveRawDevice(HoldOf(raw_number));
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,213 @@
+// The loop devices that tasks get: what the kernel does with them when a task, or everybody, turns against them.
+#include "mounter/loop/raw_device.h"
+
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+
+#include <set>
+
+#include "mounter/loop/device_holder.h"
+#include "tests/kernel/kernel_test.h"
+#include "tests/support/holders.h"
+
+namespace mooring::testing {
+namespace {
+
+class RawDeviceTest : public KernelTest {
+ protected:
+  LoopInfo Attach(const std::string& file, bool read_only = false, const std::string& label = "volume-1") {
+    const auto info = mounter_.AttachLoop({.backing_file = file, .label = label, .read_only = read_only});
+    EXPECT_OK(info);
+    return info.ok() ? *info : LoopInfo();
+  }
+  static bool InSysfs(const std::string& device) { return Exists("/sys/block/" + device.substr(5)); }
+  static UniqueFd Task(const LoopInfo& loop, int mode) {
+    return UniqueFd(::open(loop.device.c_str(), mode | O_CLOEXEC));
+  }
+  LoopInfo Now(const std::string& image) {
+    const auto loops = mounter_.FindLoops(image);
+    EXPECT_OK(loops);
+    EXPECT_THAT(*loops, SizeIs(1));
+    return loops->empty() ? LoopInfo() : loops->front();
+  }
+};
+
+// All processes of a container end, and a task detaches its device, which no process has open.
+TEST_F(RawDeviceTest, StaysWithoutAnyProcess) {
+  const std::string image = Sparse("image", kMiB);
+  const LoopInfo loop = Attach(image);
+  EXPECT_TRUE(IsRawNumber(minor(loop.device_number)));
+  KillHolders(loop.device);
+  for (const int mode : {O_RDONLY, O_RDWR}) {
+    ASSERT_EQ(::ioctl(Task(loop, mode).get(), LOOP_CLR_FD), 0);
+    EXPECT_EQ(Now(image).device, loop.device);
+    EXPECT_TRUE(Now(image).auto_clear);
+    EXPECT_FALSE(Now(image).is_going()) << "the hold has it open";
+    EXPECT_NE(Losetup(Sparse("other", kMiB)), loop.device);
+    EXPECT_EQ(Attach(image).device, loop.device) << "it is found, and held again";
+    EXPECT_FALSE(Now(image).auto_clear);
+    EXPECT_THAT(*HoldersOf(loop.device_number), SizeIs(1));
+    KillHolders(loop.device);
+  }
+}
+
+// `losetup -D` detaches the hold, because no process has it open. A process has the device open.
+TEST_F(RawDeviceTest, StaysWithoutItsHold) {
+  const std::string image = Sparse("image", kMiB);
+  const LoopInfo loop = Attach(image);
+  ASSERT_EQ(Tool("losetup -d " + HoldOfDevice(loop.device)), 0);
+  ASSERT_EQ(Tool("losetup -d " + loop.device), 0);
+  ASSERT_TRUE(Eventually([&] { return !HasHold(loop.device); }));
+  EXPECT_EQ(Now(image).label, "") << "a task may have written the label of the device";
+  LoopInfo again = Now(image);
+  again.label = "volume-1";
+  ASSERT_OK(mounter_.HoldLoop(again));
+  EXPECT_TRUE(HasHold(loop.device));
+  EXPECT_EQ(Now(image).label, "volume-1");
+  EXPECT_FALSE(Now(image).auto_clear);
+}
+
+TEST_F(RawDeviceTest, NumbersAreUsedOnceAndLeaveNothing) {
+  const std::string image = Sparse("image", kMiB);
+  std::set<std::string> devices;
+  for (int i = 0; i < 20; ++i) {
+    const LoopInfo loop = Attach(image);
+    EXPECT_TRUE(devices.insert(loop.device).second) << loop.device;
+    ASSERT_OK(mounter_.DetachLoop(loop));
+    ASSERT_TRUE(NoLoopOver(image)) << "another process may have it open for a moment";
+  }
+  // The next one removes those that another process had open when they were detached.
+  ASSERT_OK(mounter_.DetachLoop(Attach(image)));
+  for (const std::string& device : devices) {
+    EXPECT_FALSE(InSysfs(device)) << "the kernel would give it to the next program";
+    EXPECT_FALSE(InSysfs(HoldOfDevice(device)));
+    EXPECT_FALSE(Exists(device));
+  }
+}
+
+// The kernel makes the device anew when a task opens its old node.
+TEST_F(RawDeviceTest, DeviceMadeByAnOldNodeIsRemoved) {
+  const LoopInfo loop = Attach(Sparse("image", kMiB));
+  ASSERT_OK(mounter_.DetachLoop(loop));
+  const std::string node = Path("node-of-the-task");
+  ASSERT_EQ(::mknod(node.c_str(), S_IFBLK | 0600, loop.device_number), 0);
+  UniqueFd task(::open(node.c_str(), O_RDWR | O_CLOEXEC));
+  if (!task.ok()) GTEST_SKIP() << "this kernel does not make devices for nodes";
+  ASSERT_TRUE(InSysfs(loop.device));
+  task.reset();
+  EXPECT_NE(Attach(Path("image")).device, loop.device);
+  EXPECT_FALSE(InSysfs(loop.device));
+}
+
+TEST_F(RawDeviceTest, LabelAndStartThatATaskChangesAreNotBelieved) {
+  const std::string image = File("image", std::string(kMiB, 'x'));
+  const LoopInfo loop = Attach(image);
+  {
+    const UniqueFd task = Task(loop, O_RDWR);
+    loop_info64 status = {};
+    ASSERT_EQ(::ioctl(task.get(), LOOP_GET_STATUS64, &status), 0);
+    std::strcpy(reinterpret_cast<char*>(status.lo_file_name), "mooring:vol-2");
+    status.lo_offset = 4096;
+    status.lo_sizelimit = 8192;
+    ASSERT_EQ(::ioctl(task.get(), LOOP_SET_STATUS64, &status), 0);
+  }
+  EXPECT_EQ(Now(image).label, "volume-1");
+  EXPECT_EQ(mounter_.Find(loop.device)->loop->label, "volume-1");
+  EXPECT_EQ(Now(image).offset, 4096U);
+  const LoopInfo again = Attach(image);
+  EXPECT_EQ(again.device, loop.device);
+  EXPECT_EQ(again.offset, 0U);
+  EXPECT_EQ(again.size_limit, 0U);
+  EXPECT_EQ(ReadFile("/sys/block/" + loop.device.substr(5) + "/size"), std::to_string(kMiB / 512) + "\n");
+}
+
+// Without a capability, a reader exchanges the file of its device. The hold tells which device it is.
+TEST_F(RawDeviceTest, ReaderThatExchangesItsFileKeepsItsLabelAndIsDetached) {
+  const LoopInfo base = Attach(Sparse("image", kMiB));
+  const LoopInfo reader = Attach(base.device, true, "reader-1"), other = Attach(base.device, true, "reader-2");
+  EXPECT_NE(reader.device, other.device) << "each target has its own";
+  const UniqueFd own(::open(Sparse("own", kMiB).c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::ioctl(Task(reader, O_RDONLY).get(), LOOP_CHANGE_FD, own.get()), 0);
+  EXPECT_EQ(mounter_.Find(reader.device)->loop->label, "reader-1");
+  EXPECT_EQ(mounter_.Find(other.device)->loop->backing_rdev, base.device_number);
+  ASSERT_OK(mounter_.DetachLoop(reader));
+  EXPECT_FALSE(InSysfs(reader.device));
+  ASSERT_OK(mounter_.DetachLoop(other));
+  ASSERT_OK(mounter_.DetachLoop(base));
+}
+
+TEST_F(RawDeviceTest, DetachWritesWhatWasNotSynced) {
+  const std::string image = Sparse("image", 8 * kMiB);
+  const std::string data(4 * kMiB, 'd');
+  for (const bool held : {true, false}) {
+    const LoopInfo loop = Attach(image);
+    if (!held) KillHolders(loop.device);
+    UniqueFd task = Task(loop, O_RDWR);
+    ASSERT_EQ(::pwrite(task.get(), data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
+    task.reset();
+    ASSERT_OK(mounter_.DetachLoop(loop));
+    EXPECT_TRUE(NoLoopOver(image));
+    EXPECT_TRUE(ReadFile(image).substr(0, data.size()) == data);
+    ASSERT_EQ(::truncate(image.c_str(), 0), 0);
+    ASSERT_EQ(::truncate(image.c_str(), 8 * kMiB), 0);
+  }
+}
+
+// A shutdown sends SIGTERM to all processes, and waits for processes that it does not end.
+TEST_F(RawDeviceTest, AHolderEndsOnSigterm) {
+  const LoopInfo loop = Attach(Sparse("image", kMiB));
+  const auto holders = HoldersOf(loop.device_number);
+  ASSERT_OK(holders);
+  ASSERT_THAT(*holders, SizeIs(1));
+  ASSERT_EQ(::kill(holders->front(), SIGTERM), 0);
+  EXPECT_TRUE(Eventually([&] { return HoldersOf(loop.device_number)->empty(); }));
+  ASSERT_OK(mounter_.DetachLoop(loop));
+}
+
+// mounter/loop/loop_config.h has the reason for each filesystem.
+class DirectIoTest : public RawDeviceTest {
+ protected:
+  static bool IsDirect(const std::string& device) {
+    return ReadFile("/sys/block/" + device.substr(5) + "/loop/dio").starts_with('1');
+  }
+  // The image lies in this pool. Data that is written through the device is read through it, and in the file.
+  void Expect(bool direct, const std::string& pool, const std::string& prepare = "") {
+    const std::string image = pool + "/image";
+    ASSERT_EQ(Tool("touch " + image + " && " + (prepare.empty() ? "true" : prepare + " " + image)), 0);
+    ASSERT_EQ(::truncate(image.c_str(), kMiB), 0);
+    const LoopInfo loop = Attach(image);
+    EXPECT_EQ(IsDirect(loop.device), direct) << pool;
+    EXPECT_EQ(TryWrite(loop.device, "written"), 0) << pool;
+    EXPECT_EQ(::ioctl(Task(loop, O_RDWR).get(), BLKFLSBUF, 0), 0);
+    EXPECT_EQ(ReadFile(loop.device).substr(0, 7), "written") << pool;
+    EXPECT_EQ(ReadFile(image).substr(0, 7), "written") << pool;
+    ASSERT_OK(mounter_.DetachLoop(loop));
+    EXPECT_TRUE(NoLoopOver(image));
+    ASSERT_EQ(::unlink(image.c_str()), 0);
+  }
+};
+
+TEST_F(DirectIoTest, IsUsedWhereTheFilesystemKeepsNoChecksumsOfData) {
+  for (const char* type : {"ext4", "xfs", "btrfs"}) {
+    const std::string pool = Path(std::string("pool-") + type);
+    ASSERT_OK(mounter_.Mount(MountOf(ImageOf(type, std::string(type) + ".img"), pool, type)));
+    Expect(std::string(type) != "btrfs", pool);
+    if (std::string(type) == "btrfs") Expect(true, pool, "chattr +C");
+  }
+}
+
+TEST_F(DirectIoTest, IsNotUsedOnTmpfsAndOverlay) {
+  ASSERT_EQ(Tool("mount -t tmpfs none " + Dir("memory")), 0);
+  Expect(false, Path("memory"));
+  for (const char* name : {"memory/upper", "memory/work", "memory/lower"}) Dir(name);
+  ASSERT_EQ(Tool(fmt::format("mount -t overlay none -o lowerdir={0}/lower,upperdir={0}/upper,workdir={0}/work {1}",
+                             Path("memory"), Dir("overlay"))),
+            0);
+  Expect(false, Path("overlay"));
+}
+
+}  // namespace
+}  // namespace mooring::testing
