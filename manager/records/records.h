@@ -198,8 +198,9 @@ struct AttachmentRecord {
   std::uint64_t attach_mount_id = 0;  // the kernel's id of that bind; a mount with another id is not the manager's
   std::string boot;                   // boot id of the kernel when the target was published; empty: it never was
   Phase phase = Phase::kIntent;
-  std::string problem;  // the error of the last try to mount or unmount
-  std::string source;   // the path that a task driver binds
+  bool refusable = false;  // kUnmounting: given up if the volume cannot be taken from its user; else repeated
+  std::string problem;     // the error of the last try to mount or unmount
+  std::string source;      // the path that a task driver binds
   bool is_device = false;
 
   Revisions revisions;
