@@ -132,7 +132,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
 // A full disk does not stop the restoration: the Docker driver stores the boot id again before it attaches anything.
 void RestoreAttachments(Components& components, bool booted) {
   components.attachments->Restore([&](const AttachmentRecord& record) {
-    return booted && IsAttachedForDocker(record, components.config.state_dir);
+    return booted && (record.until_reboot || IsAttachedForDocker(record, components.config.state_dir));
   });
   const absl::Status kept = KeepBoot(*components.local, components.config.host, components.boot);
   if (!kept.ok())

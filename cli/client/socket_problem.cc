@@ -37,6 +37,11 @@ bool MayBeServed(const std::string& path) {
   return error == EACCES || error == EAGAIN;
 }
 
+bool MayComeUp(const std::string& path) {
+  const int error = ConnectError(path);
+  return error == 0 || error == ENOENT || error == EAGAIN || (error == ECONNREFUSED && IsSocket(path));
+}
+
 std::string SocketProblem(const std::string& path, const ServerDescription& server) {
   switch (const int error = ConnectError(path)) {
     case 0:

@@ -22,4 +22,7 @@ std::string SocketProblem(const std::string& path, const ServerDescription& serv
 // starting another driver does not help.
 bool MayBeServed(const std::string& path);
 
+// Whether the server may come up by itself: its socket is missing, is not served yet, or its queue is full.
+bool MayComeUp(const std::string& path);
+
 }  // namespace mooring::cli

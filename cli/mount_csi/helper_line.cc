@@ -25,6 +25,7 @@ void SetLetter(char letter, HelperLine& line) {
   if (letter == 'f') line.fake = true;
   if (letter == 'n') line.no_table = true;
   if (letter == 'v') line.verbose = true;
+  if (letter == 'a') line.all = true;
 }
 
 // Parses "-fv" or "-ofor=web". `next` is the next argument, null at the end. Returns whether `next` was used.
@@ -97,7 +98,8 @@ absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, M
 absl::Status SetOption(const std::string& option, MountOptions& result) {
   if (IsForOthers(option)) return absl::OkStatus();
   if (option == "remount") {
-    return InvalidArgument("remount is not supported: unmount the volume, and mount it with the new options");
+    result.remount = true;
+    return absl::OkStatus();
   }
   if (option == "ro") {
     result.arguments.read_only = true;
@@ -132,8 +134,10 @@ absl::StatusOr<HelperLine> ParseHelperLine(int argc, const char* const* argv, st
     MOORING_ASSIGN_OR_RETURN(const bool taken, AddLetters(argument.substr(1), next, letters, line));
     if (taken) ++i;
   }
-  if (line.words.size() == count) return line;
-  return InvalidArgument(count == 2 ? "give a volume and a directory" : "give one path to unmount");
+  if (line.words.size() == (line.all ? 0 : count)) return line;
+  if (line.all) return InvalidArgument("-a unmounts all volumes: give no path with it");
+  return InvalidArgument(count == 2 ? "give a volume and a directory"
+                                    : "give one directory, or csi:VOLUME, to unmount");
 }
 
 absl::StatusOr<MountOptions> ParseMountOptions(const std::vector<std::string>& options) {

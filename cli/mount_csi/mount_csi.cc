@@ -1,19 +1,25 @@
 #include "cli/mount_csi/mount_csi.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/connection.h"
 #include "cli/manager/parse/attach_request.h"
+#include "cli/manager/parse/volume_spec.h"
 #include "cli/mount_csi/helper_line.h"
 #include "cli/mount_csi/utab.h"
+#include "cli/mount_csi/wait_for_manager.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/paths.h"
 #include "cli/output/failure.h"
@@ -30,11 +36,20 @@ using v1::Manager;
 constexpr std::chrono::milliseconds kBetweenTries{500};
 constexpr std::string_view kPrefix = "csi:";
 constexpr char kMountUsage[] = "Usage: mount.csi csi:VOLUME DIRECTORY [-sfnv] [-o OPTION,...]; see mount.csi(8)\n";
-constexpr char kUnmountUsage[] = "Usage: umount.csi DIRECTORY [-flnrv]; see mount.csi(8)\n";
+constexpr char kUnmountUsage[] = "Usage: umount.csi DIRECTORY|csi:VOLUME|-a [-flnrv]; see mount.csi(8)\n";
+constexpr char kMount[] = "mount.csi";
+constexpr char kUnmount[] = "umount.csi";
 
-// Waits for a manager that is still starting: it answers as soon as its socket exists.
-absl::Status WaitForManager(const Client& client, const Client::Limit& limit) {
-  return client.CallWhenServed(&Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest(), limit).status();
+absl::StatusOr<ClientOptions> OptionsFor(const HelperLine& line, const MountOptions& options) {
+  MOORING_ASSIGN_OR_RETURN(ClientOptions client,
+                           manager_area::ClientOptionsFor(options.arguments.socket, options.wait));
+  client.verbose = line.verbose;
+  client.server.flag = "-o manager=SOCKET";
+  return client;
+}
+
+Client::Limit LimitOf(const MountOptions& options) {
+  return {Client::Clock::now() + options.wait, options.wait, "-o wait="};
 }
 
 absl::Status CheckPlugin(const Client& client, const v1::VolumeKey& key, const std::string& plugin) {
@@ -50,13 +65,14 @@ absl::Status CheckPlugin(const Client& client, const v1::VolumeKey& key, const s
 // Tries again while the error is UNAVAILABLE: at boot, the plugin may start later than this helper.
 absl::Status AttachUntil(const Client::Limit& limit, const ClientOptions& options, const v1::AttachRequest& request,
                          std::ostream& err) {
-  for (;;) {
+  for (bool told = false;; told = true) {
     ClientOptions left = options;
     left.timeout = std::max(
         std::chrono::duration_cast<std::chrono::milliseconds>(limit.deadline - Client::Clock::now()), kBetweenTries);
     const Client client(left, err);
     const absl::Status status = CallWithSteps(client, &Manager::Stub::Attach, request).status();
     if (!absl::IsUnavailable(status) || Client::Clock::now() + kBetweenTries >= limit.deadline) return status;
+    if (!told) TellWait(kMount, limit, ToLine(status), err);
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
@@ -80,17 +96,32 @@ absl::StatusOr<v1::AttachRequest> RequestOf(const HelperLine& line, MountOptions
     MOORING_ASSIGN_OR_RETURN(const std::string path, mounts_area::ResolvePath(line.words[1]));
     options.arguments.allocation = "mount:" + path;  // each mount point in fstab is an allocation of its own
   }
-  return AttachRequestOf(options.arguments);
+  MOORING_ASSIGN_OR_RETURN(v1::AttachRequest request, AttachRequestOf(options.arguments));
+  request.set_until_reboot(true);
+  return request;
+}
+
+// The ID of the mount at the path; 0 if there is none.
+absl::StatusOr<std::uint64_t> MountIdAt(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(0));
+  const TableMount* const mount = MountAtPath(view, path);
+  return mount == nullptr ? std::uint64_t{0} : mount->id;
+}
+
+// A remount with the same options attaches again, which changes nothing. With others, the manager refuses that.
+absl::Status CheckRemount(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t mount, MountIdAt(path));
+  if (mount != 0) return absl::OkStatus();
+  return FailedPrecondition("nothing is mounted at {}: mount it without 'remount'", Quote(path));
 }
 
 absl::Status MountAt(const v1::AttachRequest& request, const HelperLine& line, const MountOptions& options,
                      std::ostream& err) {
-  MOORING_ASSIGN_OR_RETURN(ClientOptions client_options,
-                           manager_area::ClientOptionsFor(options.arguments.socket, options.wait));
-  client_options.verbose = line.verbose;
-  const Client::Limit limit{Client::Clock::now() + options.wait, options.wait, "-o wait="};
+  if (options.remount) MOORING_RETURN_IF_ERROR(CheckRemount(request.attach_path()));
+  MOORING_ASSIGN_OR_RETURN(const ClientOptions client_options, OptionsFor(line, options));
+  const Client::Limit limit = LimitOf(options);
+  MOORING_RETURN_IF_ERROR(WaitForManager(kMount, client_options, limit, err));
   const Client client(client_options, err);
-  MOORING_RETURN_IF_ERROR(WaitForManager(client, limit));
   MOORING_RETURN_IF_ERROR(CheckPlugin(client, request.volume(), options.arguments.plugin));
   return AttachUntil(limit, client_options, request, err);
 }
@@ -105,13 +136,6 @@ absl::StatusOr<std::string> DoMount(int argc, const char* const* argv, std::ostr
   return line.no_table ? "" : request.attach_path();
 }
 
-// The ID of the mount at the path; 0 if there is none.
-absl::StatusOr<std::uint64_t> MountIdAt(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(0));
-  const TableMount* const mount = MountAtPath(view, path);
-  return mount == nullptr ? std::uint64_t{0} : mount->id;
-}
-
 // The manager detaches only its own attachments. A mount that another program made there, also on top, stays.
 absl::Status CheckUnmounted(const std::string& path, std::uint64_t before) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t now, MountIdAt(path));
@@ -122,21 +146,45 @@ absl::Status CheckUnmounted(const std::string& path, std::uint64_t before) {
       Quote(path));
 }
 
-absl::StatusOr<std::string> DoUnmount(int argc, const char* const* argv, std::ostream& err) {
-  MOORING_ASSIGN_OR_RETURN(const HelperLine line, ParseHelperLine(argc, argv, "flnrv", 1));
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountOptions(line.options));
-  manager_area::Arguments arguments = options.arguments;
-  arguments.path = line.words[0];
-  arguments.allocation.clear();
-  MOORING_ASSIGN_OR_RETURN(const v1::DetachRequest request, DetachRequestOf(arguments));
-  MOORING_ASSIGN_OR_RETURN(ClientOptions client_options,
-                           manager_area::ClientOptionsFor(arguments.socket, options.wait));
-  client_options.verbose = line.verbose;
-  const Client client(client_options, err);
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t before, MountIdAt(request.attach_path()));
-  MOORING_RETURN_IF_ERROR(CallWithSteps(client, &Manager::Stub::Detach, request).status());
-  MOORING_RETURN_IF_ERROR(CheckUnmounted(request.attach_path(), before));
-  return line.no_table ? "" : request.attach_path();
+// After an error the mount can be gone nevertheless: then the manager does the rest in the background, which is no
+// error of umount(8).
+absl::Status UnmountAt(const Client& client, const v1::DetachRequest& request, std::ostream& err) {
+  const std::string& path = request.attach_path();
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t before, MountIdAt(path));
+  const absl::Status status = CallWithSteps(client, &Manager::Stub::Detach, request).status();
+  if (status.ok()) return CheckUnmounted(path, before);
+  if (before == 0 || !CheckUnmounted(path, before).ok()) return status;
+  err << fmt::format("{}: {} is unmounted, but not yet released: {}\n", kUnmount, Quote(path), ToLine(status));
+  return absl::OkStatus();
+}
+
+// The paths to unmount: the given one, those of the volume `csi:NAME`, or with -a all that mount.csi has mounted.
+// umount(8) itself cannot find these: for the kernel, the mount is one of a loop device and of type ext4.
+absl::StatusOr<std::vector<std::string>> PathsOf(const Client& client, const HelperLine& line,
+                                                 const MountOptions& options) {
+  const std::string word = line.all ? "" : line.words[0];
+  if (!line.all && !word.starts_with(kPrefix)) {
+    MOORING_ASSIGN_OR_RETURN(std::string path, mounts_area::ResolvePath(word));
+    return std::vector<std::string>{std::move(path)};
+  }
+  v1::ListAttachmentsRequest request;
+  if (!line.all) {
+    manager_area::Arguments arguments = options.arguments;
+    MOORING_ASSIGN_OR_RETURN(arguments.id, VolumeOf(word));
+    *request.mutable_volume() = manager_area::KeyOf(arguments);
+  }
+  MOORING_ASSIGN_OR_RETURN(const auto response, client.Call(&Manager::Stub::ListAttachments, request));
+  std::vector<std::string> paths;
+  for (const v1::Attachment& attachment : response.attachments()) {
+    if (attachment.until_reboot() && !attachment.attach_path().empty()) paths.push_back(attachment.attach_path());
+  }
+  std::sort(paths.rbegin(), paths.rend());  // paths below others first
+  if (line.all || paths.size() == 1) return paths;
+  if (paths.empty()) {
+    return FailedPrecondition("mount(8) has mounted {} nowhere ('mooring attachments' lists all volumes at paths)",
+                              Quote(word));
+  }
+  return FailedPrecondition("{} is mounted at {}: give one of the directories", Quote(word), fmt::join(paths, ", "));
 }
 
 int Report(const char* name, const absl::Status& status, const char* usage, std::ostream& err) {
@@ -151,6 +199,28 @@ int ReportTable(const char* name, const absl::Status& written, const char* advic
   return kNoTable;
 }
 
+int UnmountOne(const Client& client, const std::string& path, bool no_table, std::ostream& err) {
+  v1::DetachRequest request;
+  request.set_attach_path(path);
+  const absl::Status status = UnmountAt(client, request, err);
+  if (!status.ok()) return Report(kUnmount, status, kUnmountUsage, err);
+  return no_table ? kExitOk : ReportTable(kUnmount, RemoveUnmountHelper(path), "", err);
+}
+
+// Returns the exit status.
+absl::StatusOr<int> DoUnmount(int argc, const char* const* argv, std::ostream& err) {
+  MOORING_ASSIGN_OR_RETURN(const HelperLine line, ParseHelperLine(argc, argv, "aflnrv", 1));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountOptions(line.options));
+  MOORING_ASSIGN_OR_RETURN(const ClientOptions client_options, OptionsFor(line, options));
+  const bool served = SocketProblem(client_options.socket_path, client_options.server).empty();
+  if (served) MOORING_RETURN_IF_ERROR(WaitForManager(kUnmount, client_options, LimitOf(options), err));
+  const Client client(client_options, err);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> paths, PathsOf(client, line, options));
+  int worst = kExitOk;
+  for (const std::string& path : paths) worst = std::max(worst, UnmountOne(client, path, line.no_table, err));
+  return worst;
+}
+
 }  // namespace
 
 Helper HelperNamed(std::string_view argv0) {
@@ -161,16 +231,14 @@ Helper HelperNamed(std::string_view argv0) {
 
 int Mount(int argc, const char* const* argv, const Streams& streams) {
   const absl::StatusOr<std::string> target = DoMount(argc, argv, streams.err);
-  if (!target.ok()) return Report("mount.csi", target.status(), kMountUsage, streams.err);
+  if (!target.ok()) return Report(kMount, target.status(), kMountUsage, streams.err);
   if (target->empty()) return kExitOk;
-  return ReportTable("mount.csi", AddUnmountHelper(*target), "; unmount it with 'umount.csi DIRECTORY'", streams.err);
+  return ReportTable(kMount, AddUnmountHelper(*target), "; unmount it with 'umount.csi DIRECTORY'", streams.err);
 }
 
 int Unmount(int argc, const char* const* argv, const Streams& streams) {
-  const absl::StatusOr<std::string> target = DoUnmount(argc, argv, streams.err);
-  if (!target.ok()) return Report("umount.csi", target.status(), kUnmountUsage, streams.err);
-  if (target->empty()) return kExitOk;
-  return ReportTable("umount.csi", RemoveUnmountHelper(*target), "", streams.err);
+  const absl::StatusOr<int> status = DoUnmount(argc, argv, streams.err);
+  return status.ok() ? *status : Report(kUnmount, status.status(), kUnmountUsage, streams.err);
 }
 
 }  // namespace mooring::cli::mount_csi

@@ -60,8 +60,8 @@ absl::Status AttachHandlers::Detach(const v1::DetachRequest& request, const ApiC
                                     const Send<v1::DetachReply>& send) {
   MOORING_ASSIGN_OR_RETURN(const AttachmentName name, NameOf(journal, request));
   if (!name.allocation.empty()) {
-    MOORING_RETURN_IF_ERROR(
-        attachments.Detach(name.allocation, name.request, StepSender(send, request.steps()), call.until));
+    MOORING_RETURN_IF_ERROR(attachments.Detach(name.allocation, name.request, Attachments::Failure::kChangesNothing,
+                                               StepSender(send, request.steps()), call.until));
   }
   v1::DetachReply reply;
   reply.set_done(true);

@@ -102,6 +102,7 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
   MOORING_ASSIGN_OR_RETURN(request.options, FromProto(message.options()));
   MOORING_ASSIGN_OR_RETURN(request.propagation, FromProto(message.propagation()));
   MOORING_RETURN_IF_ERROR(CheckPropagation(request.propagation, request.read_only));
+  request.until_reboot = message.until_reboot();
   if (!message.attach_path().empty()) {
     MOORING_ASSIGN_OR_RETURN(request.attach_path, NormalisePath("the path to attach at", message.attach_path()));
   }

@@ -38,6 +38,7 @@ absl::StatusOr<AttachmentRecord> RecordOf(const AttachRequest& request) {
   record.read_only = request.read_only;
   record.read_only = IsReadOnly(record);
   record.propagation = request.propagation;
+  record.until_reboot = request.until_reboot;
   MOORING_RETURN_IF_ERROR(CheckName("allocation", record.allocation));
   MOORING_RETURN_IF_ERROR(CheckName("request", record.request));
   MOORING_RETURN_IF_ERROR(CheckPropagation(record.propagation, record.read_only));

@@ -20,6 +20,7 @@ struct AttachRequest {
   bool read_only = false;  // also implied by the claim mode, the access mode and the mount flag "ro"
   Propagation propagation = Propagation::kPrivate;
   std::string attach_path;                          // empty: the caller uses AttachmentRecord::source
+  bool until_reboot = false;                        // AttachmentRecord::until_reboot
   std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
 };
 

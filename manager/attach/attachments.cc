@@ -48,21 +48,29 @@ void Attachments::Stop() {
   queue_.Stop();
 }
 
-absl::Status Attachments::Detach(const std::string& allocation, const std::string& request, const OnStep& asked_step,
-                                 Clock::time_point until) {
+absl::Status Attachments::Detach(const std::string& allocation, const std::string& request, Failure failure,
+                                 const OnStep& asked_step, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(allocation, request, until));
   std::optional<AttachmentRecord> record = journal_.Find(allocation, request);
   if (!record) return absl::OkStatus();
-  if (record->phase != AttachmentRecord::Phase::kUnmounting) {
+  const bool may_be_refused = record->refusable || record->phase == AttachmentRecord::Phase::kMounted;
+  const bool refusable = failure == Failure::kChangesNothing && may_be_refused;
+  if (record->phase != AttachmentRecord::Phase::kUnmounting || record->refusable != refusable) {
     record->phase = AttachmentRecord::Phase::kUnmounting;
+    record->refusable = refusable;
     MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kOrdered));
   }
   const absl::Status status = detacher_.Detach(*record, asked_step ? asked_step : ignore_steps_, until);
   if (status.ok()) return status;
+  const std::string text =
+      fmt::format("detach volume {} from {}: {}", ToString(record->volume), Quote(allocation), Message(status));
+  const std::optional<AttachmentRecord> left = journal_.Find(allocation, request);
+  if (left && left->phase == AttachmentRecord::Phase::kMounted) {
+    return absl::Status(status.code(), text + "; nothing has changed: it is still attached");
+  }
   queue_.Schedule(*record, settings_.first_retry);
-  return absl::Status(status.code(), fmt::format("detach volume {} from {}: {}; its claim stays, and the detach is "
-                                                 "retried in the background until it succeeds",
-                                                 ToString(record->volume), Quote(allocation), Message(status)));
+  return absl::Status(status.code(),
+                      text + "; its claim stays, and the detach is retried in the background until it succeeds");
 }
 
 // Under the claim's lock no attach is between its journal record and its claim.
@@ -115,6 +123,7 @@ absl::Status Attachments::CheckClaim(AttachmentRecord record, Missing missing) {
     if (taken.ok() || IsWorthAnotherTry(taken) || absl::IsCancelled(taken)) return taken;
   }
   record.phase = AttachmentRecord::Phase::kUnmounting;
+  record.refusable = false;
   record.problem = "its claim was freed while this host was unreachable, so it is detached";
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
   Report("waiting", record, FailedPrecondition(record.problem));
@@ -161,7 +170,7 @@ absl::Status Attachments::AttemptLocked(AttachmentRecord& record) {
       if (status.ok()) status = detacher_.Detach(record, ignore_steps_, until);
       break;
     case AttachmentRecord::Phase::kUnmounting:
-      status = detacher_.Detach(record, ignore_steps_, until);
+      status = ContinueDetach(record, until);
       break;
     case AttachmentRecord::Phase::kMounted:
       status = settings_.may_attach();
@@ -174,6 +183,15 @@ absl::Status Attachments::AttemptLocked(AttachmentRecord& record) {
   const bool is_news = WithoutTries(Message(status)) != WithoutTries(before);
   if (!status.ok() && is_news) Report("waiting", record, status);
   return status;
+}
+
+// The manager ended during a detach, so its caller has no answer. The volume is still there for its user: as after a
+// refusal, nothing has changed.
+absl::Status Attachments::ContinueDetach(AttachmentRecord& record, Clock::time_point until) {
+  if (!record.refusable || !volumes_.IsAttached(record)) return detacher_.Detach(record, ignore_steps_, until);
+  record.phase = AttachmentRecord::Phase::kMounted;
+  record.refusable = false;
+  return journal_.Put(record, Durability::kOrdered);
 }
 
 // A CANCELLED step is no failure: the manager stops.

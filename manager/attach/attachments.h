@@ -1,12 +1,14 @@
 // Attaches volumes at paths for allocations, detaches them, and restores them after a restart.
 //
 //   Attach  journal: intent ─▶ claim (and controller publish) ─▶ mount ─▶ journal: mounted
-//   Detach  journal: unmounting ─▶ unmount ─▶ release ─▶ record deleted       a failure stays, and is retried
+//   Detach  journal: unmounting ─▶ unmount ─▶ release ─▶ record deleted
+//             refused, as the volume is in use: journal: mounted again          a later failure stays, and is retried
 //
 //   Restore, by the phase of the record:
 //     intent      nobody was told of it: undone        mounted, and the kernel has the mount    left as it is
-//     unmounting  continued                            mounted, without its mount               claimed and mounted
-//     again
+//     unmounting  continued; if its user still has     mounted, without its mount               claimed and mounted
+//                 the mount, and it may be refused:                                             again
+//                 mounted again
 //
 // The only writer of the journal. Each (allocation, request) has one operation at a time. A failure is retried in the
 // background after 1, 2, 4 … 60 s. A detach repeats both unmount and release, so that the claim shows the problem. An
@@ -60,8 +62,11 @@ class Attachments {
   // another form, or another one has the attach path. An error says which step failed, and what is left.
   absl::StatusOr<AttachmentRecord> Attach(const AttachRequest& request, const OnStep& on_step, Clock::time_point until);
 
-  // OK if it is not attached. After an error the detach is retried in the background.
-  absl::Status Detach(const std::string& allocation, const std::string& request, const OnStep& on_step,
+  // OK if it is not attached. After an error, kChangesNothing: it is still attached, if it was not yet taken from its
+  // user. Otherwise, and with kIsRepeated, the detach is repeated in the background until it succeeds. The error tells
+  // which.
+  enum class Failure { kChangesNothing, kIsRepeated };
+  absl::Status Detach(const std::string& allocation, const std::string& request, Failure failure, const OnStep& on_step,
                       Clock::time_point until);
 
   // Releases a claim that no attachment uses. FAILED_PRECONDITION: the volume is still attached for that claim; its
@@ -122,6 +127,7 @@ class Attachments {
   RestoreQueue::Outcome Attempt(const RestoreQueue::Key& key);
   absl::Status AttemptGuarded(AttachmentRecord& record);
   absl::Status AttemptLocked(AttachmentRecord& record);
+  absl::Status ContinueDetach(AttachmentRecord& record, Clock::time_point until);
 
   MountJournal& journal_;
   ClaimBroker& claims_;

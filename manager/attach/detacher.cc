@@ -13,6 +13,7 @@ absl::Status Detacher::Detach(AttachmentRecord record, const OnStep& on_step, Cl
   on_step("unmount");
   const absl::Status unmounted = volumes_.Unmount(record, until);
   if (absl::IsCancelled(unmounted)) return unmounted;
+  if (!unmounted.ok() && IsRefused(record)) return unmounted;
   // A holder of this lock works on claims only, so the wait is short; the outcome is stored even past the deadline.
   const Clock::time_point patience = std::max(until, Clock::now() + claim_patience_);
   const auto claim = locks_.Claim(record.volume, record.mode, record.allocation, patience);
@@ -30,6 +31,14 @@ absl::Status Detacher::Detach(AttachmentRecord record, const OnStep& on_step, Cl
   if (status.ok()) return journal_.Remove(record, Durability::kSynced);
   StoreProblem(record, status);
   return status;
+}
+
+// If the record cannot be stored, the detach is still under way, and is repeated.
+bool Detacher::IsRefused(AttachmentRecord& record) {
+  if (!record.refusable || !volumes_.IsAttached(record)) return false;
+  record.phase = AttachmentRecord::Phase::kMounted;
+  record.refusable = false;
+  return journal_.Put(record, Durability::kOrdered).ok();
 }
 
 bool Detacher::IsClaimShared(const AttachmentRecord& record) const {

@@ -22,12 +22,14 @@ class Detacher {
       : journal_(journal), claims_(claims), volumes_(volumes), locks_(locks), claim_patience_(claim_patience) {}
 
   // A failure is stored in AttachmentRecord::problem, and the claim stays. The caller holds the lock of the request.
+  // A refusable detach that fails before the volume is taken from its user changes nothing: the record is kMounted.
   absl::Status Detach(AttachmentRecord record, const OnStep& on_step, Clock::time_point until);
 
   // Stores `problem` in the record, unless it is CANCELLED or differs only in the number of tries.
   void StoreProblem(AttachmentRecord& record, const absl::Status& problem);
 
  private:
+  bool IsRefused(AttachmentRecord& record);
   bool IsClaimShared(const AttachmentRecord& record) const;
 
   MountJournal& journal_;

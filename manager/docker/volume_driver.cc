@@ -232,7 +232,9 @@ absl::StatusOr<Json> DockerRequest::Mount() {
 absl::StatusOr<Json> DockerRequest::Unmount() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
   MOORING_ASSIGN_OR_RETURN(const std::string mount_id, MountIdOf(json_));
-  MOORING_RETURN_IF_ERROR(with_.attachments.Detach(AllocationOf(mount_id), key.id, nullptr, until_));
+  // The container has ended, and Docker does not repeat a call that fails.
+  MOORING_RETURN_IF_ERROR(
+      with_.attachments.Detach(AllocationOf(mount_id), key.id, Attachments::Failure::kIsRepeated, nullptr, until_));
   return Json::object();
 }
 

@@ -118,6 +118,8 @@ static void CopyFields(FieldCopier& copy, AttachmentRecord& mount) {
   copy("attach_path", mount.attach_path);
   copy("made_attach_path", mount.made_attach_path);
   copy("attach_mount_id", mount.attach_mount_id);
+  copy("until_reboot", mount.until_reboot);
+  copy("refusable", mount.refusable);
   copy("boot", mount.boot);
   copy("phase", mount.phase);
   CopyText(copy, "problem", mount.problem);

@@ -197,9 +197,11 @@ struct AttachmentRecord {
   bool made_attach_path = false;      // the manager made the path, and removes it with the mount
   std::uint64_t attach_mount_id = 0;  // the kernel's id of that bind; a mount with another id is not the manager's
   std::string boot;                   // boot id of the kernel when the target was published; empty: it never was
+  bool until_reboot = false;          // a reboot ends it, as it ends a mount of mount(8)
   Phase phase = Phase::kIntent;
-  std::string problem;  // the error of the last try to mount or unmount
-  std::string source;   // the path that a task driver binds
+  bool refusable = false;  // kUnmounting: given up if the volume cannot be taken from its user; else repeated
+  std::string problem;     // the error of the last try to mount or unmount
+  std::string source;      // the path that a task driver binds
   bool is_device = false;
 
   Revisions revisions;

@@ -43,6 +43,7 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Prepare(AttachmentRecord& record, Clock::time_point until) override;
   absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
+  bool IsAttached(const AttachmentRecord& record) override;
   absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) override;
   absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume) override;
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,

@@ -43,6 +43,10 @@ class VolumeMounter {
   // directories of the volume are left.
   virtual absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) = 0;
 
+  // Whether the user of the record still sees a mount of it: at attach_path, or without one at the target. Asks only
+  // the kernel. True if the kernel does not tell.
+  virtual bool IsAttached(const AttachmentRecord& record) = 0;
+
   // Waits for the plugin, then asks the kernel. A broken mount (ENOTCONN, ESTALE, EIO) is unmounted, and counts as
   // none.
   virtual absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) = 0;

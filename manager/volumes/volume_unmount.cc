@@ -132,6 +132,14 @@ absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, co
   return false;
 }
 
+bool VolumeManager::IsAttached(const AttachmentRecord& record) {
+  const bool bound = !record.attach_path.empty();
+  const absl::StatusOr<PathInfo> seen = kernel_.Find(bound ? record.attach_path : record.target_path);
+  if (!seen.ok()) return true;
+  if (!bound) return IsMountOrDevice(*seen);
+  return seen->mount && IsOurBind(record, *seen).value_or(true);
+}
+
 absl::Status VolumeManager::Unbind(const AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo attached, kernel_.Find(record.attach_path));

@@ -274,6 +274,8 @@ def mount_and_umount_work_with_volumes(world):
     expect("a write through a read-only mount", write(f"{path}/f"), "Read-only file system")
     world.reboot()
     eventually("the driver is healthy", world.is_healthy)
+    eventually("the claims are gone, as a reboot ends a mount", lambda: world.claims() == [])
+    expect("the mounts after a reboot", [mount for mount in mounts(path) if mount.target == path], [])
     mount_program("mount", "-t", "csi", "csi:db", path, "-o", "ro,wait=30")
     expect("what is there after a reboot", read(f"{path}/f"), "kept")
     expect("the mounts at the place", len([mount for mount in mounts(path) if mount.target == path]), 1)

@@ -194,6 +194,15 @@ class CountingMounter final : public manager::VolumeMounter {
     mounted_.erase({record.allocation, record.request});
     return absl::OkStatus();
   }
+  bool IsAttached(const manager::AttachmentRecord& record) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return !unbound_ && mounted_.contains({record.allocation, record.request});
+  }
+  // From now on a failed Unmount has at least taken the volume from its user.
+  void SetUnbound() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    unbound_ = true;
+  }
   absl::StatusOr<bool> HasMount(const manager::AttachmentRecord& record, manager::Clock::time_point until) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("hasmount", record.volume, record.allocation));
     std::unique_lock<std::mutex> lock(mutex_);
@@ -232,6 +241,7 @@ class CountingMounter final : public manager::VolumeMounter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::pair<std::string, std::string>> mounted_;
+  bool unbound_ = false;
   std::vector<std::string> unknown_mounts_;
   std::set<std::string> away_;
   std::function<void(manager::Clock::time_point)> before_expand_;

@@ -10,7 +10,7 @@ boot_modules=(virtio_pci virtio_blk ext4 crc32c_generic)
 # The libraries below are those of Mooring's packages.
 root_packages=(
   systemd systemd-sysv udev dbus openssh-server kmod iproute2 procps util-linux mount
-  e2fsprogs xfsprogs btrfs-progs dmsetup quota nfs-kernel-server jq
+  e2fsprogs xfsprogs btrfs-progs dmsetup lvm2 quota nfs-kernel-server jq
   libfmt9 libspdlog1.10-fmt9 libcpp-httplib0.11 libprometheus-cpp-core1.0 libsqlite3-0 libssl3 libseccomp2 libcap2 libudev1
 )
 

@@ -59,8 +59,10 @@ await_boot() {
 }
 
 # inside COMMAND...: as root in the machine. Each word stays a word.
-inside() {
-  ssh -n -i "$root/key" -p "$ssh_port" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
+inside() { inside_with_input "$@" </dev/null; }
+
+inside_with_input() {
+  ssh -i "$root/key" -p "$ssh_port" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
     -o ConnectTimeout=10 -o ServerAliveInterval=20 root@127.0.0.1 "$(printf '%q ' "$@")"
 }
 

@@ -96,6 +96,7 @@ inline AttachmentRecord SampleMount(const std::string& volume = "db[3]", const s
   mount.made_attach_path = true;
   mount.attach_mount_id = 4711;
   mount.boot = "6f1f1a2c";
+  mount.until_reboot = mount.refusable = true;
   mount.phase = AttachmentRecord::Phase::kUnmounting;
   mount.problem = "busy";
   mount.source = "/srv/db2";

@@ -47,8 +47,10 @@ class AttachmentsTest : public ::testing::Test {
   absl::StatusOr<AttachmentRecord> Attach(const AttachRequest& request) {
     return attachments_->Attach(request, {}, Soon());
   }
-  absl::Status Detach(const std::string& allocation, const std::string& request) {
-    return attachments_->Detach(allocation, request, {}, Soon());
+  using Failure = Attachments::Failure;
+  absl::Status Detach(const std::string& allocation, const std::string& request,
+                      Failure failure = Failure::kChangesNothing) {
+    return attachments_->Detach(allocation, request, failure, {}, Soon());
   }
   void AttachOneInsideTheOther() {
     AttachRequest outer = Request("outer", "a");
@@ -128,22 +130,42 @@ TEST_F(AttachmentsTest, RestoresLostMount) {
   EXPECT_EQ(mounter_.mounted_count(), 1U);
 }
 
-TEST_F(AttachmentsTest, RetriesFailedUnmount) {
+TEST_F(AttachmentsTest, RefusedDetachChangesNothing) {
   ASSERT_OK(Attach(Request()));
   log_.Fail("unmount", FailedPrecondition("it is busy"));
-  const absl::Status status = Detach("web-1", "db");
-  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr("retried in the background"));
-  ASSERT_TRUE(log_.WaitFor("release", 2));
-  ASSERT_OK(Detach("web-1", "db"));  // waits for the detach in the background
-  EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 2, 2));
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kFailedPrecondition, "nothing has changed"));
+  const auto record = journal_->Find("web-1", "db");
+  EXPECT_EQ(record->phase, AttachmentRecord::Phase::kMounted);
+  EXPECT_EQ(record->problem, "");
+  EXPECT_EQ(attachments_->waiting(), 0) << "nothing is to come";
+  Restart();
+  Restore();
+  EXPECT_THAT(log_.calls(), ElementsAre("hasmount db web-1"));
+  EXPECT_OK(Attach(Request())) << "it is attached";
+  EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
+  ASSERT_OK(Detach("web-1", "db"));
   EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+// It is no refusal: the user has lost the volume already. Nor is that of a task that has ended.
+TEST_F(AttachmentsTest, DetachThatHasBegunIsRetried) {
+  for (const Failure failure : {Failure::kIsRepeated, Failure::kChangesNothing}) {
+    log_.Clear();
+    ASSERT_OK(Attach(Request()));
+    log_.Fail("unmount", FailedPrecondition("it is busy"));
+    EXPECT_THAT(Detach("web-1", "db", failure), FailsWith(Code::kFailedPrecondition, "retried in the background"));
+    ASSERT_TRUE(log_.WaitFor("release", 2));
+    ASSERT_OK(Detach("web-1", "db"));  // waits for the detach in the background
+    EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 2, 2));
+    EXPECT_THAT(claims_.held(), IsEmpty());
+    mounter_.SetUnbound();
+  }
 }
 
 TEST_F(AttachmentsTest, FailedUnmountKeepsClaim) {
   ASSERT_OK(Attach(Request()));
   log_.Fail("unmount", FailedPrecondition("it is busy"), 1000);
-  EXPECT_FALSE(Detach("web-1", "db").ok());
+  EXPECT_FALSE(Detach("web-1", "db", Failure::kIsRepeated).ok());
   EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
   EXPECT_THAT(journal_->Find("web-1", "db")->problem, HasSubstr("busy"));
 }
@@ -251,10 +273,10 @@ TEST_F(AttachmentsTest, ReportsSameProblemOnce) {
   log_.Fail("unmount", FailedPrecondition("busy (tried 27 times)"), 3);
   std::vector<std::string> problems;
   ASSERT_OK(Attach(Request()));
-  EXPECT_FALSE(Detach("web-1", "db").ok());
+  EXPECT_FALSE(Detach("web-1", "db", Failure::kIsRepeated).ok());
   ASSERT_TRUE(log_.WaitFor("unmount", 4));
   const auto note = [&](const std::string&) { problems.push_back(journal_->Find("web-1", "db")->problem); };
-  ASSERT_OK(attachments_->Detach("web-1", "db", note, Soon()));
+  ASSERT_OK(attachments_->Detach("web-1", "db", Failure::kIsRepeated, note, Soon()));
   for (const std::string& problem : problems) EXPECT_THAT(problem, HasSubstr("tried 3 times"));
   const auto told = events_.Next(1, Clock::now());
   if (!told.ok()) return;
@@ -344,11 +366,31 @@ TEST_F(AttachmentsTest, NextStartContinuesDetachInterruptedByStop) {
   EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
   Restart();
   log_.Fail("unmount", Stopping());
-  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
+  EXPECT_THAT(Detach("web-1", "db", Failure::kIsRepeated), FailsWith(Code::kCancelled, "the manager is stopping"));
   EXPECT_EQ(log_.Count("release"), 0);
   Restart();
   EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kUnmounting);
   EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
+  Restore();
+  EXPECT_THAT(journal_->All(), IsEmpty());
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+// Its caller was told of an error, or of nothing. So the next start takes nothing from the user.
+TEST_F(AttachmentsTest, NextStartDoesNotBeginInterruptedDetach) {
+  ASSERT_OK(Attach(Request()));
+  log_.Fail("unmount", Stopping());
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
+  Restart();
+  Restore();
+  EXPECT_THAT(log_.calls(), IsEmpty());
+  EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kMounted);
+  EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
+
+  log_.Fail("unmount", Stopping());
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
+  mounter_.SetUnbound();  // it had begun
+  Restart();
   Restore();
   EXPECT_THAT(journal_->All(), IsEmpty());
   EXPECT_THAT(claims_.held(), IsEmpty());
