@@ -1,8 +1,11 @@
 #include "base/host.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,9 +42,9 @@ void CollectPrograms(const std::string& process, std::vector<std::string>& progr
 }  // namespace
 
 std::string HostName() {
-  std::array<char, HOST_NAME_MAX + 1> name = {};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
+  utsname names = {};  // gethostname(2) of some C libraries fails for the longest name
+  if (::uname(&names) != 0 || names.nodename[0] == '\0') return "localhost";
+  return names.nodename;
 }
 
 absl::StatusOr<std::string> BootId() {
@@ -65,6 +68,27 @@ void RaiseOpenFileLimit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kEnough));
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::optional<std::uint64_t> RaiseFileSizeLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return std::nullopt;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  return limit.rlim_max == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(limit.rlim_max);
+}
+
+// Also runs before main(), and before the static initializers: gRPC opens files there. A call of it from main() makes
+// the linker take it.
+__attribute__((constructor(101))) void FillStandardFiles() {
+  int fd = ::open("/", O_PATH);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::open("/", O_PATH);
+  if (fd >= 0) ::close(fd);
+}
+
+void IgnoreWriteSignals() {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 std::string RandomHex(std::size_t bytes) {

@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "base/file/path.h"
+#include "base/host.h"
 #include "base/memory.h"
 #include "base/socket_path.h"
 #include "base/status.h"
@@ -18,9 +21,50 @@
 #include "base/version.h"
 
 namespace mooring {
+namespace {
+
+// Whether one letter too many, too few or wrong, or two that are swapped, make the one from the other.
+bool AreOneMistakeApart(std::string_view a, std::string_view b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  if (a == b || a.size() > b.size() + 1) return false;
+  const auto same = static_cast<std::size_t>(std::mismatch(b.begin(), b.end(), a.begin()).first - b.begin());
+  const std::string_view x = a.substr(same), y = b.substr(same);
+  if (a.size() > b.size()) return x.substr(1) == y;
+  const bool swapped = x.size() > 1 && x[0] == y[1] && x[1] == y[0] && x.substr(2) == y.substr(2);
+  return swapped || x.substr(1) == y.substr(1);
+}
+
+absl::Status CheckVariables(const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) known.push_back(option->get_envname());
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with("MOORING_") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+    for (const std::string& other : known) {
+      if (!AreOneMistakeApart(name, other)) continue;
+      return InvalidArgument("the variable {} is unknown: is {} meant?", Quote(name), other);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void AddTextFlag(CLI::App& app, const char* name, std::string& value, const char* environment, const char* help) {
-  app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
+  app.add_option(name, value, help)
+      ->envname(environment)
+      ->type_name("TEXT")
+      ->check(NoOuterBlanks)
+      ->capture_default_str();
+}
+
+std::string NoOuterBlanks(const std::string& value) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const bool begins = value.find_first_of(kBlanks) == 0;
+  const bool ends = !value.empty() && value.find_last_of(kBlanks) == value.size() - 1;
+  if (!begins && !ends) return "";
+  return fmt::format("{} {} with a blank: leave it out", Quote(value), begins ? "begins" : "ends");
 }
 
 absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv) {
@@ -28,7 +72,7 @@ absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv) {
                        "Print the version and exit");
   try {
     app.parse(argc, argv);
-    return absl::OkStatus();
+    return CheckVariables(app);
   } catch (const CLI::CallForHelp&) {
     return absl::CancelledError(app.help().c_str());
   } catch (const CLI::CallForVersion& version) {
@@ -85,6 +129,8 @@ int FailProgram(std::string_view program, const absl::Status& status) {
 
 // Debian's abseil looks for deadlocks at every lock, which takes a tenth of the time of a call.
 void PrepareProcess() {
+  FillStandardFiles();
+  IgnoreWriteSignals();
   BoundHeap();
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }

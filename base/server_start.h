@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/exception.h"
 #include "base/log.h"
 
 namespace CLI {
@@ -22,8 +24,13 @@ namespace mooring {
 // Adds a flag that is also an environment variable.
 void AddTextFlag(CLI::App& app, const char* name, std::string& value, const char* environment, const char* help);
 
+// A check of CLI11 for the text of a flag. Empty: it is right. A blank at the beginning or end is always a mistake,
+// which an error about the value would hardly show.
+std::string NoOuterBlanks(const std::string& value);
+
 // Adds --version and parses. CANCELLED: --help or --version was given; the message is the text to print.
-// INVALID_ARGUMENT: the message says in one line what is wrong.
+// INVALID_ARGUMENT: the message says in one line what is wrong. A variable MOORING_… that differs in one letter from
+// one of the program is wrong, too.
 absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv);
 
 // INVALID_ARGUMENT: "--mode 'x': use node, controller or monolith". The functions below return such errors.
@@ -43,7 +50,7 @@ sigset_t BlockStopSignals();
 // Prints the error and returns the exit code.
 int FailProgram(std::string_view program, const absl::Status& status);
 
-// Sets up the heap and the locks of a server.
+// Sets up the heap, the locks, the standard files and the signals of a server.
 void PrepareProcess();
 
 // Prints the text of --help or --version and returns 0, or prints the error and returns 1.
@@ -57,7 +64,12 @@ int RunServer(std::string_view program, int argc, char** argv,
   const absl::StatusOr<Config> config = parse(argc, argv);
   if (!config.ok()) return EndWithoutConfig(program, config.status());
   const absl::Status logs = log::Setup(config->log_level, config->log_format);
-  return logs.ok() ? run(*config) : FailProgram(program, logs);
+  if (!logs.ok()) return FailProgram(program, logs);
+  try {
+    return run(*config);
+  } catch (const std::exception& error) {
+    return FailProgram(program, ExceptionStatus(error));
+  }
 }
 
 }  // namespace mooring

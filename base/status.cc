@@ -17,6 +17,11 @@ absl::StatusCode CodeOf(int error) {
     case EDQUOT:
     case EMFILE:
     case ENFILE:
+    case ENOMEM:
+    case EAGAIN:  // of fork(2) and pthread_create(3): the limit of processes is reached
+    case EMLINK:
+    case ENOLCK:
+    case ENOBUFS:
       return absl::StatusCode::kResourceExhausted;
     case EFBIG:
       return absl::StatusCode::kOutOfRange;
@@ -26,6 +31,8 @@ absl::StatusCode CodeOf(int error) {
     case EISDIR:
     case ENOTEMPTY:
     case EXDEV:
+    case EROFS:
+    case ETXTBSY:
       return absl::StatusCode::kFailedPrecondition;
     case ENAMETOOLONG:
       return absl::StatusCode::kInvalidArgument;

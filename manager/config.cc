@@ -89,6 +89,17 @@ absl::Status Check(const TypedFlags& flags, Config& config) {
   MOORING_RETURN_IF_ERROR(CheckState(flags, config));
   MOORING_ASSIGN_OR_RETURN(config.recover_after, ParseSeconds("--recover-after", flags.recover_after));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
+  if (config.docker_socket == config.socket_path) {
+    return WrongFlag("--docker-socket", config.docker_socket, "that is --socket: choose another");
+  }
+  if (config.metrics_listen && !config.metrics_listen->socket_path.empty() &&
+      (config.metrics_listen->socket_path == config.socket_path ||
+       config.metrics_listen->socket_path == config.docker_socket)) {
+    return WrongFlag("--metrics-listen", flags.metrics_listen, "another flag has that socket: choose another");
+  }
+  if (IsBelow(config.state_dir, config.root)) {
+    return WrongFlag("--root", config.root, "the state directory is, or lies, there: volumes would cover it");
+  }
   MOORING_RETURN_IF_ERROR(CheckChoice("--log-level", config.log_level, {"debug", "info", "warning", "error"}).status());
   return CheckChoice("--log-format", config.log_format, {"text", "json"}).status();
 }

@@ -322,7 +322,11 @@ void Manager::BeginStop() {
   components_->supervisor->BeginStop();
   if (components_->sharing) components_->sharing->BeginStop();
   components_->plugins->BeginStop();
-  closer_ = std::thread(&Manager::CloseChannelsLater, this);
+  try {
+    closer_ = std::thread(&Manager::CloseChannelsLater, this);
+  } catch (const std::system_error&) {  // the limit of processes is reached: running calls get no grace
+    components_->channels.CloseAll();
+  }
 }
 
 void Manager::CloseChannelsLater() {

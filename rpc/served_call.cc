@@ -9,6 +9,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/deadline.h"
+#include "base/exception.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "rpc/redact.h"
@@ -32,7 +33,7 @@ absl::Status RunGuarded(const std::function<absl::Status()>& work, Clock::time_p
   try {
     return work();
   } catch (const std::exception& error) {
-    return Internal("unexpected: {}", error.what());
+    return ExceptionStatus(error);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace grpc {
 class ServerBuilder;
 }
@@ -17,5 +19,9 @@ inline constexpr int kLargestRequest = 1024 * 1024;
 // that clients have sent and the server has not read, over all connections. Beyond that limit the server closes
 // connections without a call, and then refuses calls.
 void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most_calls);
+
+// RESOURCE_EXHAUSTED: the process cannot start the threads, or open the files, of a server or client. Call it before
+// gRPC starts them: it would abort, or hang for ever.
+absl::Status CheckThreadsForGrpc();
 
 }  // namespace mooring

@@ -89,7 +89,12 @@ bool IsDiskFull(const SQLite::Exception& error) {
 absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file) {
   const std::string text = fmt::format("{} {} {}: {}", action, file.name, Quote(file.path), error.what());
   if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
+  if (error.getExtendedErrorCode() == SQLITE_IOERR_NOMEM) return ResourceExhausted(text);
   switch (error.getErrorCode() & kPrimary) {
+    case SQLITE_NOMEM:
+      return ResourceExhausted(text);
+    case SQLITE_READONLY:
+      return FailedPrecondition(text + ": make it, its directory and their filesystem writable");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::Status(file.if_busy, text + ": another process holds it, call again later");

@@ -5,17 +5,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "base/socket_path.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "cli/output/failure.h"
 #include "cli/output/output.h"
+#include "rpc/server_limits.h"
 
 namespace mooring::cli {
 namespace {
 
+// Throws std::runtime_error if gRPC could not start its threads: main() prints it.
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  if (const absl::Status threads = CheckThreadsForGrpc(); !threads.ok()) throw std::runtime_error(Message(threads));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);                       // a long list of volumes is one message
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);  // --wait: notice a new socket soon

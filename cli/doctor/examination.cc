@@ -208,6 +208,7 @@ class Examiner {
     for (const LoopFacts& loop : loops) {
       for (const NamespaceView& view : result_.graph.views) {
         for (const std::string& path : PathsOf(loop, view)) {
+          result_.findings.push_back(HeldElsewhere(id, view, path));
           return CheckPath(path, false);  // finds "only-elsewhere"
         }
       }

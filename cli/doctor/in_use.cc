@@ -9,6 +9,7 @@
 
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
+#include "cli/mounts/describe.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -77,6 +78,16 @@ Finding InUse(const std::string& volume_id, const std::vector<std::string>& path
         fmt::format("mooring csi unstage {} --staging-path {}", ShellQuote(volume_id), ShellQuote(path)));
   }
   return finding;
+}
+
+Finding HeldElsewhere(const std::string& volume_id, const NamespaceView& view, const std::string& path) {
+  return {"held-elsewhere",
+          Severity::kNote,
+          fmt::format("volume {} is mounted nowhere here, and in the mount namespace of {} at {}: while it is, the "
+                      "volume is in use, and cannot be deleted. If its tasks are gone, end that process, or unmount "
+                      "it there: mooring umount {} --pid {}",
+                      Quote(volume_id), ProcessText(view), Quote(path), ShellQuote(path), view.pid),
+          {}};
 }
 
 }  // namespace mooring::cli::doctor_area

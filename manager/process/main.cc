@@ -8,19 +8,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
-#include <stop_token>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/process_end.h"
 #include "base/server_start.h"
 #include "base/status.h"
 #include "manager/config.h"
@@ -49,24 +46,10 @@ int Fail(const absl::Status& status) { return mooring::FailProgram(kProgram, sta
   ::_exit(1);
 }
 
-// Ends the process at `until`, unless it is destroyed before. A thread that hangs in the kernel ends only so.
-class Watchdog {
- public:
-  Watchdog(std::chrono::steady_clock::time_point until, std::string cause)
-      : thread_([this, until, cause = std::move(cause)](const std::stop_token& gone) {
-          std::unique_lock<std::mutex> lock(mutex_);
-          std::condition_variable_any().wait_until(lock, gone, until, [] { return false; });
-          if (!gone.stop_requested()) ExitAtOnce("exiting before the stop is complete", cause);
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::jthread thread_;  // last member, so joined first
-};
+constexpr std::chrono::seconds kLastSteps{5};  // for the steps of a stop that have no limit of their own
 
 int Run(const Config& config) {
   const sigset_t signals = mooring::BlockStopSignals();
-  ::signal(SIGPIPE, SIG_IGN);  // a write to a closed connection fails with EPIPE instead
   mooring::RaiseOpenFileLimit();
   ::umask(022);
   auto socket = ListeningSocket::Inherit();
@@ -85,13 +68,17 @@ int Run(const Config& config) {
   ::sd_notify(kKeepEnvironment, "STOPPING=1");
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
   const auto until = std::chrono::steady_clock::now() + config.stop_timeout;
+  mooring::EndProcessAfter(config.stop_timeout + kLastSteps, 1,
+                           "mooring-manager: exiting before the stop is complete: calls do not end\n");
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
   if (!stopped.ok()) ExitAtOnce("exiting while calls still run", mooring::Message(stopped));
   // Work in the background gets its grace even if the calls of the API used up the time.
-  const auto least = std::chrono::steady_clock::now() + config.stop_grace + std::chrono::seconds(5);
-  const Watchdog watchdog(std::max(until, least), "work in the background does not end");
+  const auto left = std::chrono::ceil<std::chrono::seconds>(until - std::chrono::steady_clock::now());
+  mooring::EndProcessAfter(std::max(left, config.stop_grace + kLastSteps), 1,
+                           "mooring-manager: exiting before the stop is complete: work in the background does not "
+                           "end\n");
   (*manager)->Stop();
-  return 0;
+  return 0;  // and destroys the server and the manager
 }
 
 }  // namespace

@@ -180,6 +180,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::opt
   MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, SocketOf(config, std::move(passed)));
   auto serving = std::make_unique<Serving>(manager, std::move(socket));
   if (!serving->stop.ok()) return ErrnoStatus(errno, "make an eventfd");
+  MOORING_RETURN_IF_ERROR(CheckThreadsForGrpc());
   serving->server = MakeServer(*serving->service);
   if (serving->server == nullptr) return Internal("cannot start the server of the API");
   MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.components()));

@@ -206,12 +206,15 @@ absl::Status ThawAll(const Jobs& jobs) {
 }
 
 absl::StatusOr<std::unique_ptr<ThawGuard>> GuardAll(const Jobs& jobs) {
-  std::vector<int> roots;
+  std::vector<int> roots, retry_limits;
   for (const CopyJob& job : jobs) {
-    for (const auto& filesystem : job.use.filesystems) roots.push_back(filesystem->root());
+    for (const auto& filesystem : job.use.filesystems) {
+      roots.push_back(filesystem->root());
+      for (const UniqueFd& limit : filesystem->retry_limits()) retry_limits.push_back(limit.get());
+    }
   }
   if (roots.empty()) return std::unique_ptr<ThawGuard>();
-  return ThawGuard::Start(roots, kGuardedFreeze);
+  return ThawGuard::Start(roots, retry_limits, kGuardedFreeze);
 }
 
 // Only block devices have counters to watch: mounted filesystems are frozen.

@@ -1,6 +1,7 @@
 #include "mounter/copy/freeze.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
@@ -103,6 +104,17 @@ absl::StatusOr<std::vector<LoopInfo>> SettledStackOver(const LockedImage& image)
                          [&](const auto& stack) { return std::any_of(stack.begin(), stack.end(), is_going); });
 }
 
+// Documentation/admin-guide/xfs.rst, "Error handling". The directory exists while the filesystem is mounted.
+std::vector<UniqueFd> OpenRetryLimits(const std::string& device) {
+  std::vector<UniqueFd> limits;
+  for (const char* error : {"EIO", "ENOSPC", "default"}) {
+    const std::string path = fmt::format("/sys/fs/xfs/{}/error/metadata/{}/max_retries", device, error);
+    UniqueFd limit(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (limit.ok()) limits.push_back(std::move(limit));
+  }
+  return limits;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loop, const std::string& fs_type) {
@@ -128,11 +140,13 @@ absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
     MOORING_ASSIGN_OR_RETURN(root_, mount_->OpenRoot());
     return absl::OkStatus();
   };
-  const absl::Status writable = open();
-  if (writable.ok()) return writable;
-  request.options.push_back({"ro", std::nullopt});
-  read_only_ = open().ok();
-  return read_only_ ? absl::OkStatus() : writable;
+  if (const absl::Status writable = open(); !writable.ok()) {
+    request.options.push_back({"ro", std::nullopt});
+    read_only_ = open().ok();
+    if (!read_only_) return writable;
+  }
+  if (fs_type == "xfs") retry_limits_ = OpenRetryLimits(std::string(NameOf(device_)));
+  return absl::OkStatus();
 }
 
 Superblock::~Superblock() {
@@ -157,6 +171,11 @@ absl::Status Superblock::Freeze() {
     const int error = errno;
     all.End(root_.get());
     const absl::Status status = ErrnoStatus(error, "freeze the filesystem on", device_);
+    if (error == EIO) {
+      return Internal(Message(status) +
+                      ": what it lies on fails writes, and it may have been shut down; repair that, then unpublish and "
+                      "unstage the volume: the next stage checks it");
+    }
     if (error != EBUSY) return status;
     return FailedPrecondition(Message(status) +
                               ": it is frozen already, by another process or by a copy that was killed; thaw it with "

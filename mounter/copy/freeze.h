@@ -39,6 +39,9 @@ class Superblock {
   bool read_only() const { return read_only_; }  // then its device may have other writers
   absl::StatusOr<dev_t> DeviceOfFiles() const;   // st_dev of its root, stat(2)
   int root() const { return root_.get(); }       // the open root directory
+  // The files of an xfs in /sys/fs/xfs that say how often it repeats a failed write of metadata. By default it does so
+  // for ever, and a freeze waits for it. Empty: another filesystem, or /sys is read-only.
+  const std::vector<UniqueFd>& retry_limits() const { return retry_limits_; }
 
  private:
   Superblock(std::string device, UniqueFd loop) : device_(std::move(device)), loop_(std::move(loop)) {}
@@ -48,6 +51,7 @@ class Superblock {
   UniqueFd loop_;  // open, so that the device cannot become another file's
   std::optional<NewMount> mount_;
   UniqueFd root_;
+  std::vector<UniqueFd> retry_limits_;
   bool frozen_ = false;
   bool read_only_ = false;
 };

@@ -30,11 +30,21 @@ void ThawEach(const std::vector<int>& roots) {
   for (const int root : roots) ::ioctl(root, FITHAW, 0);  // EINVAL where it is not frozen
 }
 
+// An xfs that cannot write its metadata repeats that for ever, its freeze waits for it, and a thaw for the freeze. With
+// a limit it shuts down, and the freeze ends. A filesystem whose writes succeed does not notice.
+void LimitRetries(const std::vector<int>& limits) {
+  for (const int limit : limits) {
+    const ssize_t done = ::write(limit, "3", 1);
+    static_cast<void>(done);
+  }
+}
+
 // Past the bound a freeze may still be under way. It can be thawed only when it is complete, so the guard repeats the
 // thaw.
-int Guard(const std::vector<int>& roots, int ready, int life, int bound) {
+int Guard(const std::vector<int>& roots, const std::vector<int>& limits, int ready, int life, int bound) {
   if (::write(ready, "r", 1) != 1) return 1;
   bool ended = HasEnded(life, bound);
+  if (!ended) LimitRetries(limits);
   ThawEach(roots);
   while (!ended) {
     ended = HasEnded(life, kThawAgain);
@@ -46,14 +56,16 @@ int Guard(const std::vector<int>& roots, int ready, int life, int bound) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ThawGuard>> ThawGuard::Start(const std::vector<int>& roots,
+                                                            const std::vector<int>& retry_limits,
                                                             std::chrono::milliseconds bound) {
   MOORING_ASSIGN_OR_RETURN(Pipe ready, MakePipe());
   MOORING_ASSIGN_OR_RETURN(Pipe life, MakePipe());
   SideProcessSpec spec = {.name = "mooring-thaw", .kept = roots, .keeps_sys_admin = true};
+  spec.kept.insert(spec.kept.end(), retry_limits.begin(), retry_limits.end());
   spec.kept.insert(spec.kept.end(), {ready.writer.get(), life.reader.get()});
   const auto limit = static_cast<int>(bound.count());
   MOORING_ASSIGN_OR_RETURN(const pid_t pid, StartSideProcess(spec, [&] {
-                             return Guard(roots, ready.writer.get(), life.reader.get(), limit);
+                             return Guard(roots, retry_limits, ready.writer.get(), life.reader.get(), limit);
                            }));
   std::unique_ptr<ThawGuard> guard(new ThawGuard(pid, std::move(life.writer)));
   ready.writer.reset();

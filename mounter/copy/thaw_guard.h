@@ -19,8 +19,10 @@ namespace mooring {
 class ThawGuard {
  public:
   // Returns when the guard is ready. After `bound`, the guard thaws the filesystems of `roots`, whatever this process
-  // does.
+  // does. Before that it limits how often they repeat a failed write (Superblock::retry_limits), so that a freeze that
+  // hangs ends.
   static absl::StatusOr<std::unique_ptr<ThawGuard>> Start(const std::vector<int>& roots,
+                                                          const std::vector<int>& retry_limits,
                                                           std::chrono::milliseconds bound);
   ThawGuard(const ThawGuard&) = delete;
   ThawGuard& operator=(const ThawGuard&) = delete;

@@ -47,6 +47,7 @@ absl::Status RunUndo(const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand({"e2undo", "-f", undo, image.path}, "e2fsprogs", kGrowLimit, image.fd));
   if (result.exit_code == 0) return absl::OkStatus();
+  if (result.WasKilled()) return ProgramWasKilled("e2undo", image.path, result);
   return FailedPrecondition(
       "a check or a growth of the filesystem in {} was cut short, and e2undo cannot take it back (exit code {}): {}; "
       "nothing was mounted; keep a copy of the image and of {}, then run: e2undo -f {} {}",
@@ -108,13 +109,16 @@ absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
 }
 
 absl::Status NotRepaired(const LockedImage& image, const CommandResult& result) {
+  if (result.WasKilled()) return ProgramWasKilled("e2fsck", image.path, result);
   return FailedPrecondition(
       "the filesystem in {} has errors that e2fsck -p does not mend (exit code {}): {}; nothing was mounted; keep a "
       "copy, then run: e2fsck -f {}",
       Quote(image.path), result.exit_code, Quote(result.output, 2048), image.path);
 }
 
+// `result`: of e2fsck -n.
 absl::Status NotWritten(const LockedImage& image, std::string_view program, const CommandResult& result) {
+  if (result.WasKilled()) return ProgramWasKilled("e2fsck", image.path, result);
   return Internal(
       "{} did not write the superblock of {} as a whole (e2fsck -n ends with {}: {}); it was put back as it was",
       program, Quote(image.path), result.exit_code, Quote(result.output, 2048));
@@ -168,6 +172,7 @@ absl::Status ResizeExt4(const LockedImage& image) {
     return NotWritten(image, "resize2fs", read);
   }
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
+  if (result.WasKilled()) return ProgramWasKilled("resize2fs", image.path, result);
   const std::string message =
       fmt::format("resize2fs on {} ended with {}: {}", Quote(image.path), result.exit_code, Quote(result.output, 2048));
   return result.MeansFullDisk() ? ResourceExhausted(message) : Internal(message);

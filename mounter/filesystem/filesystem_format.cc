@@ -62,6 +62,7 @@ absl::Status RunMaker(const std::string& fs_type, const std::string& path, const
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
   if (result.exit_code == 0) return absl::OkStatus();
+  if (result.WasKilled()) return ProgramWasKilled(maker.command[0], path, result);
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
                                           Quote(result.output, 2048));
   const bool full = result.MeansFullDisk() || HasNoRoom(image);

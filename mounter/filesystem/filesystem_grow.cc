@@ -30,6 +30,7 @@
 #include "mounter/path/target.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
+#include "mounter/sys/btrfs_device.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
@@ -130,9 +131,11 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
-// btrfs repairs some errors from a second copy of the data. It counts these as well.
-absl::StatusOr<std::string> BtrfsProblem(const std::string& path) {
+// btrfs repairs some errors from a second copy of the data. It counts these as well. NOT_FOUND: it was unmounted
+// meanwhile.
+absl::StatusOr<std::string> BtrfsProblem(const std::string& path, dev_t device) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenNoSymlinks(path, O_RDONLY | O_DIRECTORY));
+  if (BtrfsDeviceOf(root.get()) != device) return NotFound("the btrfs at {} was unmounted meanwhile", Quote(path));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t errors, BtrfsErrors(root, path));
   if (errors == 0) return std::string();
   return fmt::format(
@@ -213,7 +216,7 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
 absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info, MountedDevice& device) {
   if (const std::string problem = BackingFileProblem(info.device, device); !problem.empty()) return problem;
   if (info.superblock_read_only) return HasBecomeReadOnly(info);
-  if (info.fs_type == "btrfs") return BtrfsProblem(info.target);
+  if (info.fs_type == "btrfs") return BtrfsProblem(info.target, info.device);
   if (info.fs_type != "ext4") return std::string();
   const std::string options = FilesystemOptions(info.id);
   if (HasWord(options, "emergency_ro")) return HasBecomeReadOnly(info);  // since Linux 6.15

@@ -49,6 +49,7 @@ absl::Status CheckSuperblockOf(const std::string& path, const std::string& fs_ty
 }
 
 absl::Status Failed(const std::vector<std::string>& command, const std::string& path, const CommandResult& result) {
+  if (result.WasKilled()) return ProgramWasKilled(command[0], path, result);
   const std::string message =
       fmt::format("{} on {} ended with {}: {}", command[0], Quote(path), result.exit_code, Quote(result.output, 2048));
   return result.MeansFullDisk() ? ResourceExhausted(message) : FailedPrecondition(message);

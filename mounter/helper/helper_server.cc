@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/exception.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "mounter/helper/call_table.h"
@@ -87,7 +88,7 @@ pb::Answer AnswerGuarded(pb::Request request, Mounter& mounter) {
   try {
     return AnswerTo(std::move(request), mounter);
   } catch (const std::exception& error) {
-    return Failed(Internal("the mount helper met an unexpected error: {}", error.what()));
+    return Failed(Annotate(ExceptionStatus(error), "the mount helper"));
   }
 }
 

@@ -81,6 +81,8 @@ absl::Status Run(const mooring::HelperFlags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mooring::FillStandardFiles();
+  mooring::IgnoreWriteSignals();
   if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
     fmt::print("mooring-mounter {} ({})\n", mooring::Version(), mooring::Commit());
     return 0;

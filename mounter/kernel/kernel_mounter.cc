@@ -45,6 +45,26 @@ absl::StatusOr<StatsInfo> StatsOf(const Target& target, const Target::Status& st
   return UsageOf(root, target.path(), device);
 }
 
+// umount2(2) takes a path, and unmounts what is there at that moment. A descriptor of the mount would not help: it
+// makes the mount busy. So the unique id is compared right before, and asked for afterwards (docs/security.md,
+// "Limits").
+constexpr std::uint64_t kFirstUniqueId = std::uint64_t{1} << 31U;  // lower ids are those of mountinfo, and used again
+
+absl::Status CheckStillThere(const Target& target, const MountInfo& checked) {
+  if (checked.id < kFirstUniqueId) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Target::Status now, target.Stat());
+  if (!now.unique_id || !now.mount_root || now.mount_id == checked.id) return absl::OkStatus();
+  return Aborted("another mount is at {} by now: nothing was unmounted; call again", Quote(target.path()));
+}
+
+absl::Status CheckIsGone(const Target& target, const MountInfo& checked) {
+  if (checked.id < kFirstUniqueId || !LookUpMount(checked.id, true).ok()) return absl::OkStatus();
+  return Aborted(
+      "another mount than the one that was checked was unmounted at {}: another process put it there at that moment; "
+      "call again, and mount that one again",
+      Quote(target.path()));
+}
+
 }  // namespace
 
 absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
@@ -78,7 +98,9 @@ absl::Status KernelMounter::UnmountInspected(const Target& target, const PathInf
                                              bool remove) const {
   if (info.mount) {  // else a mount made since then would be unmounted without a check
     MOORING_RETURN_IF_ERROR(sources_.CheckUnmount(target, info));
+    MOORING_RETURN_IF_ERROR(CheckStillThere(target, *info.mount));
     MOORING_RETURN_IF_ERROR(target.Unmount());
+    MOORING_RETURN_IF_ERROR(CheckIsGone(target, *info.mount));
   }
   if (!remove || (!was_mounted && info.kind == PathInfo::Kind::kMissing)) return absl::OkStatus();
   if (was_mounted || targets_.MayRemove(target)) return target.Remove();

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/exception.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -110,7 +111,7 @@ absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numb
     try {
       (start ? start : StartAsker(StartThread))([census, asker] { AskOn(census, asker); });
     } catch (const std::system_error& error) {
-      return Internal(std::string("no thread to ask the loop devices with: ") + error.what());
+      return Annotate(ExceptionStatus(error), "ask the loop devices");
     }
     if (AwaitAnswers(*census, asker == 0 ? kPatience : kPatienceAfterThat)) break;
   }

@@ -11,11 +11,13 @@ namespace mooring {
 
 std::string LoopPath(unsigned number);  // "/dev/loop3"
 
-// Opens the node, and makes it where it is missing in /dev. On failure errno says why.
+// Opens the node, and makes it where it is missing in /dev. Where another file has its name, the device is opened
+// through another node. On failure errno says why.
 UniqueFd OpenLoopNode(unsigned number, int flags);
 
 // The number of a device that was free at that moment, from the kernel. It is none for raw volumes
-// (mounter/loop/raw_device.h). FAILED_PRECONDITION: /dev/loop-control cannot be opened.
+// (mounter/loop/raw_device.h), and none whose name in /dev another file has. FAILED_PRECONDITION: /dev/loop-control
+// cannot be opened.
 absl::StatusOr<unsigned> FreeLoopNumber();
 
 // Adds a device that is bound to nothing. ALREADY_EXISTS: the number is in use, or free.

@@ -42,6 +42,12 @@ unsigned RandomStart() {
 
 bool Exists(unsigned number) { return ::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) == 0; }
 
+// Another file may have its name in /dev.
+bool IsUnused(unsigned number) {
+  struct stat node = {};
+  return !Exists(number) && ::lstat(LoopPath(number).c_str(), &node) != 0;
+}
+
 // A device without a file, which a task may have made by opening its old node. The kernel would give it to the next
 // program that asks for a free device.
 void RemoveUnusedDevices() {
@@ -99,7 +105,7 @@ absl::StatusOr<unsigned> AddRawDevice() {
   for (unsigned attempt = 0; attempt < kEndOfRawNumbers - kFirstRawNumber; attempt += 2) {
     const unsigned number = next;
     next = next + 2 < kEndOfRawNumbers ? next + 2 : kFirstRawNumber;
-    if (Exists(number) || Exists(HoldOf(number))) continue;
+    if (!IsUnused(number) || !IsUnused(HoldOf(number))) continue;
     const absl::Status added = AddLoop(number);
     if (absl::IsAlreadyExists(added)) continue;
     if (!added.ok()) return added;

@@ -37,9 +37,11 @@ absl::Status FilesystemError(int error, std::string detail, const MountRequest& 
     return FailedPrecondition("the kernel knows no filesystem {}: is a module missing?", request.fs_type);
   }
   absl::Status status = ErrnoStatus(error, fmt::format("mount the {} filesystem of", request.fs_type), request.source);
-  // These three come from the filesystem or its options, so they are not internal errors.
-  if (error == EINVAL || error == EUCLEAN || error == EEXIST)
+  // These come from the filesystem, its device or its options, so they are not internal errors.
+  if (error == EINVAL || error == EUCLEAN || error == EEXIST || error == EACCES)
     status = WithCode(absl::StatusCode::kFailedPrecondition, status);
+  if (detail.empty() && (error == EACCES || error == EROFS))
+    detail = "its device is read-only: mount the volume read-only, or make the medium writable";
   if (detail.empty() && error == EUCLEAN)
     detail = "the filesystem is damaged: keep a copy, then check it (e2fsck, xfs_repair, btrfs check)";
   if (detail.empty() && error == EEXIST) detail = "another filesystem with its UUID is in use: is it a copy of that?";

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "base/file/pipe.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/process/helper_calls.h"
 
 namespace mooring {
@@ -159,6 +161,14 @@ int ExitCode(int wait_status) {
 }
 
 }  // namespace
+
+absl::Status ProgramWasKilled(std::string_view program, const std::string& path, const CommandResult& result) {
+  const int signal = result.exit_code - 128;
+  return Aborted(
+      "{} on {} was killed before its end by signal {} ({}): this tells nothing about {}; call again. If nobody killed "
+      "it, a limit did: of memory (the kernel's log says so), of time or of file sizes (ulimit)",
+      program, Quote(path), signal, ::strsignal(signal), Quote(path));
+}
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const UniqueFd& held,

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,8 +15,13 @@ struct CommandResult {
   int exit_code = 0;   // 128 + signal if a signal killed it
   std::string output;  // the last 2 KiB of stdout and stderr together, on one line
 
+  bool WasKilled() const { return exit_code > 128; }
   bool MeansFullDisk() const { return output.find("No space left") != std::string::npos; }
 };
+
+// ABORTED: `program` was killed by a signal while it worked on `path`. Its result tells nothing about the file. Check
+// WasKilled() before an exit code is taken for the program's judgement.
+absl::Status ProgramWasKilled(std::string_view program, const std::string& path, const CommandResult& result);
 
 // Searches PATH for command[0], and runs it without a shell and with an empty stdin. Its environment is PATH, LC_ALL=C
 // and `environment`. It inherits `held`: a lock on that file lasts until the program has ended, even if this process

@@ -20,14 +20,14 @@ constexpr char kSize[] = "size";  // of an ephemeral volume, whose request has n
 
 using ContextMap = google::protobuf::Map<std::string, std::string>;
 
-// The filesystem of the volume from its context. Mount flags depend on it if the capability names none.
+// The filesystem of the volume from its context. Mount flags depend on it if the capability names none. Empty: unknown.
 std::string FsTypeOf(const ContextMap& volume_context) {
   const auto found = volume_context.find(std::string(kFsTypeKey));
   const bool known = found != volume_context.end() &&
                      (IsSupportedFsType(found->second) ||
                       std::any_of(std::begin(kBackendKinds), std::end(kBackendKinds),
                                   [&](BackendKind kind) { return found->second == DefaultFsTypeOf(kind); }));
-  return known ? found->second : std::string(kDefaultFsType);
+  return known ? found->second : std::string();
 }
 
 // The publish_context of ControllerPublishVolume. It may be missing, because orchestrators may lose it.

@@ -61,7 +61,8 @@ absl::Status NodeService::CheckRoots(const std::string& field, const std::string
 
 absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v1::NodeStageVolumeRequest& request,
                                                                     const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const StageSpec spec, ParseStage(request));
+  MOORING_ASSIGN_OR_RETURN(StageSpec spec, ParseStage(request));
+  Resolve(spec.staging_path);
   MOORING_RETURN_IF_ERROR(CheckRoots("staging_target_path", spec.staging_path));
   MOORING_RETURN_IF_ERROR(volumes_.Stage(spec, call));
   return csi::v1::NodeStageVolumeResponse();
@@ -69,7 +70,8 @@ absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v
 
 absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> NodeService::Unstage(
     const csi::v1::NodeUnstageVolumeRequest& request, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseUnstage(request));
+  MOORING_ASSIGN_OR_RETURN(VolumePath at, ParseUnstage(request));
+  Resolve(at.path);
   MOORING_RETURN_IF_ERROR(ephemeral_.Unstage(at.volume_id, at.path, call));
   return csi::v1::NodeUnstageVolumeResponse();
 }
@@ -80,28 +82,33 @@ absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
     MOORING_RETURN_IF_ERROR(PublishEphemeral(request, call));
     return csi::v1::NodePublishVolumeResponse();
   }
-  MOORING_ASSIGN_OR_RETURN(const PublishSpec spec, ParsePublish(request));
+  MOORING_ASSIGN_OR_RETURN(PublishSpec spec, ParsePublish(request));
+  Resolve(spec.staging_path);
+  Resolve(spec.target_path);
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.target_path));
   MOORING_RETURN_IF_ERROR(WithTheReasonOfKubelet(volumes_.Publish(spec, call), spec));
   return csi::v1::NodePublishVolumeResponse();
 }
 
 absl::Status NodeService::PublishEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const EphemeralSpec spec, ParseEphemeral(request, ephemeral_.pools()));
+  MOORING_ASSIGN_OR_RETURN(EphemeralSpec spec, ParseEphemeral(request, ephemeral_.pools()));
+  Resolve(spec.publish.target_path);
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.publish.target_path));
   return ephemeral_.Publish(spec, call);
 }
 
 absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> NodeService::Unpublish(
     const csi::v1::NodeUnpublishVolumeRequest& request, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseUnpublish(request));
+  MOORING_ASSIGN_OR_RETURN(VolumePath at, ParseUnpublish(request));
+  Resolve(at.path);
   MOORING_RETURN_IF_ERROR(ephemeral_.Unpublish(at.volume_id, at.path, call));
   return csi::v1::NodeUnpublishVolumeResponse();
 }
 
 absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
     const csi::v1::NodeGetVolumeStatsRequest& request, const Call&) {
-  MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseStats(request));
+  MOORING_ASSIGN_OR_RETURN(VolumePath at, ParseStats(request));
+  Resolve(at.path);
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ephemeral_.OwnIdOf(at.volume_id));
   MOORING_ASSIGN_OR_RETURN(const VolumeStats stats, volumes_.Stats(volume_id, at.path));
   csi::v1::NodeGetVolumeStatsResponse response;
@@ -123,7 +130,8 @@ absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
 
 absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi::v1::NodeExpandVolumeRequest& request,
                                                                       const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const ExpandSpec spec, ParseNodeExpand(request));
+  MOORING_ASSIGN_OR_RETURN(ExpandSpec spec, ParseNodeExpand(request));
+  Resolve(spec.volume_path);
   if (identity_.grow != nullptr && spec.range.required != 0) {
     MOORING_RETURN_IF_ERROR(
         volumes_.CheckIsAt(spec.volume_id, spec.volume_path));  // before it grows, because it cannot shrink

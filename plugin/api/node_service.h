@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file/path_link.h"
 #include "csi.grpc.pb.h"
 #include "plugin/api/rpc.h"
 #include "plugin/ephemeral/ephemeral_volumes.h"
@@ -23,6 +24,7 @@ struct NodeIdentity {
   std::int64_t max_volumes = 0;  // 0: no limit
   std::map<std::string, std::string> topology;
   std::vector<std::string> mount_roots = {"/"};  // targets elsewhere are refused before any work
+  std::vector<PathLink> root_links = {};         // orchestrators may send paths through these; records have real ones
   bool grows = true;                             // at least one pool has volumes that grow
   bool mount_group = false;                      // VOLUME_MOUNT_GROUP is offered
   // Grows the volume itself. Empty unless NodeExpandVolume does that, too.
@@ -45,6 +47,7 @@ class NodeService final : public csi::v1::Node::Service {
   MOORING_CSI_CALL(NodeGetInfo, Info, kAlways);
 
   absl::Status PublishEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Call& call);
+  void Resolve(std::string& path) const { path = WithoutLinks(path, identity_.root_links); }
   absl::Status CheckRoots(const std::string& field, const std::string& path) const;
 
   Rpc& rpc_;

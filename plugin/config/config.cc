@@ -67,6 +67,15 @@ absl::StatusOr<RunAs> ParseUser(const std::string& text, MounterKind mounter) {
   return WrongFlag("--user", text, "only root mounts: that is for --mounter=helper");
 }
 
+// "/a:/b" would be a valid path, and hardly ever one that is meant.
+absl::Status CheckIsOneRoot(const std::string& root) {
+  for (const char* separator : {":/", ";/", " /"}) {
+    if (root.find(separator) == std::string::npos) continue;
+    return WrongFlag("--mount-root", root, "several directories are separated by commas: /a,/b");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::string>> ParseMountRoots(const std::vector<std::string>& roots) {
   std::vector<std::string> normal;
   for (const std::string& root : roots) {
@@ -74,6 +83,7 @@ absl::StatusOr<std::vector<std::string>> ParseMountRoots(const std::vector<std::
       normal.push_back(root);
       continue;
     }
+    MOORING_RETURN_IF_ERROR(CheckIsOneRoot(root));
     MOORING_ASSIGN_OR_RETURN(std::string path, NormalisePath("--mount-root", root));
     normal.push_back(std::move(path));
   }
@@ -165,6 +175,7 @@ absl::Status ReadVolumes(const Flags& flags, Config& config) {
   MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
   MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
   MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
+  config.mount_roots_given = config.mount_roots != UsualMountRoots();
   MOORING_ASSIGN_OR_RETURN(config.shared_roots, ParseSharedRoots(flags.shared_roots, config.mount_roots));
   MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
   MOORING_ASSIGN_OR_RETURN(config.propagation, ParsePropagationFlag(flags.propagation));
@@ -180,6 +191,9 @@ absl::Status ReadProcess(const Flags& flags, Config& config) {
   MOORING_ASSIGN_OR_RETURN(config.user, ParseUser(flags.user, config.mounter));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
+  if (config.metrics_listen && config.metrics_listen->socket_path == config.socket_path) {
+    return WrongFlag("--metrics-listen", flags.metrics_listen, "that is --endpoint: choose another socket");
+  }
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            CheckChoice("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
   MOORING_ASSIGN_OR_RETURN(config.log_format, CheckChoice("--log-format", flags.log_format, {"text", "json"}));
@@ -203,6 +217,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
     return app.add_option(name, values, help)
         ->envname(environment)
         ->type_name("TEXT")
+        ->check(NoOuterBlanks)
         ->delimiter(delimiter)
         ->allow_extra_args(false);
   };
@@ -274,7 +289,7 @@ std::vector<std::string> UsualMountRoots() {
 
 void SetNodeId(Config& config, const std::string& id) {
   config.node_id = id;
-  config.topology[NodeTopologyKey(config.driver_name)] = id;
+  config.topology[NodeTopologyKey(config.driver_name)] = NodeTopologyValue(id);
 }
 
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/file/path_link.h"
 #include "base/file/real_directory.h"
 #include "metrics/listen_address.h"
 #include "mounter/mounter.h"
@@ -44,6 +45,8 @@ struct Config {
   MounterKind mounter = MounterKind::kHelper;
   RunAs user;                                                // the plugin's user once the helper runs
   std::vector<std::string> mount_roots = UsualMountRoots();  // staging paths and targets lie below one of them
+  bool mount_roots_given = false;                            // by --mount-root, not the usual ones
+  std::vector<PathLink> root_links;                          // mount roots that led through a symbolic link
   SharedRoots shared_roots = SharedRoots::kAuto;
   std::string driver_name = "mooring.csi";
   std::int64_t max_volumes = 0;                     // per node; 0: no limit

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/hash.h"
 #include "base/host.h"
 #include "base/server_start.h"
 #include "base/status.h"
@@ -13,7 +14,8 @@
 namespace mooring {
 namespace {
 
-constexpr std::size_t kLongestPart = 63;  // CSI: of a node id, a topology key's prefix and name, and its value
+constexpr std::size_t kLongestPart = 63;     // CSI: of a topology key's prefix and name, and of its value
+constexpr std::size_t kLongestNodeId = 256;  // CSI; a Kubernetes node's name has up to 253 bytes, a host's name 64
 constexpr std::string_view kTopologyPrefix = "topology.";
 constexpr std::size_t kLongestDriverName = kLongestPart - kTopologyPrefix.size();
 constexpr std::string_view kNodeKey = "node";
@@ -84,9 +86,17 @@ absl::StatusOr<std::string> CheckDriverName(const std::string& name) {
 
 absl::StatusOr<std::string> CheckNodeId(std::string id) {
   if (id.empty()) id = HostName();
-  if (IsPart(id)) return id;
+  if (id.size() <= kLongestNodeId && IsWord(id, "-_.")) return id;
   return WrongFlag("--node-id", id,
-                   fmt::format("it must have {} (the default is the host's name; give another)", kPartRule));
+                   fmt::format("it must have at most {} letters, digits, '-', '_' and '.', a letter or digit first and "
+                               "last (the default is the host's name; give another)",
+                               kLongestNodeId));
+}
+
+std::string NodeTopologyValue(const std::string& node_id) {
+  if (node_id.size() <= kLongestPart) return node_id;
+  const std::string hash = fmt::format("-{:016x}", HashOf(node_id));
+  return node_id.substr(0, kLongestPart - hash.size()) + hash;
 }
 
 std::string TopologyKey(const std::string& driver_name, const std::string& name) {

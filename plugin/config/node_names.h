@@ -21,6 +21,9 @@ std::string TopologyKey(const std::string& driver_name, const std::string& name)
 // The key of the segment with the node's id.
 std::string NodeTopologyKey(const std::string& driver_name);
 
+// The value of that segment, at most 63 bytes: the id, or the beginning of a longer one and its hash.
+std::string NodeTopologyValue(const std::string& node_id);
+
 // Parses segments like "zone=z1" or "topology.mooring.csi/zone=z1".
 absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vector<std::string>& segments,
                                                                  const std::string& driver_name);

@@ -11,6 +11,7 @@
 #include "base/server_start.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/size.h"
 #include "base/text/whole_number.h"
 #include "plugin/backends/registry.h"
 
@@ -24,6 +25,15 @@ using Keys = std::map<std::string, std::string>;
 
 absl::Status WrongPool(const std::string& text, const std::string& rule) { return WrongFlag("--pool", text, rule); }
 
+absl::Status CheckBlanks(const std::string& text, const std::string& word) {
+  const std::size_t equals = word.find('=');
+  for (const std::string& part : {word.substr(0, equals), word.substr(equals + 1)}) {
+    const std::string problem = NoOuterBlanks(part);
+    if (!problem.empty()) return WrongPool(text, problem);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Keys> SplitKeys(const std::string& text) {
   Keys keys;
   for (std::size_t at = 0; at <= text.size();) {
@@ -31,6 +41,7 @@ absl::StatusOr<Keys> SplitKeys(const std::string& text) {
     const std::string word = text.substr(at, end - at);
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0) return WrongPool(text, "use key=value, several with commas");
+    MOORING_RETURN_IF_ERROR(CheckBlanks(text, word));
     if (!keys.emplace(word.substr(0, equals), word.substr(equals + 1)).second) {
       return WrongPool(text, fmt::format("{} is given twice", word.substr(0, equals)));
     }
@@ -61,8 +72,10 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
     if (!path.ok()) return WrongPool(text, Message(path.status()));
     pool.path = *path;
   } else if (key == "size") {
-    pool.bytes = ParseWhole<std::uint64_t>(value).value_or(0);
-    if (pool.bytes == 0) return WrongPool(text, "size must be a whole number of bytes");
+    const absl::StatusOr<std::int64_t> bytes = ParseSize(value);
+    if (!bytes.ok()) return WrongPool(text, "size: " + Message(bytes.status()));
+    if (*bytes == 0) return WrongPool(text, "size must be more than 0");
+    pool.bytes = static_cast<std::uint64_t>(*bytes);
   } else if (key == "shared") {
     if (value != "true" && value != "false") return WrongPool(text, "shared must be true or false");
     pool.shared = value == "true";
@@ -81,6 +94,7 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
 absl::StatusOr<PoolConfig> ParsePool(const std::string& text) {
   MOORING_ASSIGN_OR_RETURN(Keys keys, SplitKeys(text));
   PoolConfig pool;
+  if (!keys.contains("name")) return WrongPool(text, "name is missing: write name=NAME,backend=…");
   pool.name = keys["name"];
   if (!IsName(pool.name)) {
     return WrongPool(text,

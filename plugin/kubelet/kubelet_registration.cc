@@ -227,6 +227,7 @@ absl::Status KubeletRegistration::OfferSocket() {
   MOORING_RETURN_IF_ERROR(CheckMayReplace());
   EndServer();
   MOORING_RETURN_IF_ERROR(CheckMayBind());
+  MOORING_RETURN_IF_ERROR(CheckThreadsForGrpc());
   grpc::ServerBuilder builder;
   int bound = 0;
   builder.AddListeningPort(GrpcTarget(hidden_path_), grpc::InsecureServerCredentials(), &bound);

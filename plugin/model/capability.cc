@@ -63,6 +63,17 @@ bool NamesDev(const std::vector<std::string>& flags) {
   });
 }
 
+// Without a filesystem the flags may be those of any: CheckSuits asks again when the volume is known.
+absl::StatusOr<MountOptions> ParseFlags(std::string_view fs_type, const std::vector<std::string>& flags) {
+  if (!fs_type.empty()) return ParseMountFlags(fs_type, flags);
+  absl::StatusOr<MountOptions> parsed = ParseMountFlags("ext4", flags);
+  for (const std::string_view other : {"xfs", "btrfs"}) {
+    if (parsed.ok()) break;
+    if (absl::StatusOr<MountOptions> options = ParseMountFlags(other, flags); options.ok()) return options;
+  }
+  return parsed;
+}
+
 absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std::string_view volume_fs_type,
                         Capability& parsed) {
   if (!mount.fs_type().empty() && !IsSupportedFsType(mount.fs_type())) {
@@ -71,7 +82,7 @@ absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std
   parsed.fs_type = mount.fs_type();
   const std::string_view fs_type = parsed.fs_type.empty() ? volume_fs_type : std::string_view(parsed.fs_type);
   const std::vector<std::string> flags(mount.mount_flags().begin(), mount.mount_flags().end());
-  MOORING_ASSIGN_OR_RETURN(parsed.options, ParseMountFlags(fs_type, flags));
+  MOORING_ASSIGN_OR_RETURN(parsed.options, ParseFlags(fs_type, flags));
   parsed.names_dev = NamesDev(flags) && !parsed.options.flags.nodev;
   MOORING_ASSIGN_OR_RETURN(parsed.mount_group, ParseGroup(mount.volume_mount_group()));
   return absl::OkStatus();

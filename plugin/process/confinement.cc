@@ -161,8 +161,10 @@ void AllowOpening(CallFilter& filter) {
   filter.Add(SCMP_ACT_ALLOW, "open", {SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
 }
 
-// Only this process: other processes of root's must not get signals or limits from it.
+// Only this process: other processes of root's must not get signals or limits from it. alarm(2) and setitimer(2), which
+// alarm(3) uses where there is no alarm(2), are for base/process_end.h.
 void AllowOnItself(CallFilter& filter) {
+  for (const char* call : {"alarm", "setitimer"}) filter.Add(SCMP_ACT_ALLOW, call);
   const auto self = static_cast<scmp_datum_t>(::getpid());
   for (const char* call : {"kill", "tgkill", "prlimit64"}) {
     filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, self)});

@@ -95,6 +95,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const Config& config, grpc:
   MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path, "--endpoint"));
   // ClearSocketPath had to connect to the socket. From here on the server makes no connections.
   if (config.mounter == MounterKind::kHelper) MOORING_RETURN_IF_ERROR(ConfineServer());
+  MOORING_RETURN_IF_ERROR(CheckThreadsForGrpc());
   LimitServer(builder, "mooring", kMostCalls);
   int bound = 0;
   builder.AddListeningPort(GrpcTarget(socket_path), grpc::InsecureServerCredentials(), &bound);

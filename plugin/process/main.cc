@@ -6,12 +6,15 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/host.h"
 #include "base/log.h"
+#include "base/process_end.h"
 #include "base/server_start.h"
 #include "base/status.h"
 #include "metrics/listener.h"
@@ -22,6 +25,7 @@
 #include "plugin/process/directories.h"
 #include "plugin/process/helper.h"
 #include "plugin/process/listen.h"
+#include "plugin/process/mount_roots.h"
 #include "plugin/process/placeholder_server.h"
 #include "plugin/process/preflight.h"
 #include "plugin/process/server.h"
@@ -29,6 +33,9 @@
 namespace {
 
 constexpr char kProgram[] = "mooring-plugin";
+
+// For the steps of a stop that have no limit of their own: the end of the mount helper and of gRPC's threads.
+constexpr std::chrono::seconds kLastSteps{5}, kThawAndLastSteps{10};
 
 int Fail(const absl::Status& status) { return mooring::FailProgram(kProgram, status); }
 
@@ -47,8 +54,15 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
   int signal = 0;
   ::sigwait(&signals, &signal);
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
+  mooring::EndProcessAfter(config.stop_timeout + kThawAndLastSteps, 1,
+                           "mooring-plugin: ending before the stop is complete: a thread does not end\n");
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
-  if (stopped.ok()) return helper_lost ? 1 : 0;
+  if (stopped.ok()) {
+    const int exit_status = helper_lost ? 1 : 0;
+    mooring::EndProcessAfter(kLastSteps, exit_status,
+                             "mooring-plugin: all calls have ended, and a thread has not: ending without it\n");
+    return exit_status;  // and destroys the server
+  }
   mooring::ThawAllForGood();  // needed if the mounter is in this process
   mooring::log::Error("ending in the middle of a call", {{"cause", mooring::Message(stopped)}});
   ::_exit(1);  // a return would wait for the threads of those calls
@@ -86,9 +100,18 @@ void DecideSharedRoots(mooring::Config& config) {
   config.shared_roots = own ? mooring::SharedRoots::kRequire : mooring::SharedRoots::kIgnore;
 }
 
+// Images, records and the log are files.
+void WarnOfFileSizeLimit() {
+  const std::optional<std::uint64_t> most = mooring::RaiseFileSizeLimit();
+  if (!most) return;
+  mooring::log::Warning("files may not grow beyond a limit (ulimit -f, LimitFSIZE=), and no image volume either",
+                        {{"bytes", fmt::format("{}", *most)}});
+}
+
 int Run(const mooring::Config& asked) {
   const sigset_t signals = mooring::BlockStopSignals();
   mooring::RaiseOpenFileLimit();
+  WarnOfFileSizeLimit();
   ::umask(022);  // private files are made with their own mode; directory volumes are for tasks
   // Before a directory is made for that user.
   if (const absl::Status may = mooring::CheckMayBecome(asked.user); !may.ok()) return Fail(may);
@@ -100,6 +123,7 @@ int Run(const mooring::Config& asked) {
   absl::Status sockets = mooring::PrepareSocketDirectory(config);
   if (sockets.ok()) sockets = CheckMayRegister(config);
   if (!sockets.ok()) return Fail(sockets);
+  if (const absl::Status roots = mooring::ResolveMountRoots(config); !roots.ok()) return Fail(roots);
   DecideSharedRoots(config);
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());

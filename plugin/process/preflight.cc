@@ -60,8 +60,8 @@ bool HasOwnMountNamespace() {
 HostPreflight::HostPreflight(const Config& config, Mounter& mounter) : state_dir_(config.state_dir), mounter_(mounter) {
   mounts_ = config.serves_node();
   if (!mounts_) return;
-  const bool said = config.mount_roots != UsualMountRoots();
-  if (config.shared_roots == SharedRoots::kRequire && said) needs_.seen_outside = config.mount_roots;
+  if (config.shared_roots == SharedRoots::kRequire && config.mount_roots_given)
+    needs_.seen_outside = config.mount_roots;
   std::erase(needs_.seen_outside, "/");  // "/" does not tell where the targets are
   const bool images =
       Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).staging == Staging::kLoopDevice; });

@@ -130,7 +130,7 @@ struct PluginServer::Parts {
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
         node_service(rpc, node_volumes, ephemeral_volumes,
-                     {config.node_id, config.max_volumes, config.topology, config.mount_roots,
+                     {config.node_id, config.max_volumes, config.topology, config.mount_roots, config.root_links,
                       pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog)}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {
@@ -345,9 +345,7 @@ absl::Status PluginServer::Stop(std::chrono::seconds patience) {
   if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
   // After the last call, so that a stop can be watched in the metrics.
   if (parts_->scrapes != nullptr && !parts_->scrapes->Stop(Clock::now() + kLastAnswers)) left.push_back("a scrape");
-  if (!left.empty()) return StillUnderWay(left, patience);
-  parts_->End();
-  return absl::OkStatus();
+  return left.empty() ? absl::OkStatus() : StillUnderWay(left, patience);
 }
 
 }  // namespace mooring

@@ -35,7 +35,7 @@ class PluginServer {
   // Opens the stores, binds the socket and serves. Reconciles in the background. `config` comes from
   // PrepareDirectories. `mounter`, and the objects behind the functions of `outside`, must outlive the server.
   static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter, Outside outside);
-  ~PluginServer();  // waits for all calls, without a limit
+  ~PluginServer();  // waits for all calls and threads, without a limit
 
   // Refuses new calls and calls that wait for others, and lets running calls end. DEADLINE_EXCEEDED names the calls and
   // tools that still run after `patience`: then end the process without destructors. The next start or call finishes or

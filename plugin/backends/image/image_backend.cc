@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "mounter/image/image.h"
 #include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/settle.h"
@@ -225,8 +226,10 @@ absl::Status ImageBackend::WaitUntilNoLoop(const std::string& path) {
   if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process deleted it
   MOORING_RETURN_IF_ERROR(loops.status());
   if (loops->empty()) return absl::OkStatus();
-  return FailedPrecondition("the volume is in use on this host through {}: unpublish and unstage it first",
-                            DeviceNames(*loops));
+  return FailedPrecondition(
+      "the volume is in use on this host through {}: unpublish and unstage it first. If it is neither, a process in "
+      "another mount namespace has it mounted: as root on the host, mooring doctor {} names that process",
+      DeviceNames(*loops), ShellQuote(NameOf(path).substr(0, NameOf(path).rfind('.'))));
 }
 
 absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {

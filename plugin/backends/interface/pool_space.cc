@@ -10,10 +10,12 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/exception.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/volume_size.h"
@@ -30,6 +32,11 @@ std::string ShortageOf(const std::string& directory, std::uint64_t available, st
       "the filesystem of {} is nearly full, with {} MiB of {} MiB left: when it is full, writes to volumes fail; make "
       "room there",
       Quote(directory), available / kMiB, total / kMiB);
+}
+
+std::string NoInodesIn(const std::string& directory) {
+  return fmt::format("the filesystem of {} has no inode left: remove files there, or choose another (df -i)",
+                     Quote(directory));
 }
 
 using Clock = std::chrono::steady_clock;
@@ -76,7 +83,12 @@ absl::StatusOr<BackendCapacity> AskInTime(const std::string& directory,
       return ask();
     });
     answer = task.get_future();
-    std::thread(std::move(task)).detach();
+    try {
+      std::thread(std::move(task)).detach();
+    } catch (const std::system_error& error) {
+      Asked().End(*question);
+      return ExceptionStatus(error);
+    }
     if (answer.wait_for(kPatience) == std::future_status::ready) return answer.get();
   }
   return Unavailable(
@@ -87,18 +99,21 @@ absl::StatusOr<BackendCapacity> AskInTime(const std::string& directory,
 absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory) {
   struct statvfs filesystem = {};
   if (::statvfs(directory.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the space in", directory);
-  const std::uint64_t available = std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
+  // Without an inode no volume can be made, however many bytes are left. btrfs counts no inodes.
+  const bool out_of_inodes = filesystem.f_files != 0 && filesystem.f_favail == 0;
+  const std::uint64_t available = out_of_inodes ? 0 : std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
   const std::uint64_t usable = available - available % kVolumeGranularity;
   const std::uint64_t total = std::uint64_t{filesystem.f_blocks} * filesystem.f_frsize;
   return BackendCapacity{.total = total,
                          .available = available,
                          .largest_volume = std::min(usable, kLargestVolumeBytes),
-                         .shortage = ShortageOf(directory, available, total)};
+                         .shortage = out_of_inodes ? NoInodesIn(directory) : ShortageOf(directory, available, total)};
 }
 
 absl::Status CheckSpaceIn(const std::string& directory, std::uint64_t more_bytes) {
   MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, SpaceIn(directory));
   if (more_bytes <= capacity.available) return absl::OkStatus();
+  if (capacity.available == 0 && !capacity.shortage.empty()) return OutOfRange(capacity.shortage);
   return OutOfRange("{} are needed, and the filesystem of {} has {} left: ask for less, or make room there",
                     SizeText(more_bytes), Quote(directory), SizeText(capacity.available));
 }

@@ -103,6 +103,10 @@ absl::Status FilesystemStager::CheckAndGrow(const NodeVolume& volume, Filesystem
 
 absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
                                      bool in_use) {
+  // Its filesystem may be another than the one that the volume was made for.
+  if (const absl::Status suits = CheckFlagsSuit(volume, spec.capability, fs_type); !suits.ok()) {
+    return WithCode(absl::StatusCode::kFailedPrecondition, suits);
+  }
   MountRequest request;
   request.source = volume.path;
   request.label = LabelFor(volume.id);

@@ -12,6 +12,15 @@ namespace mooring {
 
 Staging StagingOf(const NodeVolume& volume) { return TraitsOf(volume.kind).staging; }
 
+absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capability, std::string_view fs_type) {
+  for (const FilesystemOption& option : capability.options.options) {
+    if (fs_type.empty() || IsAllowed(fs_type, option)) continue;
+    return InvalidArgument("volume {} has an {} filesystem, where mount flag {} is not allowed, or not with this value",
+                           volume.id, fs_type, Quote(option.key));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {
   MOORING_RETURN_IF_ERROR(CheckMode(volume.id, volume.block_only, capability));
   const BackendTraits& traits = TraitsOf(volume.kind);
@@ -20,7 +29,9 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) 
     if (traits.block) return absl::OkStatus();
     return refuse(fmt::format("block access: a volume of the backend {} is no block device", ToString(volume.kind)));
   }
-  if (!traits.fs_types.empty()) return absl::OkStatus();
+  if (!traits.fs_types.empty()) {
+    return capability.fs_type.empty() ? CheckFlagsSuit(volume, capability, volume.fs_type) : absl::OkStatus();
+  }
   if (!capability.fs_type.empty()) {
     return refuse(fmt::format("fs_type {}: the backend {} leaves no choice, name none", Quote(capability.fs_type),
                               ToString(volume.kind)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "plugin/model/volume_source.h"
@@ -13,6 +14,10 @@ Staging StagingOf(const NodeVolume& volume);
 // INVALID_ARGUMENT: volumes of this kind are no block devices, or have no choice of filesystem or filesystem options.
 // FAILED_PRECONDITION: see CheckMode.
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
+
+// INVALID_ARGUMENT: a mount flag is none of this filesystem. Requests without a filesystem, and without the volume's
+// context, may have any flags. Empty: the filesystem is not known yet.
+absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capability, std::string_view fs_type);
 
 // The options for mounting a tmpfs of this size, or changing its size.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);

@@ -139,7 +139,10 @@ TEST_F(CliDoctorTest, VolumeOnlyInAnotherNamespace) {
   ASSERT_EQ(
       plugin.Ask([&] { return fmt::format("{}", ::mount(device.c_str(), Path("srv/v").c_str(), "ext4", 0, nullptr)); }),
       "0");
-  ExpectRepaired("vol-1", "only-elsewhere");
+  const Ran found = ExpectRepaired("vol-1", "only-elsewhere");
+  EXPECT_THAT(found.out, HasSubstr(fmt::format("note (held-elsewhere): volume 'vol-1' is mounted nowhere here, and in "
+                                               "the mount namespace of pid {} ",
+                                               plugin.pid())));
 }
 
 }  // namespace

@@ -5,8 +5,12 @@
 
 #include <csignal>
 
+#include "mounter/filesystem/ext4_offline.h"
+#include "mounter/filesystem/identity.h"
+#include "mounter/image/image.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/support/fuse_server.h"
+#include "tests/support/hold_image.h"
 
 namespace mooring::testing {
 namespace {
@@ -137,6 +141,55 @@ TEST_F(DeadlineTest, EndOfTheProgramEndsTheCallAndItsChildren) {
   EXPECT_LT(Clock::now() - start, seconds(5));
   EXPECT_TRUE(Gone());
 }
+
+// The programs that check, format and change a filesystem.
+struct KilledCase {
+  const char* program;
+  const char* fs_type;
+};
+
+class KilledTest : public KernelTest, public ::testing::WithParamInterface<KilledCase> {
+ protected:
+  absl::Status Run(const std::string& image) {
+    const std::string program = GetParam().program;
+    if (program.starts_with("mkfs")) return mounter_.Format(image, GetParam().fs_type);
+    if (program == "e2fsck") return mounter_.Check(image, GetParam().fs_type);
+    if (program == "resize2fs") return ResizeAfterGrowth(image);
+    return RenewIdentity(image, GetParam().fs_type, HoldImage(image));
+  }
+  std::string Image() {
+    const std::string program = GetParam().program;
+    return program.starts_with("mkfs") ? Sparse("v.img", 320 * kMiB) : ImageOf(GetParam().fs_type, "v.img");
+  }
+
+ private:
+  static absl::Status ResizeAfterGrowth(const std::string& image) {
+    EXPECT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
+    MOORING_ASSIGN_OR_RETURN(const LockedImage locked, LockImage(image));
+    return ResizeExt4(locked);
+  }
+};
+
+TEST_P(KilledTest, IsToldAsThatAndNotAsDamage) {
+  const std::string image = Image();
+  PutOnPath(GetParam().program, "kill -9 $$");
+  const absl::Status killed = Run(image);
+  EXPECT_THAT(killed, FailsWith(StatusCode::kAborted, "was killed before its end by signal 9 (Killed)"));
+  EXPECT_THAT(killed, FailsWith(StatusCode::kAborted, GetParam().program));
+  RestorePath();
+  EXPECT_OK(Run(image));
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, KilledTest,
+                         ::testing::Values(KilledCase{"mkfs.ext4", "ext4"}, KilledCase{"mkfs.xfs", "xfs"},
+                                           KilledCase{"mkfs.btrfs", "btrfs"}, KilledCase{"e2fsck", "ext4"},
+                                           KilledCase{"resize2fs", "ext4"}, KilledCase{"tune2fs", "ext4"},
+                                           KilledCase{"xfs_db", "xfs"}),
+                         [](const auto& test) {
+                           std::string name = test.param.program;
+                           std::erase_if(name, [](char c) { return c == '.' || c == '_'; });
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace mooring::testing

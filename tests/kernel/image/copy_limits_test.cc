@@ -1,10 +1,13 @@
 // Limits of copies: the time of a freeze, constant writers, a full pool, and the speed of sparse images.
 #include <algorithm>
 #include <cstdio>
+#include <future>
 #include <limits>
 
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/copy_instant.h"
+#include "mounter/copy/freeze.h"
+#include "mounter/copy/thaw_guard.h"
 #include "tests/kernel/image/copy_test.h"
 
 namespace mooring::testing {
@@ -35,6 +38,40 @@ TEST_F(FreezeTest, IsFarShorterThanTheCopyWhereNothingIsShared) {
   // On a slow disk a sync of the writer also waits for data of the copy.
   EXPECT_LT(writer.longest(), std::max<Clock::duration>(kLongestFreeze + std::chrono::seconds(1), took / 3));
   EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
+}
+
+// A pool that is full: metadata whose blocks the image does not have yet cannot be written. xfs repeats that for ever,
+// and a freeze waits for it.
+class FullPoolTest : public CopyTest {
+ protected:
+  void SetUp() override {
+    Dir("pool");
+    ASSERT_EQ(::mount("none", Path("pool").c_str(), "tmpfs", 0, "size=160m"), 0);
+    place_ = Mounted("v", "xfs");
+  }
+  void Fill() const { Tool(fmt::format("dd if=/dev/zero of={} bs=64k 2> /dev/null", Path("pool/filler"))); }
+  void MakeRoom() const { ::unlink(Path("pool/filler").c_str()); }
+
+  std::string place_;
+};
+
+TEST_F(FullPoolTest, AFreezeOfXfsEndsAlthoughItsMetadataCannotBeWritten) {
+  Fill();
+  ASSERT_EQ(Tool(fmt::format("for i in $(seq 3000); do : > {0}/$i; done; sync -f {0}", place_)), 0);
+  const auto loops = mounter_.FindLoops(Pooled("v"));
+  ASSERT_OK(loops);
+  const auto superblock = Superblock::Open(loops->at(0), "xfs");
+  ASSERT_OK(superblock);
+  std::vector<int> limits;
+  for (const UniqueFd& limit : (*superblock)->retry_limits()) limits.push_back(limit.get());
+  const auto guard = ThawGuard::Start({(*superblock)->root()}, limits, std::chrono::seconds(1));
+  ASSERT_OK(guard);
+  auto freeze = std::async(std::launch::async, [&] { return (*superblock)->Freeze(); });
+  const bool ended = freeze.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
+  EXPECT_TRUE(ended) << "the freeze hangs";
+  MakeRoom();  // a freeze that hangs cannot be killed: this ends it
+  freeze.wait();
+  (*superblock)->ThawFully().IgnoreError();
 }
 
 // A slow disk can stop the writers for a whole pass. A copy that is made then is right, so another one is tried.

@@ -1,4 +1,7 @@
 // Check, Grow, Stats and HealthProblem.
+#include <atomic>
+#include <thread>
+
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -197,6 +200,28 @@ TEST_F(UpkeepTest, StatsOfWhatIsNotMountedAreNotFound) {
 }
 
 // Puts a program of e2fsprogs that starts a second late on the PATH of this process.
+// While another thread unmounts it, the path leads to the filesystem below.
+TEST_F(UpkeepTest, ABtrfsThatIsUnmountedMeanwhileIsNotFound) {
+  ASSERT_OK(mounter_.Mount(MountOf(BtrfsImage("image"), Path("staged"), "btrfs")));
+  std::atomic<bool> stop = false;
+  std::thread task([&] {
+    while (!stop) {
+      EXPECT_OK(mounter_.Bind(BindOf(Path("staged"), Path("target"))));
+      EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+    }
+  });
+  int found = 0;
+  constexpr int kLooks = 4000, kMostLooks = 1000000;  // the task may get no processor for a while
+  for (int look = 0; look < kLooks || (found == 0 && look < kMostLooks); ++look) {
+    const absl::Status status = mounter_.HealthProblem(Path("target")).status();
+    found += status.ok() ? 1 : 0;
+    EXPECT_TRUE(status.ok() || absl::IsNotFound(status)) << status;
+  }
+  stop = true;
+  task.join();
+  EXPECT_GT(found, 0);
+}
+
 class SlowToolTest : public UpkeepTest {
  protected:
   void SlowDown(const std::string& tool) {

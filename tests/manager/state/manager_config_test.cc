@@ -63,6 +63,24 @@ TEST(ManagerConfig, NamesTheInvalidFlag) {
   EXPECT_THAT(Parse({"--help"}), FailsWith(Code::kCancelled, "--docker-socket"));
 }
 
+TEST(ManagerConfig, NamesWhatIsMistyped) {
+  EXPECT_THAT(Parse({"--host", "a "}), FailsWith(Code::kInvalidArgument, "'a ' ends with a blank"));
+  EXPECT_THAT(Parse({"--socket", "/run/m.sock", "--docker-socket", "/run/m.sock"}),
+              FailsWith(Code::kInvalidArgument, "that is --socket"));
+  EXPECT_THAT(Parse({"--socket", "/run/m.sock", "--metrics-listen", "unix:/run/m.sock"}),
+              FailsWith(Code::kInvalidArgument, "another flag has that socket"));
+  EXPECT_THAT(Parse({"--state-dir", "/srv/m/state", "--root", "/srv/m"}),
+              FailsWith(Code::kInvalidArgument, "the state directory is, or lies, there"));
+  for (const char* state : {"etcd://127.0.0.1:2379, 127.0.0.1:2380", "etcd://127.0.0.1:2379;127.0.0.1:2380",
+                            "etcd://127.0.0.1:0", "etcd://127.0.0.1:65536", "etcd://::1:2379"}) {
+    EXPECT_THAT(Parse({"--state", state}), FailsWith(Code::kInvalidArgument, "host:port")) << state;
+  }
+  EXPECT_OK(Parse({"--state", "etcd://127.0.0.1:2379,[::1]:2379,localhost:2379"}));
+  ::setenv("MOORING_MANAGER_SOCKT", "x", 1);
+  EXPECT_THAT(Parse({}), FailsWith(Code::kInvalidArgument, "is MOORING_MANAGER_SOCKET meant?"));
+  ::unsetenv("MOORING_MANAGER_SOCKT");
+}
+
 TEST(HostSetup, MakesPrivateDirectories) {
   const TempDir dir;
   Config config;

@@ -1,8 +1,16 @@
 #include "base/status.h"
 
-#include <cerrno>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/exception.h"
 #include "base/file/unique_fd.h"
+#include "base/process_end.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -14,6 +22,29 @@ TEST(StatusTest, ErrnoStatusNamesOperationAndPath) {
   EXPECT_THAT(ErrnoStatus(EIO, "open", "/a\nb"), FailsWith(StatusCode::kInternal, "/a\\x0ab"));
 }
 
+TEST(StatusTest, AnExceptionForALackOfMemoryOrThreadsIsNoInternalError) {
+  EXPECT_THAT(ExceptionStatus(std::bad_alloc()), FailsWith(StatusCode::kResourceExhausted, "memory is short"));
+  EXPECT_THAT(ExceptionStatus(std::system_error(EAGAIN, std::generic_category())),
+              FailsWith(StatusCode::kResourceExhausted, "limit of processes"));
+  EXPECT_THAT(ExceptionStatus(std::system_error(EMFILE, std::generic_category())),
+              FailsWith(StatusCode::kResourceExhausted, "open files"));
+  EXPECT_THAT(ExceptionStatus(std::runtime_error("odd")), FailsWith(StatusCode::kInternal, "odd"));
+}
+
+// A thread that hangs must not keep the process.
+TEST(ProcessEndTest, TheProcessEndsAtTheLimitWithItsStatus) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    EndProcessAfter(std::chrono::seconds(60), 4, "not this one");
+    EndProcessAfter(std::chrono::seconds(1), 3, "");
+    for (;;) ::pause();
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
 TEST(StatusTest, TheCodeFollowsTheErrno) {
   const std::vector<std::pair<int, StatusCode>> table = {
       {ENOENT, StatusCode::kNotFound},
@@ -21,6 +52,9 @@ TEST(StatusTest, TheCodeFollowsTheErrno) {
       {EDQUOT, StatusCode::kResourceExhausted},
       {EMFILE, StatusCode::kResourceExhausted},
       {ENFILE, StatusCode::kResourceExhausted},
+      {ENOMEM, StatusCode::kResourceExhausted},
+      {EAGAIN, StatusCode::kResourceExhausted},
+      {EROFS, StatusCode::kFailedPrecondition},
       {EFBIG, StatusCode::kOutOfRange},
       {EBUSY, StatusCode::kFailedPrecondition},
       {ELOOP, StatusCode::kFailedPrecondition},

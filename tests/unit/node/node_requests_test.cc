@@ -120,10 +120,22 @@ TEST(NodeRequestsTest, MountFlagsAreParsedForFilesystemOfVolume) {
   const std::string request =
       "volume_id: 'v' staging_target_path: '/s' volume_capability { mount { mount_flags: "
       "'inode64' } access_mode { mode: SINGLE_NODE_WRITER } }";
-  EXPECT_THAT(Stage(request), FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
-  EXPECT_OK(Stage(request + " volume_context { key: 'fsType' value: 'xfs' }"));
-  EXPECT_THAT(Stage(request + " volume_context { key: 'fsType' value: 'ntfs' }"),
+  EXPECT_THAT(Stage(request + " volume_context { key: 'fsType' value: 'ext4' }"),
               FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
+  EXPECT_OK(Stage(request + " volume_context { key: 'fsType' value: 'xfs' }"));
+}
+
+// Then they are checked when the volume is known: FlagsOfAnotherFilesystemAreTheCallersMistake.
+TEST(NodeRequestsTest, MountFlagsOfAnyFilesystemAreTakenWithoutOne) {
+  const auto request = [](const std::string& flag) {
+    return "volume_id: 'v' staging_target_path: '/s' volume_capability { mount { mount_flags: '" + flag +
+           "' } access_mode { mode: SINGLE_NODE_WRITER } }";
+  };
+  for (const char* flag : {"commit=5", "inode64", "compress=zstd"}) EXPECT_OK(Stage(request(flag))) << flag;
+  EXPECT_OK(Stage(request("inode64") + " volume_context { key: 'fsType' value: 'ntfs' }"));
+  for (const char* flag : {"nope", "inode64,compress"}) {
+    EXPECT_THAT(Stage(request(flag)), FailsWith(StatusCode::kInvalidArgument, "not allowed")) << flag;
+  }
 }
 
 TEST(NodeRequestsTest, WrongCapabilityIsInvalid) {

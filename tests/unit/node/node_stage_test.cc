@@ -30,6 +30,21 @@ TEST_F(NodeStageTest, FormattedVolumeIsNotFormattedAgain) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
+// The request names no filesystem, and an orchestrator may lose the volume's context.
+TEST_F(NodeStageTest, FlagsOfAnotherFilesystemAreTheCallersMistake) {
+  AddVolume("vol-x", "xfs", 512 * kMebi);
+  Capability capability = MountCapability();
+  capability.options.options = {{"commit", "5"}};
+  const std::string before = World();
+  EXPECT_THAT(Stage(StageAt("/staging/a", capability, "vol-x")),
+              FailsWith(StatusCode::kInvalidArgument, "vol-x has an xfs filesystem, where mount flag 'commit'"));
+  EXPECT_EQ(World(), before);
+  SetFormatted(kVolume, "btrfs");  // made for ext4
+  capability.options.options = {{"data", "ordered"}};
+  EXPECT_THAT(Stage(StageAt("/staging/a", capability)), FailsWith(StatusCode::kFailedPrecondition, "btrfs"));
+  EXPECT_THAT(AllRecords(), IsEmpty());
+}
+
 TEST_F(NodeStageTest, ShortenedImageIsNotMounted) {
   SetFormatted(kVolume, "ext4", 128 * kMebi);
   const std::string before = World();

@@ -107,6 +107,65 @@ TEST_F(ConfigTest, OtherMountersAndRootsThatAreNoDirectoriesAreRefused) {
   }
 }
 
+// CSI allows 256 bytes for a node's id, and 63 for the value of a topology segment.
+TEST_F(ConfigTest, TheLongestNamesOfHostsAndNodesAreNodeIds) {
+  for (const std::size_t length : {63U, 64U, 253U, 256U}) {
+    const auto value_of = [&](char last) {
+      const absl::StatusOr<Config> config = ParseServing({"--node-id", std::string(length - 1, 'n') + last});
+      EXPECT_OK(config) << length;
+      return config->topology.at("topology.mooring.csi/node");
+    };
+    EXPECT_LE(value_of('a').size(), 63U);
+    EXPECT_NE(value_of('a'), value_of('b')) << "nodes whose names differ at the end";
+  }
+}
+
+TEST_F(ConfigTest, SeveralMountRootsInOneAreRefused) {
+  for (const char* roots : {"/a:/b", "/a;/b", "/a /b", "/a : /b"}) {
+    ExpectRefused({"--mount-root", roots}, "separated by commas");
+  }
+  EXPECT_THAT(ParseServing({"--mount-root", "/a b,/c:d"})->mount_roots, ElementsAre("/a b", "/c:d"));
+  EXPECT_TRUE(ParseServing({"--mount-root", "/a"})->mount_roots_given);
+  EXPECT_FALSE(ParseServing({})->mount_roots_given);
+}
+
+TEST_F(ConfigTest, ABlankAtTheBeginningOrEndOfAValueIsNamed) {
+  for (const char* flag : {"--mode", "--node-id", "--state-dir", "--user", "--log-level", "--stop-timeout"}) {
+    ExpectRefused({flag, "x "}, "'x ' ends with a blank: leave it out");
+    ExpectRefused({flag, " x"}, "' x' begins with a blank: leave it out");
+  }
+  ExpectRefused({"--mount-root", "/a, /b"}, "' /b' begins with a blank");
+  ExpectRefused({"--topology", "zone=a, rack=b"}, "' rack=b' begins with a blank");
+  ExpectRefused({"--pool", "name=a,backend=tmpfs; name=b,backend=tmpfs"}, "begins with a blank");
+  ExpectRefused({"--pool", "name=a, backend=tmpfs"}, "' backend' begins with a blank");
+  ExpectRefused({"--pool", "name= a,backend=tmpfs"}, "' a' begins with a blank");
+  ::setenv("MOORING_MODE", "node\n", 1);
+  ExpectRefused({}, "ends with a blank");
+}
+
+TEST_F(ConfigTest, AVariableThatIsMistypedIsNamed) {
+  const std::pair<const char*, const char*> cases[] = {{"MOORING_MOUNT_ROOTS", "MOORING_MOUNT_ROOT"},
+                                                       {"MOORING_POOLS", "MOORING_POOL"},
+                                                       {"MOORING_MOUNTROOT", "MOORING_MOUNT_ROOT"},
+                                                       {"MOORING_NODE_IO", "MOORING_NODE_ID"},
+                                                       {"MOORING_TOPOLGOY", "MOORING_TOPOLOGY"}};
+  for (const auto& [wrong, right] : cases) {
+    ::setenv(wrong, "x", 1);
+    ExpectRefused({}, std::string(wrong) + "' is unknown: is " + right + " meant?");
+    ::unsetenv(wrong);
+  }
+  // Kubernetes sets such variables for a service with this name.
+  for (const char* other : {"MOORING_PORT", "MOORING_SERVICE_HOST", "MOORING_MANAGER_SOCKET", "MOORING_ENDPOINT"}) {
+    ::setenv(other, "x", 1);
+    EXPECT_OK(ParseServing({})) << other;
+    ::unsetenv(other);
+  }
+}
+
+TEST_F(ConfigTest, MetricsAndTheEndpointNeedTwoSockets) {
+  ExpectRefused({"--metrics-listen", "unix:/run/csi.sock"}, "that is --endpoint");
+}
+
 TEST_F(ConfigTest, TheUserAndTheGroupAreNamesOrNumbers) {
   EXPECT_TRUE(ParseServing({})->user.is_root());
   EXPECT_TRUE(ParseServing({"--user", "root"})->user.is_root());
@@ -127,7 +186,7 @@ TEST_F(ConfigTest, TheUserAndTheGroupAreNamesOrNumbers) {
 TEST_F(ConfigTest, RefusesAnUnknownUser) {
   ExpectRefused({"--user", "no-such-user"},
                 "--user 'no-such-user': /etc/passwd here has no such user: give its number");
-  for (const char* user : {"4294967295", "-1", "1 ", "1.5", "1x"}) ExpectRefused({"--user", user}, "no such user");
+  for (const char* user : {"4294967295", "-1", "1.5", "1x"}) ExpectRefused({"--user", user}, "no such user");
   for (const char* user : {"1:", "1:no-such-group", "1:4294967295", "1:2:3"}) {
     ExpectRefused({"--user", user}, "no such group: give its number");
   }
@@ -226,7 +285,7 @@ TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
   ExpectRefused({"--state-dir", "/a/../b"}, "--state-dir");
   ExpectRefused({"--state-dir", "/"}, "--state-dir");
   ExpectRefused({"--node-id", "a/b"}, "--node-id 'a/b'");
-  ExpectRefused({"--node-id", std::string(64, 'n')}, "at most 63");
+  ExpectRefused({"--node-id", std::string(257, 'n')}, "at most 256");
   ExpectRefused({"--node-id", "-n"}, "--node-id");
   ExpectRefused({"--unknown"}, "--unknown");
   ExpectRefused({"extra"}, "extra");

@@ -46,6 +46,11 @@ TEST(PoolConfigTest, ATmpfsPoolHasHalfOfTheMemoryByDefault) {
   EXPECT_NEAR(static_cast<double>((*pools)[1].bytes), static_cast<double>(all) / 2, static_cast<double>(all) / 50);
 }
 
+TEST(PoolConfigTest, TheSizeOfATmpfsPoolMayHaveAUnit) {
+  EXPECT_EQ(ParsePools({"name=mem,backend=tmpfs,size=1GiB"})->at(1).bytes, std::uint64_t{1} << 30U);
+  EXPECT_EQ(ParsePools({"name=mem,backend=tmpfs,size=512Mi"})->at(1).bytes, std::uint64_t{512} << 20U);
+}
+
 TEST(PoolConfigTest, ADevicePoolUsesTheLinksOfUdevByDefault) {
   const auto pools = ParsePools({"name=a,backend=device,match=nvme-*", "name=b,backend=device,match=*,path=/links/"});
   ASSERT_OK(pools);
@@ -72,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, WrongPool,
     ::testing::Values(
         Wrong{"", "use key=value"}, Wrong{"fast", "use key=value"},
-        Wrong{"name=a,backend=image,path=/a,", "use key=value"}, Wrong{"backend=image,path=/a", "name must"},
+        Wrong{"name=a,backend=image,path=/a,", "use key=value"}, Wrong{"backend=image,path=/a", "name is missing"},
         Wrong{"name=.,backend=image,path=/a", "name must"}, Wrong{"name=a/b,backend=image,path=/a", "name must"},
         Wrong{"name=a,path=/a", "backend is missing"},
         Wrong{"name=a,backend=nfs,path=/a", "backend is missing or unknown"},
@@ -82,8 +87,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=image,path=/a,overcommit=0", "overcommit must"},
         Wrong{"name=a,backend=image,path=/a,overcommit=nan", "overcommit must"},
         Wrong{"name=a,backend=image,path=/a,overcommit=2x", "overcommit must"},
-        Wrong{"name=a,backend=tmpfs,size=0", "size must"}, Wrong{"name=a,backend=tmpfs,size=-1", "size must"},
-        Wrong{"name=a,backend=tmpfs,path=/a", "has no 'path'"},
+        Wrong{"name=a,backend=tmpfs,size=0", "size must"},
+        Wrong{"name=a,backend=tmpfs,size=-1", "size: '-1' is not a size"},
+        Wrong{"name=a,backend=tmpfs,size=1XB", "size: '1XB'"}, Wrong{"name=a,backend=tmpfs,path=/a", "has no 'path'"},
         Wrong{"name=a,backend=device,path=/dev/disk/by-id", "match is missing"},
         Wrong{"name=a,backend=device,match=", "match must"}, Wrong{"name=a,backend=device,match=*/x", "match must"},
         Wrong{"name=a,backend=device,match=*,overcommit=2", "it takes path, match"},
