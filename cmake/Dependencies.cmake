@@ -1,4 +1,4 @@
-# Everything comes from Debian 12. gRPC, protobuf and abseil are linked statically: half the idle memory and a third of the
+# Everything comes from Debian 12 or 13. gRPC, protobuf and abseil are linked statically: half the idle memory and a third of the
 # start-up time of the shared ones. libmount, libblkid, libudev and prometheus-cpp exist as shared libraries only.
 # libuuid is linked as a shared library too, because mke2fs needs that on every host.
 find_program(CCACHE ccache)

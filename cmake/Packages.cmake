@@ -12,7 +12,9 @@ set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # CPack would make it the first line of each description
 set(CPACK_PACKAGE_CONTACT "Mooring maintainers <maintainers@mooring.invalid>" CACHE STRING "Who answers for the packages")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+# The packages of each release of Debian need its libraries. A host that is upgraded takes those of the newer release.
+cmake_host_system_information(RESULT debian QUERY DISTRIB_VERSION_ID)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1~deb${debian})
 set(CPACK_DEBIAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_COMPRESSION_TYPE none)  # packaging/deb does it
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -151,6 +151,22 @@ apt_install() {
   apt-get update -q && apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
 }
 
+# The codename of this system.
+this_release() { (. /etc/os-release && printf '%s\n' "${VERSION_CODENAME:-}"); }
+
+# debian_sources RELEASE: lines of sources.list for it, from the mirrors of this system's release.
+debian_sources() {
+  local uri suite component here
+  here=$(this_release)
+  # shellcheck disable=SC2016 # apt's own variables
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | sort -u |
+    while read -r uri suite component; do
+      case $suite in
+        "$here" | "$here-updates" | "$here-security") printf 'deb %s %s %s\n' "$uri" "${suite/#$here/$1}" "$component" ;;
+      esac
+    done
+}
+
 # fixed_addresses COMMAND...: runs it without address randomisation. The sanitizers of GCC 12 fail on kernels that randomise
 # more than these expect.
 fixed_addresses() {

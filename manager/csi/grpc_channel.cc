@@ -1,10 +1,8 @@
 #include "manager/csi/grpc_channel.h"
 
 #include <fmt/format.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/client_unary_call.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
-#include <grpcpp/impl/rpc_method.h>
 
 #include <mutex>
 #include <set>
@@ -15,6 +13,7 @@
 #include "base/socket_path.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
+#include "csi.grpc.pb.h"  // with gRPC's serialization of messages
 #include "rpc/redact.h"
 #include "rpc/status.h"
 
@@ -59,18 +58,14 @@ grpc::Status HideSecretsOf(const google::protobuf::Message& request, const grpc:
 class GrpcCsiChannel final : public CsiChannel {
  public:
   explicit GrpcCsiChannel(const std::string& socket_path)
-      : socket_path_(socket_path), channel_(MakeChannel(socket_path)) {}
+      : socket_path_(socket_path), stub_(MakeChannel(socket_path)) {}
 
   absl::Status Call(const std::string& method, const google::protobuf::Message& request,
                     google::protobuf::Message& response, Clock::time_point until) override {
     grpc::ClientContext context;
     context.set_deadline(Deadline(until));
     MOORING_RETURN_IF_ERROR(Begin(context));
-    // The same call as in generated stubs, for any message type.
-    const grpc::Status status = grpc::internal::BlockingUnaryCall<MessageLite, MessageLite>(
-        channel_.get(), grpc::internal::RpcMethod(method.c_str(), grpc::internal::RpcMethod::NORMAL_RPC), &context,
-        request, &response);
-    return End(context, method, HideSecretsOf(request, status));
+    return End(context, method, HideSecretsOf(request, Ask(context, method, request, response)));
   }
 
   void Close() override {
@@ -80,6 +75,23 @@ class GrpcCsiChannel final : public CsiChannel {
   }
 
  private:
+  // As a generated stub does it, for any message type. The queue has one event, the end of the call.
+  grpc::Status Ask(grpc::ClientContext& context, const std::string& method, const MessageLite& request,
+                   MessageLite& response) {
+    grpc::CompletionQueue queue;
+    const auto call = stub_.PrepareUnaryCall(&context, method, request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    queue.Shutdown();
+    while (queue.Next(&tag, &ok)) {
+    }
+    return status;
+  }
+
   absl::Status Closed() const {
     const std::string message = fmt::format("the connection to the plugin at {} was closed", Quote(socket_path_));
     return absl::CancelledError(message.c_str());
@@ -108,7 +120,7 @@ class GrpcCsiChannel final : public CsiChannel {
   }
 
   const std::string socket_path_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::TemplatedGenericStub<MessageLite, MessageLite> stub_;
   std::mutex mutex_;
   std::set<grpc::ClientContext*> calls_;  // under way
   bool closed_ = false;

@@ -4,8 +4,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "http/server.h"
 #include "manager/csi/csi_channel.h"
 
 namespace mooring::manager {
@@ -19,16 +21,14 @@ class DockerHttpServer {
   // Binds the socket with mode 0600, replaces one that no process serves, and makes its directory if it is missing.
   // FAILED_PRECONDITION: another process serves the socket.
   static absl::StatusOr<std::unique_ptr<DockerHttpServer>> Start(Handler handler, const std::string& socket);
-  ~DockerHttpServer();  // Stop, then waits for the running requests
 
   // Refuses new requests and waits until `until` for the running ones. DEADLINE_EXCEEDED: some still run. The file of
   // the socket stays: Docker retries a refused connection until a manager serves it again.
   absl::Status Stop(Clock::time_point until);
 
  private:
-  struct Serving;
-  explicit DockerHttpServer(std::unique_ptr<Serving> serving);
-  std::unique_ptr<Serving> serving_;
+  explicit DockerHttpServer(std::unique_ptr<http::Server> server) : server_(std::move(server)) {}
+  std::unique_ptr<http::Server> server_;  // its destructor waits for the running requests
 };
 
 }  // namespace mooring::manager

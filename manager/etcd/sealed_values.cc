@@ -1,5 +1,6 @@
 #include "manager/etcd/sealed_values.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
@@ -61,11 +62,10 @@ absl::StatusOr<SealedValues> SealedValues::Open(const std::string& key_file) {
   }
   MOORING_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(key_file));
   absl::StripAsciiWhitespace(&text);
-  std::string key;
-  const bool hex = text.size() == 2 * kKeySize && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
-  if (hex) {
-    key = absl::HexStringToBytes(text);
-  } else if (!absl::Base64Unescape(text, &key) || key.size() != kKeySize) {
+  std::string key(kKeySize, '\0');
+  const bool is_hex = text.size() == 2 * kKeySize &&
+                      OPENSSL_hexstr2buf_ex(Bytes(key), key.size(), nullptr, text.c_str(), /*separator=*/'\0') == 1;
+  if (!is_hex && (!absl::Base64Unescape(text, &key) || key.size() != kKeySize)) {
     return FailedPrecondition(
         "the key of the secrets {} must have 32 bytes in base64 or hex: make one with "
         "'openssl rand -base64 32'",

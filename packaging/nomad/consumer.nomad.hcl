@@ -86,13 +86,14 @@ job "consumer" {
     }
   }
 
-  # A reader of the other groups' data: read_only, in a mode that the volume has for readers.
+  # A reader of the other groups' data: read_only, in the mode of the writers. Nomad gives a volume the mode of its first
+  # claim, so all groups of a volume name the same one.
   group "reader" {
     volume "data" {
       type            = "csi"
       source          = "shared"
       read_only       = true
-      access_mode     = "multi-node-reader-only"
+      access_mode     = "multi-node-multi-writer"
       attachment_mode = "file-system"
     }
 

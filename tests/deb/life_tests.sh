@@ -71,7 +71,7 @@ test_b4_an_upgrade_unmounts_nothing_that_is_in_use() {
   await "the task writes on" inside sh -c "test \$(grep -c line /srv/tasks/web/lines) -gt $lines"
   end_task
   expect "the mount" "$(inside findmnt -n -o ID,SOURCE --mountpoint /srv/tasks/web)" "$mount"
-  expect "the version" "$(inside dpkg-query -W -f '${Version}' mooring-plugin)" "$newer-1"
+  expect_match "the version" "$(inside dpkg-query -W -f '${Version}' mooring-plugin)" "^$newer-1~deb[0-9]+\$"
   if [ "$(main_process mooring-plugin.service)" = "$plugin" ]; then fail "the old plugin runs still"; fi
   if [ "$(main_process mooring-manager.service)" = "$manager" ]; then fail "the old manager runs still"; fi
   expect "the configuration" "$(inside grep ^MOORING_MOUNT /etc/default/mooring-plugin)" "MOORING_MOUNT_ROOT=$roots"

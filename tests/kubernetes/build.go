@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
+	groupsnapshot "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1beta2"
 	snapshot "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -12,6 +14,7 @@ import (
 	storage "k8s.io/api/storage/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -31,6 +34,9 @@ func newScheme() (*runtime.Scheme, error) {
 			return nil, err
 		}
 	}
+	// v1 has the types of v1beta2. Its Go package needs a newer Go than the other modules.
+	v1 := schema.GroupVersion{Group: groupsnapshot.SchemeGroupVersion.Group, Version: "v1"}
+	scheme.AddKnownTypes(v1, &groupsnapshot.VolumeGroupSnapshotClass{})
 	return scheme, nil
 }
 
@@ -85,6 +91,7 @@ func buildWithAll(directory string) ([]kubernetesObject, error) {
 	}
 	components, err := os.ReadDir(filepath.Join(directory, "components"))
 	text := fmt.Sprintf("resources: [%s/classic]\ncomponents:\n", there)
+	slices.Reverse(components) // group-snapshots changes snapshots, so it comes later
 	for _, component := range components {
 		if name := component.Name(); name != "registrar" && name != "resizer" {
 			text += fmt.Sprintf("  - %s/components/%s\n", there, name)

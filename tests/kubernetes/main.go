@@ -4,13 +4,14 @@
 //
 //	check-manifests packaging/kubernetes mooring-plugin mooring
 //	check-manifests --classes packaging/kubernetes   # a class a line, as arguments of `mooring csi create`
-//	check-manifests --command packaging/kubernetes/default   # how the plugin is started: lines "env NAME=VALUE", "arg VALUE"
+//	check-manifests --command packaging/kubernetes/default   # how the plugin is started: lines "env NAME=VALUE", "arg VALUE", "volume NAME PATH TYPE"
 package main
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -56,9 +57,9 @@ func checkAll() {
 		fmt.Printf("%s: %d objects\n", name, len(objects))
 		return c
 	}
-	for _, name := range []string{"default", "one-node", "classic", "snapshots", "shared"} {
+	for _, name := range []string{"default", "one-node", "classic", "snapshots", "group-snapshots", "shared"} {
 		objects, err := build(filepath.Join(directory, name))
-		checkNeeds(checkOne(name, objects, err), name == "snapshots")
+		checkNeeds(checkOne(name, objects, err), strings.HasSuffix(name, "snapshots"), name == "group-snapshots")
 	}
 	// It has every object that the examples name.
 	objects, err := buildWithAll(directory)

@@ -100,7 +100,7 @@ func (pod *podFacts) arguments(c *cluster, container *core.Container) []string {
 	return arguments
 }
 
-// printCommand prints the plugin's variables and arguments in a kustomization.
+// printCommand prints the plugin's variables and arguments in a kustomization, and the directories of the host.
 func printCommand(directory string) {
 	objects, err := build(directory)
 	sets := all[*apps.DaemonSet](objects)
@@ -116,6 +116,9 @@ func printCommand(directory string) {
 	}
 	for _, argument := range pod.arguments(c, pod.plugin) {
 		fmt.Println("arg", argument)
+	}
+	for _, volume := range pod.spec.Volumes {
+		fmt.Println("volume", volume.Name, volume.HostPath.Path, *volume.HostPath.Type)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	groupsnapshot "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1beta2"
 	snapshot "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
@@ -44,11 +45,14 @@ func check(c *cluster) {
 	checkRights(c, sets[0])
 }
 
-// A cluster may lack the types of snapshot classes. Then the apply fails, and the
-// snapshotter does not start. So they are only in the folder for snapshots.
-func checkNeeds(c *cluster, snapshots bool) {
+// A cluster may lack the types of snapshot classes. Then the apply fails half way. So they are only in the folders for
+// snapshots.
+func checkNeeds(c *cluster, snapshots, groups bool) {
 	if found := len(all[*snapshot.VolumeSnapshotClass](c.objects)) > 0; found != snapshots {
 		c.fault("needs the snapshot CRDs: %v, not %v", found, snapshots)
+	}
+	if found := len(all[*groupsnapshot.VolumeGroupSnapshotClass](c.objects)) > 0; found != groups {
+		c.fault("needs the group snapshot CRDs: %v, not %v", found, groups)
 	}
 }
 
@@ -203,16 +207,24 @@ func checkSidecars(c *cluster, pod *podFacts) {
 				}
 			}
 		}
-		// These have no such flag, so they need a leader election. The resizer leaves the growing to kubelet and the node.
-		// The attacher asks for volumes that every plugin knows.
-		elects := container.Name == "resizer" || container.Name == "attacher"
-		if elects && !slices.Contains(arguments, "--leader-election") {
-			c.fault("the %s needs --leader-election", container.Name)
-		}
-		perNode := container.Name == "provisioner" || container.Name == "snapshotter"
-		if perNode != slices.Contains(arguments, "--node-deployment") {
-			c.fault("%s: --node-deployment is for provisioner and snapshotter, and they need it", container.Name)
-		}
+		checkNodes(c, container, arguments)
+	}
+}
+
+// A sidecar serves its own node alone (--node-deployment), or the leader serves all nodes. The leading resizer leaves the
+// growing to kubelet and the node. The leading attacher asks for volumes that every plugin knows. csi-snapshotter finds
+// group snapshots only without --node-deployment, and its leader must be on the only node with volumes.
+func checkNodes(c *cluster, container *core.Container, arguments []string) {
+	groups := len(all[*groupsnapshot.VolumeGroupSnapshotClass](c.objects)) > 0
+	perNode := container.Name == "provisioner" || container.Name == "snapshotter" && !groups
+	if perNode != slices.Contains(arguments, "--node-deployment") {
+		c.fault("%s: --node-deployment: %v, and not %v", container.Name, !perNode, perNode)
+	}
+	if !perNode && container.Name != "registrar" && !slices.Contains(arguments, "--leader-election") {
+		c.fault("the %s needs --leader-election", container.Name)
+	}
+	if off := slices.Contains(arguments, "--feature-gates=CSIVolumeGroupSnapshot=false"); container.Name == "snapshotter" && off == groups {
+		c.fault("the snapshotter looks for group snapshots: %v, and there is a class of them: %v", !off, groups)
 	}
 }
 
@@ -299,6 +311,11 @@ func checkClasses(c *cluster, pod *podFacts) {
 	for _, class := range all[*snapshot.VolumeSnapshotClass](c.objects) {
 		if class.Driver != pod.driver {
 			c.fault("VolumeSnapshotClass %s is another driver's", class.Name)
+		}
+	}
+	for _, class := range all[*groupsnapshot.VolumeGroupSnapshotClass](c.objects) {
+		if class.Driver != pod.driver {
+			c.fault("VolumeGroupSnapshotClass %s is another driver's", class.Name)
 		}
 	}
 	for _, class := range all[*storage.VolumeAttributesClass](c.objects) {

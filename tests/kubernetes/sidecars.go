@@ -41,6 +41,10 @@ var sidecarNeeds = map[string]string{
 		snapshot.storage.k8s.io/volumesnapshotclasses: get list watch
 		snapshot.storage.k8s.io/volumesnapshotcontents: get list watch update patch
 		snapshot.storage.k8s.io/volumesnapshotcontents/status: update patch`,
+	"snapshotter --leader-election": `coordination.k8s.io/leases: get watch list delete update create
+		groupsnapshot.storage.k8s.io/volumegroupsnapshotclasses: get list watch
+		groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents: get list watch update patch
+		groupsnapshot.storage.k8s.io/volumegroupsnapshotcontents/status: update patch`,
 	"resizer": `/persistentvolumes: get list watch patch
 		/persistentvolumeclaims: get list watch
 		/persistentvolumeclaims/status: patch

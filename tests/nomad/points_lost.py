@@ -4,7 +4,7 @@ import re
 import shlex
 
 from csi import Refused
-from host import Wrong, eventually, expect, expect_true, refused, run
+from host import Wrong, eventually, expect, expect_true, mounts, refused, run
 from nomad import PluginTask
 from world import ALONE, BLOCK, DATA_DIR, IMAGE, NODE, ROOT, job_file, tasks_of
 
@@ -115,3 +115,27 @@ def Forgotten_volumes_are_freed_by_the_commands_of_the_page(w):
         again = w.allocate(volume, usage)
         again.stop()
         w.server.delete(volume)
+
+
+# Nomad's directory contains the plugin's type, so a plugin of another type does not see the mounts of the earlier one.
+def Mounts_of_another_plugin_type_are_freed_by_its_earlier_job(w):
+    volume = w.server.create("web")
+    user = w.allocate(volume)
+    target, staging = w.agent.target(volume, user.id, ALONE)[1], w.agent.staging(volume, ALONE)[1]
+    before = w.plugin
+    w.lose_plugin("TERM")
+    jobs = tasks_of(job_file("plugin-apart.nomad.hcl", f"node={NODE}"))
+    node, controller = w.start_plugin(jobs["node"]), w.start_plugin(jobs["controller"])
+    w.use(node)
+    w.server.task = controller
+    user.stop()
+    expect_true("the mounts are still there", mounts(before.mounts))
+    for task in (node, controller):
+        task.lose("TERM")
+    w.use(before)
+    w.start_plugin_again()
+    for command in _commands_of_the_page(**{"EXTERNAL-ID": volume.external_id, "TARGET": target, "STAGING": staging,
+                                            "n1": NODE})[1:]:
+        _exec(w, command)
+    w.check_host()
+    w.server.delete(volume)

@@ -230,6 +230,8 @@ def Volumes_of_the_files_are_used_by_the_groups_of_the_consumer(w):
     expect_true("web is noatime", "noatime" in mount_at(users["private"].target).options)
     users["bidirectional"].sh("echo hello >/srv/f")
     expect("what the reader reads", users["reader"].sh("cat /srv/f"), "hello")
+    expect("the reader can write", users["reader"].can("echo no >/srv/f"), False)
+    expect_true("its mount on the host is read-only", "ro" in mount_at(users["reader"].target).options)
     expect_true("the block volume is a device", users["block"].can("test -b /srv"))
     for user in users.values():
         user.stop()

@@ -15,7 +15,7 @@ no_warnings() {
 }
 
 test_a1_the_host_is_a_stock_one() {
-  expect_match "the kernel" "$(inside uname -r)" '^6\.1\.'
+  expect_match "the kernel" "$(inside uname -r)" "^${kernels[$release]}[.+]"
   expect "the propagation of /" "$(inside findmnt -n -o PROPAGATION /)" shared
   expect "the system" "$(cat "$work/state")" running
 }
@@ -355,13 +355,14 @@ test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
   inside ip netns del third
 }
 
-# Mounts and loop devices on a kernel without statmount(2), with a udev that opens each new device. Left out:
-# - Tests of copies, formats, superblocks and the command line.
+# Mounts and loop devices on a kernel without statmount(2), with a udev that opens each new device. Also copies of devices
+# whose pages change meanwhile, in pools on ext4, xfs and btrfs. Left out:
+# - Other tests of copies, and those of formats, superblocks and the command line.
 # - Suites that take more than a minute on an emulated processor: TargetTest, Mounter/SwapTest, and the helper's.
-# - A LoopTest that attaches 500 times, because each detach waits until udev has closed the device.
+# - A LoopTest that attaches 100 times, because each detach waits until udev has closed the device.
 kernel_filter='UnmountTest.*:BindTest.*:ListTest.*:ChangeMountTest.*:Rows/*:Types/FilesystemMountTest*:FindTest.*:PropagationTest.*'
 kernel_filter+=':BrokenMountTest.*:ShutDownTest.*:Directions/*:TuningTest.*:UpkeepTest.*:OneDeviceTest.*:LoopTest.*:RemoveTreeTest.*'
-kernel_filter+=':OlderKernelTest.*:*WithoutTableTest.*'
+kernel_filter+=':OlderKernelTest.*:*WithoutTableTest.*:RawDeviceTest.*:DirectIoTest.*:*ChangingCopyTest.*'
 kernel_filter+='-LoopTest.AttachesRightAfterDetachWhileOthersLook'
 
 test_g1_the_kernel_tests_pass() {

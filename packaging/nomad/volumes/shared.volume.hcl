@@ -5,15 +5,10 @@ type         = "csi"
 plugin_id    = "mooring-n1"
 capacity_min = "1GiB"
 
-# Nomad has no single-node mode for several writers. Mooring uses the multi-node modes for several tasks of a node.
+# Nomad has no single-node mode for several writers. Mooring uses the multi-node modes for several tasks of a node. A group
+# that only reads has the same mode and read_only = true: it is staged a second time, and its mount is read-only.
 capability {
   access_mode     = "multi-node-multi-writer"
-  attachment_mode = "file-system"
-}
-
-# For a group that only reads; it is staged a second time, read-only.
-capability {
-  access_mode     = "multi-node-reader-only"
   attachment_mode = "file-system"
 }
 

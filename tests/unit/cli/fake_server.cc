@@ -4,7 +4,6 @@
 #include <google/protobuf/message.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/impl/codegen/proto_utils.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,14 +22,22 @@ std::unique_ptr<google::protobuf::Message> CopyOf(const google::protobuf::Messag
   return copy;
 }
 
-using Bytes = grpc::SerializationTraits<google::protobuf::Message>;
+bool Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message& message) {
+  grpc::Slice slice;
+  return bytes.DumpToSingleSlice(&slice).ok() && message.ParseFromArray(slice.begin(), static_cast<int>(slice.size()));
+}
+
+grpc::ByteBuffer BytesOf(const google::protobuf::Message& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
 
 // "/csi.v1.Node/NodeGetInfo"
-const google::protobuf::MethodDescriptor& MethodAt(std::string path) {
+const google::protobuf::MethodDescriptor* MethodAt(std::string path) {
   std::replace(path.begin(), path.end(), '/', '.');
   const auto* method = google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(path.substr(1));
   if (method == nullptr) throw std::runtime_error("unknown method " + path);
-  return *method;
+  return method;
 }
 
 // Reads the request of a call, writes the answers of the script, and deletes itself.
@@ -41,10 +48,10 @@ class ScriptedCall final : public grpc::ServerGenericBidiReactor {
   }
 
   void OnReadDone(bool ok) override {
-    const auto* type = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method_.input_type());
+    const auto* type = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method_->input_type());
     std::unique_ptr<google::protobuf::Message> request(type->New());
-    if (!ok || !Bytes::Deserialize(&buffer_, request.get()).ok()) return Finish(grpc::Status::CANCELLED);
-    answer_ = script_.Answer(std::move(request), method_);
+    if (!ok || !Parse(buffer_, *request)) return Finish(grpc::Status::CANCELLED);
+    answer_ = script_.Answer(std::move(request), *method_);
     WriteNext();
   }
   void OnWriteDone(bool ok) override { ok ? WriteNext() : Finish(grpc::Status::CANCELLED); }
@@ -53,15 +60,13 @@ class ScriptedCall final : public grpc::ServerGenericBidiReactor {
  private:
   void WriteNext() {
     if (answer_.messages.empty()) return Finish(answer_.status);
-    bool own_buffer = false;
-    buffer_.Clear();
-    Bytes::Serialize(*answer_.messages.front(), &buffer_, &own_buffer);
+    buffer_ = BytesOf(*answer_.messages.front());
     answer_.messages.pop_front();
     StartWrite(&buffer_);
   }
 
   Script& script_;
-  const google::protobuf::MethodDescriptor& method_;
+  const google::protobuf::MethodDescriptor* const method_;
   grpc::ByteBuffer buffer_;
   ScriptedAnswer answer_;
 };

@@ -113,7 +113,7 @@ TEST_F(ScrapeServerTest, ServesTheNextRequestAfterAnException) {
     if (++calls == 1) throw calls;  // NOLINT(hicpp-exception-baseclass): the worst that can come
     return "a 1\n";
   });
-  EXPECT_EQ(HttpGet(at, "/metrics"), "");
+  EXPECT_THAT(HttpGet(at, "/metrics"), StartsWith("HTTP/1.1 500 "));
   EXPECT_THAT(HttpGet(at, "/metrics"), StartsWith("HTTP/1.1 200 "));
   EXPECT_TRUE(server_->Stop(Clock::now() + seconds(5)));
 }
