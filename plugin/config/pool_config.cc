@@ -11,6 +11,7 @@
 #include "base/server_start.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/size.h"
 #include "base/text/whole_number.h"
 #include "plugin/backends/registry.h"
 
@@ -61,8 +62,10 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
     if (!path.ok()) return WrongPool(text, Message(path.status()));
     pool.path = *path;
   } else if (key == "size") {
-    pool.bytes = ParseWhole<std::uint64_t>(value).value_or(0);
-    if (pool.bytes == 0) return WrongPool(text, "size must be a whole number of bytes");
+    const absl::StatusOr<std::int64_t> bytes = ParseSize(value);
+    if (!bytes.ok()) return WrongPool(text, "size " + Message(bytes.status()));
+    if (*bytes == 0) return WrongPool(text, "size must be more than 0; without it, half of the memory is the limit");
+    pool.bytes = static_cast<std::uint64_t>(*bytes);
   } else if (key == "shared") {
     if (value != "true" && value != "false") return WrongPool(text, "shared must be true or false");
     pool.shared = value == "true";

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
@@ -76,8 +77,7 @@ VolumeTuning TuningIn(const std::string& text) {
     const std::string key = word.substr(0, equals);
     if (key == kNoatime) tuning.noatime = true;
     if (key != kReadAhead || equals == std::string::npos) continue;
-    const absl::StatusOr<std::int64_t> bytes = ParseSize(word.substr(equals + 1));
-    if (bytes.ok()) tuning.read_ahead_bytes = static_cast<std::uint64_t>(*bytes);
+    tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(word.substr(equals + 1)).value_or(0);
   }
   return tuning;
 }
