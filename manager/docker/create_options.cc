@@ -16,6 +16,7 @@
 #include "base/text/quote.h"
 #include "base/text/size.h"
 #include "manager/records/names.h"
+#include "mounter/mount_words.h"
 
 namespace mooring::manager {
 namespace {
@@ -45,8 +46,7 @@ absl::Status TakeWord(const std::string& value, std::string& into) {
 }
 
 absl::Status TakeFlags(const std::string& value, Reading& into) {
-  std::istringstream flags(value);
-  for (std::string flag; std::getline(flags, flag, ',');) {
+  for (const std::string& flag : SplitMountWords(value)) {
     if (flag.empty()) return InvalidArgument("a flag is empty: separate flags by one comma");
     into.options.mount_options.flags.push_back(flag);
   }

@@ -15,7 +15,7 @@ namespace {
 
 absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
   return AlreadyExists("volume {} is staged at {} with another capability ({}); asked for: {}", spec.volume_id,
-                       Quote(spec.staging_path), WithoutMountFlags(how), WithoutMountFlags(ToString(spec.capability)));
+                       Quote(spec.staging_path), how, ToString(spec.capability));
 }
 
 absl::Status StagedFilesystemFailed(const StageSpec& spec, const PathInfo& place) {
@@ -170,6 +170,8 @@ absl::Status Stager::StageMemory(const StageSpec& spec, const NodeVolume& volume
   request.flags = StagedFlags(spec, volume);
   request.options = MemoryOptions(volume.bytes);
   request.options.push_back({"mode", "0755"});
+  const std::vector<FilesystemOption>& asked = spec.capability.options.options;
+  request.options.insert(request.options.end(), asked.begin(), asked.end());
   request.options.push_back({"huge", "never"});  // otherwise a file of one byte takes 2 MiB
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
