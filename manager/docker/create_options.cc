@@ -118,9 +118,13 @@ std::string Plain(std::string_view key) {
   return plain;
 }
 
+// Parameters of mooring-plugin that Docker users know as options of a volume.
+constexpr std::array<std::string_view, 3> kOwnerParameters = {"uid", "gid", "mode"};
+
 absl::Status UnknownOption() {
   std::string known;
   for (const auto& [key, take] : kOptions) known += fmt::format("{}, ", key);
+  for (const std::string_view key : kOwnerParameters) known += fmt::format("{}, ", key);
   return InvalidArgument("unknown option: use one of {}param.KEY and secret.KEY", known);
 }
 
@@ -136,6 +140,9 @@ absl::Status TakeOption(const std::string& key, const std::string& value, Readin
   if (view.starts_with(kSecret)) return TakePair(view.substr(kSecret.size()), value, into.secrets);
   for (const auto& [known, take] : kOptions) {
     if (Plain(known) == Plain(key)) return take(value, into);
+  }
+  for (const std::string_view known : kOwnerParameters) {
+    if (known == Plain(key)) return TakePair(known, value, into.options.parameters);
   }
   return UnknownOption();
 }

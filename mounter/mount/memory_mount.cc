@@ -76,6 +76,7 @@ absl::Status MountMemory(const MountRequest& request, const Target& target) {
   if (!MemorySizeIn(request.options))
     return InvalidArgument("a tmpfs needs a size: without it, it could take all memory");
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, request.source));
+  if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
   RememberMemory(mount.fd(), request.source);

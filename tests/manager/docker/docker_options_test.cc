@@ -47,6 +47,15 @@ TEST(DockerOptionsTest, ParsesAllOptions) {
   EXPECT_THAT(In(options->secrets), ElementsAre(Pair("key", "hunter2")));
 }
 
+TEST(DockerOptionsTest, OwnerAndModeAreParametersOfThePlugin) {
+  const auto options =
+      ParseDockerOptions({{"uid", "999"}, {"GID", "998"}, {"mode", "0750"}, {"param.inodeSize", "512"}});
+  ASSERT_OK(options);
+  EXPECT_THAT(options->parameters,
+              ElementsAre(Pair("gid", "998"), Pair("inodeSize", "512"), Pair("mode", "0750"), Pair("uid", "999")));
+  EXPECT_THAT(ParseDockerOptions({{"uid", "1"}, {"param.uid", "1"}}), FailsWith(Code::kInvalidArgument, "given twice"));
+}
+
 TEST(DockerOptionsTest, KeysIgnoreCaseAndHyphens) {
   for (const char* key : {"fs-type", "fsType", "fs_type", "FSTYPE"}) {
     const auto options = ParseDockerOptions({{key, "ext4"}});

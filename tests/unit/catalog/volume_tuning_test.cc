@@ -44,7 +44,10 @@ TEST(VolumeTuningTest, TextsAreReadAgain) {
   for (const VolumeTuning tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
     EXPECT_EQ(TuningIn(ToText(tuning)), tuning) << ToText(tuning);
   }
-  EXPECT_EQ(ToText({}), "") << "no record of what never changed";
+  EXPECT_EQ(ToText(VolumeTuning()), "") << "no record of what never changed";
+  const VolumeTuning made = {4096, true, {{.uid = 999, .mode = 0750}, {.inode_size = 512}}};
+  EXPECT_EQ(ToText(made), "noatime readAhead=4096 uid=999 mode=0750 inodeSize=512");
+  EXPECT_EQ(TuningIn(ToText(made)), made);
   EXPECT_EQ(TuningIn("colour=blue noatime readAhead=x readAhead"), (VolumeTuning{0, true})) << "a newer program's";
 }
 
