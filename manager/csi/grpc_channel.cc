@@ -53,7 +53,8 @@ absl::Status FromPlugin(const grpc::Status& status) {
 std::string_view NameOf(std::string_view method) { return method.substr(method.rfind('/') + 1); }
 
 grpc::Status HideSecretsOf(const google::protobuf::Message& request, const grpc::Status& status) {
-  return status.ok() ? status : grpc::Status(status.error_code(), WithoutSecretsOf(request, status.error_message()));
+  if (status.ok()) return status;
+  return grpc::Status(status.error_code(), WithoutSecretsOf(request, status.error_message(), Reader::kCaller));
 }
 
 class GrpcCsiChannel final : public CsiChannel {

@@ -238,7 +238,8 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();
-  const std::string said = CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message()));
+  const std::string said =
+      CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message(), Reader::kCaller));
   return FailedPrecondition("plugin {} does not confirm the capabilities of volume {}: {}", Quote(volume.plugin),
                             Quote(IdForPlugin(volume)), said.empty() ? "it gives no reason" : said);
 }
