@@ -175,7 +175,7 @@ absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options)
   }
   if (const absl::Status status = Finish(reading, wrong); !status.ok()) wrong.push_back(Message(status));
   if (wrong.empty()) return std::move(reading.options);
-  return InvalidArgument("{}", fmt::join(wrong, "\n"));
+  return InvalidArgument("{}", fmt::join(wrong, "; "));
 }
 
 }  // namespace mooring::manager

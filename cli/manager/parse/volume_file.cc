@@ -123,6 +123,7 @@ void ClearState(v1::Volume& volume) {
   volume.clear_exhausted_at_ms();
   volume.clear_exhausted_words();
   volume.clear_node_expansion_owed();
+  volume.clear_created_at_ms();
   volume.clear_create_revision();
   volume.clear_has_secrets();
 }

@@ -253,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"mount image src dst", 2, "is not a regular file"},
         WrongCase{"mount image file dst", 1, "libblkid does not know"},
         WrongCase{"mount image file dst --fs-type nofs", 1, "the kernel knows no filesystem nofs"},
-        WrongCase{"umount", 2, "DST is required"}, WrongCase{"umount full --remove", 1, "only if it is empty"},
+        WrongCase{"umount", 2, "DST is required"}, WrongCase{"umount full --remove", 1, "move the files away"},
         WrongCase{"show src", 1, "nothing is mounted"}, WrongCase{"propagation src rshared", 1, "nothing is mounted"},
         WrongCase{"propagation mounted sideways", 2, "'sideways' is unknown"},
         WrongCase{"propagation mounted inherit", 2, "nothing to inherit"}, WrongCase{"list --below ''", 2, "empty"}),

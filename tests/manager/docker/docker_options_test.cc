@@ -72,6 +72,12 @@ TEST(DockerOptionsTest, ReportsAllFaultsAtOnce) {
                     HasSubstr("-o 'ro'"), HasSubstr("single-node-writer"), HasSubstr("fs-type")));
 }
 
+// Docker prints a line break as \n.
+TEST(DockerOptionsTest, FaultsAreOnOneLine) {
+  const auto options = ParseDockerOptions({{"size", "5"}, {"colour", "red"}, {"propagation", "odd"}});
+  EXPECT_THAT(Message(options.status()), AllOf(HasSubstr("; -o 'size': '5' has no unit"), Not(HasSubstr("\n"))));
+}
+
 TEST(DockerOptionsTest, ChecksSourceAndSizes) {
   EXPECT_THAT(ParseDockerOptions({{"from-snapshot", "a"}, {"from-volume", "b"}}),
               FailsWith(Code::kInvalidArgument, "one source"));
