@@ -128,12 +128,13 @@ absl::StatusOr<std::string> DoUnmount(int argc, const char* const* argv, std::os
   manager_area::Arguments arguments = options.arguments;
   arguments.path = line.words[0];
   arguments.allocation.clear();
-  MOORING_ASSIGN_OR_RETURN(const v1::DetachRequest request, DetachRequestOf(arguments));
+  MOORING_ASSIGN_OR_RETURN(v1::DetachRequest request, DetachRequestOf(arguments));
   MOORING_ASSIGN_OR_RETURN(ClientOptions client_options,
                            manager_area::ClientOptionsFor(arguments.socket, options.wait));
   client_options.verbose = line.verbose;
   const Client client(client_options, err);
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t before, MountIdAt(request.attach_path()));
+  request.set_must_exist(before == 0);  // CheckUnmounted judges a mount of somebody else
   MOORING_RETURN_IF_ERROR(CallWithSteps(client, &Manager::Stub::Detach, request).status());
   MOORING_RETURN_IF_ERROR(CheckUnmounted(request.attach_path(), before));
   return line.no_table ? "" : request.attach_path();

@@ -81,12 +81,21 @@ Differences Compare(const Volume& there, const Volume& asked) {
   return differences;
 }
 
+// A size as an argument: "64MiB", "4097B".
+std::string Argument(std::uint64_t bytes) {
+  std::string text = SizeText(bytes);
+  if (const std::size_t at = text.find(" bytes"); at != std::string::npos) return text.substr(0, at) + "B";
+  std::erase(text, ' ');
+  return text;
+}
+
 // The size is the only difference that the owner can change without another volume.
-std::string Advice(const Volume& there, const Volume& asked) {
-  if (asked.min_bytes > there.capacity_bytes && there.state == Volume::State::kReady) {
-    return fmt::format("to grow it to {}: mooring volume expand {}{} --size {}B", SizeText(asked.min_bytes),
-                       ShellQuote(there.key.id),
-                       there.key.ns == VolumeKey().ns ? "" : " -n " + ShellQuote(there.key.ns), asked.min_bytes);
+std::string Advice(const Volume& there, const Volume& asked, std::size_t differences) {
+  const bool is_larger = asked.min_bytes > there.capacity_bytes && there.state == Volume::State::kReady;
+  if (is_larger && differences == 1) {
+    return fmt::format("to grow it: mooring volume expand {}{} --size {}", ShellQuote(there.key.id),
+                       there.key.ns == VolumeKey().ns ? "" : " -n " + ShellQuote(there.key.ns),
+                       Argument(asked.min_bytes));
   }
   return "use it as it is, delete it first, or choose another name";
 }
@@ -106,7 +115,7 @@ absl::Status CheckSameRequest(const Volume& there, const Volume& asked) {
   const Differences differences = Compare(there, asked);
   if (differences.texts().empty()) return absl::OkStatus();
   return AlreadyExists("volume {} exists already, with {}; {}", name, fmt::join(differences.texts(), "; "),
-                       Advice(there, asked));
+                       Advice(there, asked, differences.texts().size()));
 }
 
 }  // namespace mooring::manager

@@ -112,9 +112,12 @@ TEST_F(CliMountTest, ImageLoopDeviceGoesWithTheMount) {
 
 TEST_F(CliMountTest, UnmountOfNothingAndOfABusyMount) {
   const Ran nothing = Mooring("umount nothing");
-  EXPECT_EQ(nothing.status, 0);
-  EXPECT_EQ(nothing.out, "nothing was mounted at " + Path("nothing") + "\n");
-  EXPECT_THAT(Mooring("umount nothing --json").out, HasSubstr("\"mounted\":false"));
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing is mounted at '" + Path("nothing") + "'"));
+  const Ran allowed = Mooring("umount nothing --if-exists");
+  EXPECT_EQ(allowed.status, 0);
+  EXPECT_EQ(allowed.out, "nothing was mounted at " + Path("nothing") + "\n");
+  EXPECT_THAT(Mooring("umount nothing --if-exists --json").out, HasSubstr("\"mounted\":false"));
   PrivateMount("dst");
   PrivateMount("dst/sub");
   const Ran nested = Mooring("umount dst");

@@ -85,6 +85,8 @@ TEST_F(GrpcChannelTest, ReturnsCodeAndMessageOfPlugin) {
   EXPECT_EQ(NodeId().value(), "node-1");
   node_.outcome = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "it is 'busy'");
   EXPECT_THAT(NodeId(), FailsWith(Code::kFailedPrecondition, "it is 'busy'"));
+  node_.outcome = grpc::Status(grpc::StatusCode::INTERNAL, "mount failed: exit status 32\n\nOutput: no such device\n");
+  EXPECT_THAT(NodeId(), FailsWith(Code::kInternal, "mount failed: exit status 32; Output: no such device"));
   csi::v1::ProbeRequest probe;
   EXPECT_THAT(Call(*channel_, probe, Soon()), FailsWith(Code::kUnimplemented, ""));
 }

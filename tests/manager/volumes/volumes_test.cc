@@ -57,8 +57,8 @@ TEST_F(VolumesTest, RepeatedCreateGivesSameVolume) {
   Volume other = Asked();
   other.min_bytes = 2 * kGiB;
   EXPECT_THAT(Create(other), FailsWith(Code::kAlreadyExists,
-                                       "exists already, with size 1 GiB, not 2 GiB; to grow it to "
-                                       "2 GiB: mooring volume expand db --size 2147483648B"));
+                                       "exists already, with size 1 GiB, not 2 GiB; to grow it: "
+                                       "mooring volume expand db --size 2GiB"));
   other = Asked();
   other.secrets = Password("swordfish");
   const absl::Status refused = Create(other).status();
