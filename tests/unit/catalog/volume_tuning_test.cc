@@ -21,10 +21,10 @@ TEST(VolumeTuningTest, SettingsThatAreNotNamedStay) {
 }
 
 TEST(VolumeTuningTest, ValuesAreBounded) {
-  for (const char* good : {"0", "4096", "4KiB", "128Ki", "64MiB"}) {
+  for (const char* good : {"0", "4096B", "4KiB", "128Ki", "64MiB"}) {
     EXPECT_OK(ParseTuning({{"readAhead", good}})) << good;
   }
-  for (const char* bad : {"", "-4096", "1", "4097", "65MiB", "1e6", "128 KiB", "9223372036854775808", "much"}) {
+  for (const char* bad : {"", "-4096", "4096", "1", "4097", "65MiB", "1e6", "128 KiB", "9223372036854775808", "much"}) {
     ExpectInvalid("readAhead", bad, "readAhead");
   }
   for (const char* bad : {"", "1", "TRUE", "yes"}) ExpectInvalid("noatime", bad, "neither true nor false");
