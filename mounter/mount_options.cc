@@ -12,17 +12,18 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
+#include "mounter/mount_words.h"
 
 namespace mooring {
 namespace {
 
 // An option of one filesystem. The tables leave three kinds out:
 //   - options that name another device or file: journal_path, logdev, rtdev, quota files
-//   - options that weaken what the plugin promises: nouuid, norecovery, noload, abort, debug
+//   - options that weaken what the plugin promises: norecovery, noload, abort, debug
 //   - options that need another kernel module
 struct OptionRule {
   std::string_view name;
-  enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone } value = Value::kNone;
+  enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone, kLabel } value = Value::kNone;
   std::uint64_t least = 0, most = 0;           // the range of a number
   std::array<std::string_view, 8> words = {};  // the allowed words
   std::string_view opposite = "";              // the option that contradicts this one
@@ -48,8 +49,32 @@ constexpr OptionRule FlagOrWords(std::string_view name, std::array<std::string_v
   return {.name = name, .value = Value::kWordOrNone, .words = words, .opposite = opposite};
 }
 
+constexpr OptionRule Label(std::string_view name, std::string_view opposite = "") {
+  return {.name = name, .value = Value::kLabel, .opposite = opposite};
+}
+
+// Taken and left out: they are defaults of every filesystem, or have no effect on a volume. A copy has a UUID of its
+// own, and no filesystem here has quotas.
+constexpr std::array kIgnoredOptions = {
+    Flag("async", "sync"), Flag("nolazytime", "lazytime"),
+    Flag("norelatime"),    Flag("nostrictatime"),
+    Flag("nomand"),        Flag("noiversion"),
+    Flag("noquota"),       Flag("nouuid"),
+    Flag("silent"),        Flag("loud"),
+    Flag("_rnetdev"),
+};
+
+// SELinux labels of all files, mount(8).
+constexpr std::array kLabelOptions = {
+    Label("context", "defcontext"),
+    Label("fscontext"),
+    Label("defcontext", "context"),
+    Label("rootcontext"),
+};
+
 constexpr std::array kCommonOptions = {
-    Flag("sync"), Flag("dirsync"), Flag("lazytime"), Flag("discard", "nodiscard"), Flag("nodiscard", "discard"),
+    Flag("sync", "async"),        Flag("dirsync"), Flag("lazytime", "nolazytime"), Flag("discard", "nodiscard"),
+    Flag("nodiscard", "discard"),
 };
 
 constexpr std::array kExt4Options = {
@@ -123,8 +148,10 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
 std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
-  // The filesystem of a directory volume is the host's, and the plugin itself sets the options of a tmpfs.
-  if (fs_type == "directory" || fs_type == "tmpfs") return rules;
+  // The filesystem of a directory volume is the host's, and the plugin itself sets the other options of a tmpfs.
+  if (fs_type == "directory") return rules;
+  for (const OptionRule& rule : kLabelOptions) rules.push_back(&rule);
+  if (fs_type == "tmpfs") return rules;
   const std::size_t own = rules.size();
   for (const OptionRule& rule : kCommonOptions) {
     const auto is_own = [&rule](const OptionRule* other) { return other->name == rule.name; };
@@ -149,6 +176,17 @@ bool IsWordOf(const OptionRule& rule, const std::string& value) {
   return !value.empty() && std::find(rule.words.begin(), rule.words.end(), value) != rule.words.end();
 }
 
+// As "system_u:object_r:container_file_t:s0:c1,c2": user, role, type, and the range where the policy has levels.
+bool IsLabel(std::string_view text) {
+  constexpr std::size_t kLongest = 255;
+  const auto is_known = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-.:,").find(c) != std::string_view::npos;
+  };
+  return text.size() <= kLongest && std::count(text.begin(), text.end(), ':') >= 2 &&
+         std::all_of(text.begin(), text.end(), is_known);
+}
+
 bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
   const std::optional<std::uint64_t> number = NumberIn(rule, value);
   switch (rule.value) {
@@ -162,6 +200,8 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
       return value && IsWordOf(rule, *value);
     case Value::kWordOrNone:
       return !value || IsWordOf(rule, *value);
+    case Value::kLabel:
+      return value && IsLabel(*value);
   }
   return false;
 }
@@ -175,6 +215,7 @@ std::vector<std::string> WordsOf(const OptionRule& rule) {
 std::vector<std::string> ValuesOf(const OptionRule& rule) {
   switch (rule.value) {
     case Value::kNone:
+    case Value::kLabel:
       return {};
     case Value::kNumber:
     case Value::kPowerOfTwo:
@@ -198,6 +239,8 @@ std::string ValueHint(const OptionRule& rule) {
       return fmt::format("one of {}", fmt::join(WordsOf(rule), ", "));
     case Value::kWordOrNone:
       return fmt::format("no value, or one of {}", fmt::join(WordsOf(rule), ", "));
+    case Value::kLabel:
+      return "a label of SELinux, as \"system_u:object_r:container_file_t:s0:c1,c2\", in double quotes";
   }
   return "";
 }
@@ -213,11 +256,27 @@ std::string Allowed(std::string_view fs_type) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOptions& parsed) {
+const OptionRule* FindIgnored(std::string_view name) {
+  const auto* const found = std::find_if(kIgnoredOptions.begin(), kIgnoredOptions.end(),
+                                         [&](const OptionRule& rule) { return rule.name == name; });
+  return found == kIgnoredOptions.end() ? nullptr : found;
+}
+
+// Quotes around a value protect its commas.
+FilesystemOption OptionIn(std::string_view text) {
   const std::size_t equals = text.find('=');
   FilesystemOption option{std::string(text.substr(0, equals)), std::nullopt};
-  if (equals != std::string_view::npos) option.value = text.substr(equals + 1);
-  const OptionRule* rule = FindRule(fs_type, option.key);
+  if (equals == std::string_view::npos) return option;
+  std::string_view value = text.substr(equals + 1);
+  if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"')) value = value.substr(1, value.size() - 2);
+  option.value = value;
+  return option;
+}
+
+absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOptions& parsed) {
+  FilesystemOption option = OptionIn(text);
+  const OptionRule* rule = FindIgnored(option.key);
+  if (rule == nullptr) rule = FindRule(fs_type, option.key);
   if (rule == nullptr) {
     return InvalidArgument("mount flag {} is not allowed for {}; allowed are: {}", Quote(option.key), fs_type,
                            Allowed(fs_type));
@@ -236,8 +295,9 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   return absl::OkStatus();
 }
 
-absl::Status AddFlag(std::string_view fs_type, std::string_view text, MountOptions& parsed) {
-  return ApplyMountFlag(text, parsed.flags) ? absl::OkStatus() : AddOption(fs_type, text, parsed);
+absl::Status AddFlag(std::string_view fs_type, const std::string& text, MountOptions& parsed) {
+  if (ApplyMountFlag(text, parsed.flags) || IsForOthers(text)) return absl::OkStatus();
+  return AddOption(fs_type, text, parsed);
 }
 
 }  // namespace
@@ -256,12 +316,11 @@ absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std
   MountOptions parsed;
   for (const std::string& element : mount_flags) {
     if (element.empty()) return InvalidArgument("a mount flag is empty");
-    for (std::string_view rest = element; !rest.empty();) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      MOORING_RETURN_IF_ERROR(AddFlag(fs_type, rest.substr(0, comma), parsed));
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
+    for (const std::string& word : SplitMountWords(element)) {
+      MOORING_RETURN_IF_ERROR(AddFlag(fs_type, word, parsed));
     }
   }
+  std::erase_if(parsed.options, [](const FilesystemOption& option) { return FindIgnored(option.key) != nullptr; });
   std::sort(parsed.options.begin(), parsed.options.end());
   return parsed;
 }
@@ -273,6 +332,10 @@ std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {
     for (const std::string& value : ValuesOf(*rule)) options.push_back({std::string(rule->name), value});
   }
   return options;
+}
+
+bool IsLabelOption(std::string_view name) {
+  return std::any_of(kLabelOptions.begin(), kLabelOptions.end(), [&](const auto& rule) { return rule.name == name; });
 }
 
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option) {

@@ -1,6 +1,5 @@
 // Mount options as types. A mount flag from outside has to be in one of two tables: mount_flags.h has those of the
-// mount, mount_options.cc those of the filesystem. So no option can name another file, device, mount or security
-// context.
+// mount, mount_options.cc those of the filesystem. So no option can name another file, device or mount.
 #pragma once
 
 #include <compare>
@@ -32,13 +31,17 @@ struct MountOptions {
   auto operator<=>(const MountOptions&) const = default;
 };
 
-// Each element is one option or several with commas, as orchestrators send both. INVALID_ARGUMENT, with the options
+// Each element is one option or several with commas, as orchestrators send both. Words that have no effect on a volume,
+// or are for readers of fstab (mount_words.h), are left out. INVALID_ARGUMENT, with the options
 // that `fs_type` allows: an option is unknown, is repeated with another value, contradicts another one, or is out of
 // range. The message leaves the value of a refused option out, because mount flags may be sensitive.
 absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std::vector<std::string>& mount_flags);
 
 // The table of the filesystem as options: every flag, every word, both ends of every range.
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type);
+
+// Whether it is a label of SELinux: context, fscontext, defcontext or rootcontext.
+bool IsLabelOption(std::string_view name);
 
 // True where the table allows the option for `fs_type`. The mount helper asks again.
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option);

@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/format_options.h"
 #include "mounter/mount_options.h"
 
 namespace mooring {
@@ -110,6 +111,19 @@ struct PathInfo {
   std::string failure;
 };
 
+// The first owner and mode of a volume's root directory; what is not set stays as it is. They are set while the
+// directory is as it was made: empty, and root's with the mode 0755. So a user's own owner and mode stay.
+//
+// A directory with nothing but an untouched lost+found counts as empty, and loses it. Container engines copy an image's
+// content only into an empty volume, and databases begin only there. e2fsck makes lost+found again when it needs it.
+struct NewRoot {
+  std::optional<uid_t> uid = std::nullopt;
+  std::optional<gid_t> gid = std::nullopt;
+  std::optional<mode_t> mode = std::nullopt;
+
+  bool operator==(const NewRoot&) const = default;
+};
+
 // Mounts a block device, an image file or memory. The image gets a loop device, and the kernel detaches it after the
 // last unmount. Memory has the fs_type "tmpfs" and the options size, nr_inodes, mode and huge.
 struct MountRequest {
@@ -120,7 +134,8 @@ struct MountRequest {
   MountFlags flags;
   std::vector<FilesystemOption> options;
   Propagation propagation = Propagation::kInherit;
-  std::optional<gid_t> group;  // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
+  std::optional<gid_t> group;       // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
+  std::optional<NewRoot> new_root;  // before `group`; none: the root directory stays as it is
 };
 
 struct BindRequest {
@@ -131,6 +146,7 @@ struct BindRequest {
   bool recursive = false;  // also binds the mounts below the source; `propagation` then applies to all of them
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
+  std::optional<NewRoot> new_root;
 };
 
 // Changes the topmost mount at a target.
@@ -245,6 +261,12 @@ struct FilesystemInfo {
   bool needs_check = false;
 };
 
+struct FormatRequest {
+  std::string path;  // a block device or an image file
+  std::string fs_type;
+  FormatOptions options = {};
+};
+
 class Filesystems {
  public:
   virtual ~Filesystems() = default;
@@ -253,9 +275,9 @@ class Filesystems {
   virtual absl::StatusOr<FilesystemInfo> Probe(const std::string& path) = 0;
 
   // Formats a device or image that Probe finds empty. An image file is formatted under another name and then renamed,
-  // so it is either empty or formatted, whenever the process ends. INVALID_ARGUMENT: unknown type. FAILED_PRECONDITION
-  // with the package's name: mkfs is not installed.
-  virtual absl::Status Format(const std::string& path, const std::string& fs_type) = 0;
+  // so it is either empty or formatted, whenever the process ends. INVALID_ARGUMENT: unknown type, or an
+  // option that the type does not have. FAILED_PRECONDITION with the package's name: mkfs is not installed.
+  virtual absl::Status Format(const FormatRequest& request) = 0;
 
   // Undoes an interrupted check or growth, then repairs what is safe to repair (e2fsck -p). FAILED_PRECONDITION: errors
   // remain.

@@ -51,21 +51,20 @@ void ClearSensitive(ProtoMessage& message) {
   }
 }
 
-// "noatime,password=x": each flag, its name and its value.
-void CollectFlags(const std::string& element, std::vector<std::string>& values) {
+// "noatime,password=x": the value of each flag, and for a log also each flag and its name.
+void CollectFlags(const std::string& element, Reader reader, std::vector<std::string>& values) {
   for (std::size_t start = 0; start <= element.size();) {
     const std::size_t end = std::min(element.find(',', start), element.size());
     const std::string flag = element.substr(start, end - start);
-    values.push_back(flag);
-    if (const std::size_t equals = flag.find('='); equals != std::string::npos) {
-      values.push_back(flag.substr(0, equals));
-      values.push_back(flag.substr(equals + 1));
-    }
+    const std::size_t equals = flag.find('=');
+    if (reader == Reader::kLog) values.insert(values.end(), {flag, flag.substr(0, equals)});
+    if (equals != std::string::npos) values.push_back(flag.substr(equals + 1));
     start = end + 1;
   }
 }
 
-void CollectField(const ProtoMessage& message, const FieldDescriptor& field, std::vector<std::string>& values) {
+void CollectField(const ProtoMessage& message, const FieldDescriptor& field, Reader reader,
+                  std::vector<std::string>& values) {
   const Reflection& reflection = *message.GetReflection();
   if (!field.is_repeated()) return values.push_back(reflection.GetString(message, &field));
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
@@ -73,22 +72,22 @@ void CollectField(const ProtoMessage& message, const FieldDescriptor& field, std
       const ProtoMessage& entry = reflection.GetRepeatedMessage(message, &field, i);
       values.push_back(entry.GetReflection()->GetString(entry, entry.GetDescriptor()->map_value()));
     } else {
-      CollectFlags(reflection.GetRepeatedString(message, &field, i), values);
+      CollectFlags(reflection.GetRepeatedString(message, &field, i), reader, values);
     }
   }
 }
 
-void CollectSensitive(const ProtoMessage& message, std::vector<std::string>& values) {
+void CollectSensitive(const ProtoMessage& message, Reader reader, std::vector<std::string>& values) {
   const Reflection& reflection = *message.GetReflection();
   for (const FieldDescriptor* field : FieldsIn(message)) {
     if (IsSensitive(*field)) {
-      CollectField(message, *field, values);
+      CollectField(message, *field, reader, values);
     } else if (HasMessages(*field) && field->is_repeated()) {
       for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
-        CollectSensitive(reflection.GetRepeatedMessage(message, field, i), values);
+        CollectSensitive(reflection.GetRepeatedMessage(message, field, i), reader, values);
       }
     } else if (HasMessages(*field)) {
-      CollectSensitive(reflection.GetMessage(message, field), values);
+      CollectSensitive(reflection.GetMessage(message, field), reader, values);
     }
   }
 }
@@ -109,10 +108,10 @@ std::string Redacted(const ProtoMessage& request) {
   return copy->ShortDebugString();
 }
 
-std::string WithoutSecretsOf(const ProtoMessage& request, std::string text) {
+std::string WithoutSecretsOf(const ProtoMessage& request, std::string text, Reader reader) {
   constexpr std::size_t kShortestHidden = 4;
   std::vector<std::string> values;
-  CollectSensitive(request, values);
+  CollectSensitive(request, reader, values);
   std::sort(values.begin(), values.end(),
             [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
   for (const std::string& value : values) {

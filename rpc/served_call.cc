@@ -83,7 +83,7 @@ void ServedCalls::LogCall(const ProtoMessage& request, const absl::Status& statu
   fields.emplace(fields.begin(), "method", method);
   fields.emplace_back("ms", std::chrono::duration<double, std::milli>(took).count());
   fields.emplace_back("code", absl::StatusCodeToString(status.code()));
-  if (!status.ok()) fields.emplace_back("cause", WithoutSecretsOf(request, Message(status)));
+  if (!status.ok()) fields.emplace_back("cause", WithoutSecretsOf(request, Message(status), Reader::kLog));
   log::Write(is_routine ? log::Level::kDebug : succeeded ? log::Level::kInfo : log::Level::kWarning, "call", fields);
 }
 

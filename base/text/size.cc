@@ -33,8 +33,13 @@ std::optional<std::int64_t> UnitBytes(std::string_view unit) {
   return std::nullopt;
 }
 
+constexpr std::int64_t kLeastWithoutUnit = 1 << 20;
+
 absl::Status BadSize(std::string_view text, std::string_view why) {
-  return InvalidArgument("{} {}; write 1073741824, 1GiB, 512MiB or 1G", Quote(text), why);
+  return InvalidArgument(
+      "{} {}: write a whole number and a unit, as 512MiB or 10GiB (units: B, KiB, MiB, GiB, TiB, PiB, EiB; or kB, MB, "
+      "GB, TB, PB, EB, powers of 1000)",
+      Quote(text), why);
 }
 
 }  // namespace
@@ -45,8 +50,10 @@ absl::StatusOr<std::int64_t> ParseSize(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc::result_out_of_range) return BadSize(text, "is more than 2^63 - 1 bytes");
   if (error != std::errc() || text[0] == '-') return BadSize(text, "is not a size");
-  const std::optional<std::int64_t> unit = UnitBytes({stop, static_cast<std::size_t>(end - stop)});
+  const std::string_view word(stop, static_cast<std::size_t>(end - stop));
+  const std::optional<std::int64_t> unit = UnitBytes(word);
   if (!unit) return BadSize(text, "is not a whole number and a unit");
+  if (word.empty() && number != 0 && number < kLeastWithoutUnit) return BadSize(text, "has no unit, and is few bytes");
   if (number > std::numeric_limits<std::int64_t>::max() / *unit) return BadSize(text, "is more than 2^63 - 1 bytes");
   return number * *unit;
 }

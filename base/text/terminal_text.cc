@@ -63,6 +63,16 @@ std::string DollarQuote(std::string_view text) {
 
 }  // namespace
 
+std::string OneLine(std::string_view text) {
+  std::string line;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
+    if (end > 0) line += fmt::format("{}{}", line.empty() ? "" : "; ", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return line;
+}
+
 std::string ShellQuote(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%=,";  // mean themselves anywhere

@@ -10,6 +10,9 @@ namespace mooring {
 // driver cannot move the cursor, change the window title or fake a line.
 std::string Visible(std::string_view text);
 
+// `text` without line breaks: "; " stands between its lines, and empty lines are left out.
+std::string OneLine(std::string_view text);
+
 // `text` as one word of a POSIX shell, quoted only if necessary. Text that Visible would change is written as $'…' in
 // ASCII, so that it still names the same file after a terminal or JSON.
 std::string ShellQuote(std::string_view text);

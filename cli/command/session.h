@@ -54,8 +54,7 @@ struct SharedFlags {
   static constexpr Flag kJson{"--json", "", "Print the answer as JSON", &Arguments::json};
   static constexpr Flag kTime{"--time", "", "Print to stderr how long each call took", &Arguments::show_time};
   static constexpr Flag kVolumeId{"ID", "", "ID of the volume", &Arguments::id};
-  static constexpr Flag kSize{"--size", "SIZE", "Minimum size of the volume: 1GiB, 512MiB, 1G, or bytes",
-                              &Arguments::size};
+  static constexpr Flag kSize{"--size", "SIZE", "Minimum size of the volume: 512MiB, 10GiB, 10G", &Arguments::size};
   static constexpr Flag kLimit{"--limit", "SIZE", "Maximum size of the volume", &Arguments::limit};
   static constexpr Flag kBlock{"--block", "", "Use a raw block device instead of a filesystem", &Arguments::block};
   static constexpr Flag kMountFlag{"--mount-flag", "FLAG", "Mount option; repeatable", &Arguments::mount_flags};

@@ -16,7 +16,7 @@ struct Arguments : SharedArguments {
   std::string staging_path;
   std::string target_path;
   std::string volume_path;
-  std::optional<Bytes> offset;
+  Offset offset;
   std::string mount_group;
   KeyValues mutable_parameters;
   KeyValues volume_context;

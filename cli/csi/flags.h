@@ -52,7 +52,7 @@ inline constexpr Flag kSnapshots{"--snapshot", "ID", "Snapshot of the group; rep
 inline constexpr Flag kMaxEntries{"--max-entries", "N", "Print one page of at most N entries (default: all pages)",
                                   &Arguments::max_entries};
 inline constexpr Flag kToken{"--token", "TOKEN", "Token at which an earlier page ended", &Arguments::token};
-inline constexpr Flag kOffset{"--offset", "SIZE", "First byte to report", &Arguments::offset};
+inline constexpr Flag kOffset{"--offset", "OFFSET", "First byte to report", &Arguments::offset};
 inline constexpr Flag kMaxResults{"--max-results", "N",
                                   "Maximum number of ranges in one message (default: the driver chooses)",
                                   &Arguments::max_entries};

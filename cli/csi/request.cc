@@ -20,8 +20,7 @@ constexpr std::string_view kDefaultAccess = "single-node-writer";
 struct Field {
   const char* name;
   std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
-               std::int32_t Arguments::*, std::optional<Bytes> Arguments::*, KeyValues Arguments::*,
-               Secrets Arguments::*>
+               std::int32_t Arguments::*, Offset Arguments::*, KeyValues Arguments::*, Secrets Arguments::*>
       member;
 };
 
@@ -68,8 +67,8 @@ class FieldSetter {
   void operator()(std::int32_t Arguments::*member) const {
     reflection_.SetInt32(&request_, field_, arguments_.*member);
   }
-  void operator()(std::optional<Bytes> Arguments::*member) const {
-    reflection_.SetInt64(&request_, field_, (arguments_.*member).value_or(0));
+  void operator()(Offset Arguments::*member) const {
+    reflection_.SetInt64(&request_, field_, (arguments_.*member).bytes);
   }
   void operator()(KeyValues Arguments::*member) const { AddEntries(arguments_.*member); }
   void operator()(Secrets Arguments::*member) const {

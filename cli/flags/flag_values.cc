@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/size.h"
 #include "base/text/whole_number.h"
 
 namespace mooring::cli {
@@ -38,6 +39,12 @@ absl::StatusOr<std::int64_t> ParseRevision(const std::string& text) { return Par
 absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text) {
   if (const auto index = ParseWhole<std::uint32_t>(text)) return *index;
   return InvalidArgument(Quote(text) + " is not a whole number from 0 on");
+}
+
+absl::StatusOr<Offset> ParseOffset(const std::string& text) {
+  if (const auto bytes = ParseWhole<Bytes>(text); bytes && *bytes >= 0) return Offset{*bytes};
+  MOORING_ASSIGN_OR_RETURN(const Bytes bytes, ParseSize(text));
+  return Offset{bytes};
 }
 
 absl::Status CheckText(const std::string& text, bool is_sent) {

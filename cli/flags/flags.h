@@ -20,11 +20,11 @@ namespace mooring::cli {
 // The member that a flag fills. Its type decides how the value is parsed. A flag with a vector, a map or secrets may be
 // given several times.
 template <typename Arguments>
-using SlotOf =
-    std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
-                 std::optional<Bytes> Arguments::*, std::int32_t Arguments::*, std::int64_t Arguments::*,
-                 std::optional<std::uint32_t> Arguments::*, Duration Arguments::*, std::optional<Duration> Arguments::*,
-                 KeyValues Arguments::*, std::vector<KeyValues> Arguments::*, Secrets Arguments::*>;
+using SlotOf = std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
+                            std::optional<Bytes> Arguments::*, Offset Arguments::*, std::int32_t Arguments::*,
+                            std::int64_t Arguments::*, std::optional<std::uint32_t> Arguments::*, Duration Arguments::*,
+                            std::optional<Duration> Arguments::*, KeyValues Arguments::*,
+                            std::vector<KeyValues> Arguments::*, Secrets Arguments::*>;
 
 template <typename Arguments>
 struct FlagOf {
@@ -63,6 +63,7 @@ class FlagBinder {
     });
   }
   CLI::Option* operator()(std::optional<Bytes> Arguments::*slot) const { return Once(slot, ParseSize); }
+  CLI::Option* operator()(Offset Arguments::*slot) const { return Once(slot, ParseOffset); }
   CLI::Option* operator()(std::int32_t Arguments::*slot) const { return Once(slot, ParseCount); }
   CLI::Option* operator()(std::int64_t Arguments::*slot) const { return Once(slot, ParseRevision); }
   CLI::Option* operator()(std::optional<std::uint32_t> Arguments::*slot) const { return Once(slot, ParseIndex); }

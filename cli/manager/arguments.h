@@ -15,6 +15,7 @@ struct Arguments : SharedArguments {
   Arguments() { socket = "/run/mooring/manager.sock"; }
 
   bool quiet = false;
+  bool if_exists = false;
 
   // Plugins.
   std::string plugin;

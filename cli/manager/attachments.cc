@@ -5,6 +5,7 @@
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
 #include "cli/manager/connection.h"
+#include "cli/manager/existence.h"
 #include "cli/manager/parse/attach_request.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
@@ -34,6 +35,7 @@ std::string DetachedText(const v1::DetachRequest& request) {
 absl::Status Detach(Session& session) {
   MOORING_ASSIGN_OR_RETURN(v1::DetachRequest request, DetachRequestOf(session.arguments));
   request.set_steps(true);
+  request.set_must_exist(!session.arguments.if_exists);
   MOORING_ASSIGN_OR_RETURN(const auto reply, CallWithSteps(session.client, &Manager::Stub::Detach, request));
   return session.Show(reply, DetachedText(request));
 }
@@ -43,6 +45,7 @@ absl::Status ListAttachments(Session& session) {
   if (!session.arguments.id.empty()) *request.mutable_volume() = KeyOf(session.arguments);
   request.set_allocation(session.arguments.allocation);
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListAttachments, request));
+  if (response.attachments().empty()) MOORING_RETURN_IF_ERROR(CheckVolume(session, request.volume()));
   return session.Show(response, AttachmentTable(response.attachments()));
 }
 
@@ -64,7 +67,7 @@ Commands AttachmentCommands() {
                          kJobFlags}),
        Attach,
        kAttachExamples},
-      {"detach", "Detach a volume and release its claim", {&kAttached}, {&kFor}, Detach, kDetachExamples},
+      {"detach", "Detach a volume and release its claim", {&kAttached}, {&kFor, &kIfExists}, Detach, kDetachExamples},
       {"attachments",
        "List the volumes that are attached on this host",
        {},

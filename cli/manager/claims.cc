@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/existence.h"
 #include "cli/manager/host_filter.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
@@ -56,6 +57,7 @@ absl::Status Release(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::ClaimMode mode, ParseClaimMode(arguments.mode));
   request.set_mode(mode);
   request.set_force(arguments.force);
+  request.set_must_exist(!arguments.if_exists);
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ReleaseVolume, request));
   return session.Show(response, ReleaseText(request, response));
 }
@@ -78,6 +80,8 @@ absl::Status ListClaims(Session& session) {
   if (!arguments.id.empty()) *request.mutable_volume() = KeyOf(arguments);
   request.set_allocation(arguments.allocation);
   MOORING_ASSIGN_OR_RETURN(auto response, session.Call(&Manager::Stub::ListClaims, request));
+  MOORING_RETURN_IF_ERROR(CheckHost(session, arguments.host));
+  if (response.claims().empty()) MOORING_RETURN_IF_ERROR(CheckVolume(session, request.volume()));
   HostFilter(arguments.host).Narrow(*response.mutable_claims());
   std::string text = ClaimTable(response.claims());
   if (!arguments.id.empty() && !arguments.json) {
@@ -90,6 +94,7 @@ absl::Status ListClaims(Session& session) {
 absl::Status Gone(Session& session) {
   v1::AllocationGoneRequest request;
   request.set_allocation(session.arguments.allocation);
+  request.set_must_exist(!session.arguments.if_exists);
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::AllocationGone, request));
   return session.Show(response, fmt::format("{} is gone; claims that are released in 5 minutes: {}\n",
                                             Visible(request.allocation()), response.claims()));
@@ -108,10 +113,14 @@ Commands ClaimCommands() {
       {"release",
        "Release a claim",
        {&Shared::kVolumeId},
-       {&kFor, &kNamespace, &kReleaseMode, &kPerAlloc, &kForce},
+       {&kFor, &kNamespace, &kReleaseMode, &kPerAlloc, &kForce, &kIfExists},
        Release},
       {"claims", "List the claims", {}, {&kOfVolume, &kNamespace, &kOfAllocation, &kOfHost}, ListClaims},
-      {"gone", "Report that an allocation has ended; its claims are released in 5 minutes", {&kAllocation}, {}, Gone},
+      {"gone",
+       "Report that an allocation has ended; its claims are released in 5 minutes",
+       {&kAllocation},
+       {&kIfExists},
+       Gone},
   };
 }
 

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/existence.h"
 #include "cli/manager/host_filter.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/show.h"
@@ -42,6 +43,7 @@ Client::Limit LimitOf(const Session& session) {
 }
 
 absl::Status Events(Session& session) {
+  MOORING_RETURN_IF_ERROR(CheckHost(session, session.arguments.host));
   v1::StreamEventsRequest request;
   request.set_from(FirstOf(session.arguments));
   request.set_follow(session.arguments.follow);
@@ -91,6 +93,7 @@ v1::WatchReply Selected(v1::WatchReply reply, const Arguments& arguments) {
 }
 
 absl::Status Watch(Session& session) {
+  MOORING_RETURN_IF_ERROR(CheckHost(session, session.arguments.host));
   v1::WatchRequest request;
   request.set_from_revision(session.arguments.from_revision);
   MOORING_ASSIGN_OR_RETURN(HostFilter filter, HostFilter::Make(session, session.arguments.host));

@@ -106,6 +106,8 @@ inline constexpr Flag kTasks{"--tasks", "N", "Number of tasks that use this same
                              &Arguments::tasks};
 inline constexpr Flag kSystemJob{"--system-job", "", "Declare that every host runs one such task",
                                  &Arguments::system_job};
+inline constexpr Flag kIfExists{"--if-exists", "", "Succeed if there is nothing to do, because it does not exist",
+                                &Arguments::if_exists};
 inline constexpr Flag kPath{"PATH", "", "Path at which the volume appears (default: only at the plugin's target path)",
                             &Arguments::path};
 inline constexpr Flag kAttached{

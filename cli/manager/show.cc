@@ -42,6 +42,7 @@ void AddVolume(const v1::Volume& volume, Details& details) {
   details.Add("capacity", CapacityText(volume.capacity_bytes()) + owed);
   details.Add("may be used", CapabilitiesText(volume));
   details.Add("in use", volume.has_in_use() ? ToString(volume.in_use()) : "no");
+  details.AddIf("created", volume.created_at_ms() == 0 ? "" : TimeText(volume.created_at_ms()));
   details.AddIf("exhausted", ExhaustedText(volume));
   details.AddIf("mount options", OptionsText(volume.mount_options()));
   details.AddIf("parameters", ToString(volume.parameters()));

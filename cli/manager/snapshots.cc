@@ -65,6 +65,7 @@ absl::Status DeleteSnapshot(Session& session) {
   v1::DeleteSnapshotRequest request;
   request.set_plugin(session.arguments.plugin);
   request.set_id(session.arguments.snapshot);
+  request.set_must_exist(!session.arguments.if_exists);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::DeleteSnapshot, request));
   return session.Show(response, fmt::format("deleted {}\n", Visible(request.id())));
@@ -82,7 +83,13 @@ Commands SnapshotCommands() {
        "",
        kCreateTimeout},
       {"list", "List the snapshots of a plugin", {&kOfPlugin}, {}, ListSnapshots},
-      {"delete", "Delete a snapshot", {&kSnapshotId, &kOfPlugin}, kSecretFlags, DeleteSnapshot, "", kCreateTimeout},
+      {"delete",
+       "Delete a snapshot",
+       {&kSnapshotId, &kOfPlugin},
+       AllOf<Arguments>({{&kIfExists}, kSecretFlags}),
+       DeleteSnapshot,
+       "",
+       kCreateTimeout},
   };
 }
 

@@ -5,6 +5,7 @@
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
+#include "cli/manager/existence.h"
 #include "cli/manager/host_filter.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_spec.h"
@@ -107,6 +108,7 @@ absl::Status Remove(Session& session, bool deregister, const char* done) {
   v1::DeleteVolumeRequest request;
   *request.mutable_key() = KeyOf(session.arguments);
   request.set_deregister(deregister);
+  request.set_must_exist(!session.arguments.if_exists);
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::DeleteVolume, request));
   return session.Show(response, fmt::format("{} {}\n", done, Visible(ToString(request.key()))));
 }
@@ -151,6 +153,8 @@ absl::Status ListVolumes(Session& session) {
   request.set_namespace_(arguments.all_namespaces ? kAllNamespacesWord : arguments.ns);
   request.set_plugin(arguments.plugin);
   MOORING_ASSIGN_OR_RETURN(auto response, session.Call(&Manager::Stub::ListVolumes, request));
+  if (response.volumes().empty()) MOORING_RETURN_IF_ERROR(CheckPlugin(session, arguments.plugin));
+  MOORING_RETURN_IF_ERROR(CheckHost(session, arguments.host));
   MOORING_ASSIGN_OR_RETURN(const HostFilter filter, HostFilter::Make(session, arguments.host));
   filter.Narrow(*response.mutable_volumes());
   return session.Show(response, arguments.quiet ? Ids(response) : VolumeTable(response));
@@ -222,11 +226,17 @@ Commands VolumeCommands() {
        Expand,
        "",
        kCreateTimeout},
-      {"delete", "Delete a volume and its data", {&Shared::kVolumeId}, {&kNamespace}, DeleteVolume, "", kCreateTimeout},
+      {"delete",
+       "Delete a volume and its data",
+       {&Shared::kVolumeId},
+       {&kNamespace, &kIfExists},
+       DeleteVolume,
+       "",
+       kCreateTimeout},
       {"deregister",
        "Forget a volume; the plugin keeps it and its data",
        {&Shared::kVolumeId},
-       {&kNamespace},
+       {&kNamespace, &kIfExists},
        Deregister},
       {"list",
        "List the volumes",

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/mount_words.h"
 
 namespace mooring::cli::mount_csi {
 namespace {
@@ -17,8 +17,9 @@ using manager_area::Arguments;
 constexpr std::string_view kWithValue = "ot";
 
 void AddOptions(const std::string& list, std::vector<std::string>& options) {
-  const std::vector<std::string> parts = absl::StrSplit(list, ',', absl::SkipEmpty());
-  options.insert(options.end(), parts.begin(), parts.end());
+  for (std::string& word : SplitMountWords(list)) {
+    if (!word.empty()) options.push_back(std::move(word));
+  }
 }
 
 void SetLetter(char letter, HelperLine& line) {
@@ -49,12 +50,9 @@ absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std:
 }
 
 // Options for mount(8), systemd and other readers of fstab, and options that change nothing.
-bool IsForOthers(std::string_view option) {
-  constexpr std::array<std::string_view, 16> kWords = {"defaults", "rw",       "auto",   "noauto", "nofail",  "_netdev",
-                                                       "user",     "nouser",   "users",  "owner",  "noowner", "group",
-                                                       "nogroup",  "_rnetdev", "silent", "loud"};
-  const bool prefixed = option.starts_with("x-") || option.starts_with("X-") || option.starts_with("comment=");
-  return prefixed || std::find(kWords.begin(), kWords.end(), option) != kWords.end();
+bool HasNoEffect(const std::string& option) {
+  constexpr std::array<std::string_view, 5> kWords = {"defaults", "rw", "_rnetdev", "silent", "loud"};
+  return IsForOthers(option) || std::find(kWords.begin(), kWords.end(), option) != kWords.end();
 }
 
 constexpr std::array<std::pair<std::string_view, std::string Arguments::*>, 8> kTexts = {{
@@ -96,7 +94,7 @@ absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, M
 }
 
 absl::Status SetOption(const std::string& option, MountOptions& result) {
-  if (IsForOthers(option)) return absl::OkStatus();
+  if (HasNoEffect(option)) return absl::OkStatus();
   if (option == "remount") {
     result.remount = true;
     return absl::OkStatus();

@@ -148,9 +148,10 @@ absl::Status CheckUnmounted(const std::string& path, std::uint64_t before) {
 
 // After an error the mount can be gone nevertheless: then the manager does the rest in the background, which is no
 // error of umount(8).
-absl::Status UnmountAt(const Client& client, const v1::DetachRequest& request, std::ostream& err) {
-  const std::string& path = request.attach_path();
+absl::Status UnmountAt(const Client& client, v1::DetachRequest request, std::ostream& err) {
+  const std::string path = request.attach_path();
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t before, MountIdAt(path));
+  request.set_must_exist(before == 0);  // CheckUnmounted judges a mount of somebody else
   const absl::Status status = CallWithSteps(client, &Manager::Stub::Detach, request).status();
   if (status.ok()) return CheckUnmounted(path, before);
   if (before == 0 || !CheckUnmounted(path, before).ok()) return status;

@@ -45,6 +45,7 @@ constexpr Flag kTargetPid{"--pid", "PID", "Process in whose mount namespace DST 
 constexpr Flag kSourcePid{"--source-pid", "PID", "Process in whose mount namespace SRC is", &Arguments::source_pid};
 constexpr Flag kPid{"--pid", "PID", "Process whose mount namespace to use", &Arguments::pid};
 constexpr Flag kRemove{"--remove", "", "Also remove DST, an empty directory or file", &Arguments::remove};
+constexpr Flag kIfExists{"--if-exists", "", "Succeed if nothing is mounted at DST", &Arguments::if_exists};
 constexpr Flag kBelow = LocalFlag("--below", "DIR", "List only the mounts at and below DIR", &Arguments::below);
 constexpr Flag kWord = LocalFlag("WORD", "",
                                  "New propagation: private, slave or shared; rprivate, rslave, rshared or the word "
@@ -83,7 +84,7 @@ Commands OtherCommands() {
       {"umount",
        "Unmount the topmost mount at a path",
        {&kUnmountTarget},
-       {&kRemove, &kPid},
+       {&kRemove, &kIfExists, &kPid},
        Unmount,
        "Example:\n  mooring umount /mnt/data --remove"},
       {"list",

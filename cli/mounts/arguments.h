@@ -27,6 +27,7 @@ struct Arguments {
   bool noatime = false;
   bool recursive = false;
   bool remove = false;
+  bool if_exists = false;
 
   pid_t pid = 0;         // 0: the mount namespace of this process
   pid_t source_pid = 0;  // the same, for the source of mount bind

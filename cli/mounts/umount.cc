@@ -83,6 +83,9 @@ absl::StatusOr<Answer> Unmount(const Arguments& arguments, std::ostream&) {
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
   request.remove_target = arguments.remove;
   MOORING_ASSIGN_OR_RETURN(const bool mounted, UnmountAt(arguments, request));
+  if (!mounted && !arguments.if_exists && !arguments.remove) {
+    return NotFound("nothing is mounted at {}; 'mooring list' shows what is mounted", Quote(request.target));
+  }
   const char* const format = mounted ? "unmounted {}\n" : "nothing was mounted at {}\n";
   return Answer{fmt::format(fmt::runtime(format), Visible(request.target)),
                 JsonObject().Add("unmounted", request.target).AddBool("mounted", mounted).ToString()};

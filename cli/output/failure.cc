@@ -40,9 +40,9 @@ int ExitStatus(const absl::Status& status) {
 
 std::string ToLine(const absl::Status& status) {
   const std::string rpc = CallOf(status);
-  if (rpc.empty()) return Visible(Message(status));
-  return fmt::format("{}: {} ({}): {}", rpc, absl::StatusCodeToString(status.code()), status.raw_code(),
-                     Visible(Message(status)));
+  const std::string message = Visible(OneLine(Message(status)));
+  if (rpc.empty()) return message;
+  return fmt::format("{}: {} ({}): {}", rpc, absl::StatusCodeToString(status.code()), status.raw_code(), message);
 }
 
 std::string ToJson(const absl::Status& status) {

@@ -5,6 +5,7 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "manager/api/answers.h"
+#include "manager/api/existence.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
 #include "manager/api/seen_volume.h"
@@ -49,9 +50,10 @@ absl::Status AttachHandlers::Attach(const v1::AttachRequest& request, const ApiC
     asked.seen = std::move(seen);
     return attachments.Attach(asked, StepSender(send, request.steps()), call.until);
   };
-  MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record, WithSeenVolume(store, key, attach));
+  const absl::StatusOr<AttachmentRecord> attached = WithSeenVolume(store, key, attach);
+  MOORING_RETURN_IF_ERROR(WithSimilarVolume(store, key, attached.status()));
   v1::AttachReply reply;
-  *reply.mutable_done() = Shown(record);
+  *reply.mutable_done() = Shown(*attached);
   send(reply);
   return absl::OkStatus();
 }
@@ -59,6 +61,7 @@ absl::Status AttachHandlers::Attach(const v1::AttachRequest& request, const ApiC
 absl::Status AttachHandlers::Detach(const v1::DetachRequest& request, const ApiCall& call,
                                     const Send<v1::DetachReply>& send) {
   MOORING_ASSIGN_OR_RETURN(const AttachmentName name, NameOf(journal, request));
+  if (request.must_exist() && !journal.Find(name.allocation, name.request)) return NothingAttached(journal, request);
   if (!name.allocation.empty()) {
     MOORING_RETURN_IF_ERROR(attachments.Detach(name.allocation, name.request, Attachments::Failure::kChangesNothing,
                                                StepSender(send, request.steps()), call.until));

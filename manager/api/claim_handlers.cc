@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "manager/api/answers.h"
+#include "manager/api/existence.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
 #include "manager/api/seen_volume.h"
@@ -52,16 +53,18 @@ absl::StatusOr<v1::ClaimVolumeResponse> ClaimHandlers::ClaimVolume(const v1::Cla
     asked.seen = std::move(seen);
     return claims.Claim(asked, call.until);
   };
-  MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, WithSeenVolume(store, key, claim));
+  const absl::StatusOr<ClaimAnswer> answer = WithSeenVolume(store, key, claim);
+  MOORING_RETURN_IF_ERROR(WithSimilarVolume(store, key, answer.status()));
   v1::ClaimVolumeResponse response;
-  *response.mutable_volume() = Shown(answer.volume);
-  *response.mutable_claim() = ToProto(answer.claim);
+  *response.mutable_volume() = Shown(answer->volume);
+  *response.mutable_claim() = ToProto(answer->claim);
   return response;
 }
 
 absl::StatusOr<v1::ReleaseVolumeResponse> ClaimHandlers::ReleaseVolume(const v1::ReleaseVolumeRequest& request,
                                                                        const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
+  if (request.must_exist()) MOORING_RETURN_IF_ERROR(CheckClaimed(store, key, request));
   MOORING_RETURN_IF_ERROR(ReleaseAll(key, request, call));
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> left, store.ListClaims(key));
   const std::vector<ClaimMode> modes = ModesOf(request);
@@ -94,6 +97,7 @@ absl::StatusOr<v1::ListClaimsResponse> ClaimHandlers::ListClaims(const v1::ListC
 
 absl::StatusOr<v1::AllocationGoneResponse> ClaimHandlers::AllocationGone(const v1::AllocationGoneRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
+  if (request.must_exist()) MOORING_RETURN_IF_ERROR(CheckHasClaims(store, request.allocation()));
   MOORING_RETURN_IF_ERROR(claims.AllocationGone(request.allocation()));
   const auto is_past = [&](const Claim& claim) { return claim.past && claim.allocation == request.allocation(); };
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> past, store.ListClaims(is_past));

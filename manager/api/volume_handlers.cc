@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "manager/api/answers.h"
+#include "manager/api/existence.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
 #include "manager/records/record_codec.h"
@@ -53,6 +54,7 @@ absl::StatusOr<v1::UpdateVolumeResponse> VolumeHandlers::UpdateVolume(const v1::
 absl::StatusOr<v1::DeleteVolumeResponse> VolumeHandlers::DeleteVolume(const v1::DeleteVolumeRequest& request,
                                                                       const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
+  if (request.must_exist()) MOORING_RETURN_IF_ERROR(CheckVolumeExists(store, key));
   MOORING_RETURN_IF_ERROR(request.deregister() ? volumes.Deregister(key, call.until) : volumes.Delete(key, call.until));
   return v1::DeleteVolumeResponse();
 }
@@ -60,19 +62,21 @@ absl::StatusOr<v1::DeleteVolumeResponse> VolumeHandlers::DeleteVolume(const v1::
 absl::StatusOr<v1::ExpandVolumeResponse> VolumeHandlers::ExpandVolume(const v1::ExpandVolumeRequest& request,
                                                                       const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
-  return WithVolume<v1::ExpandVolumeResponse>(
-      volumes.Expand(key, request.min_bytes(), request.max_bytes(), call.until));
+  const auto expanded = volumes.Expand(key, request.min_bytes(), request.max_bytes(), call.until);
+  MOORING_RETURN_IF_ERROR(WithSimilarVolume(store, key, expanded.status()));
+  return WithVolume<v1::ExpandVolumeResponse>(expanded);
 }
 
 absl::StatusOr<v1::GetVolumeResponse> VolumeHandlers::GetVolume(const v1::GetVolumeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, volumes.Get(key));
+  const absl::StatusOr<Volume> volume = volumes.Get(key);
+  MOORING_RETURN_IF_ERROR(WithSimilarVolume(store, key, volume.status()));
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> held, store.ListClaims(key));
   v1::GetVolumeResponse response;
-  *response.mutable_volume() = Shown(volume);
+  *response.mutable_volume() = Shown(*volume);
   for (const Claim& claim : held) *response.add_claims() = ToProto(claim);
   for (const AttachmentRecord& mount : journal.Of(key)) *response.add_attachments() = Shown(mount);
-  const absl::Status schedulable = claims.CheckSchedulable(volume);
+  const absl::Status schedulable = claims.CheckSchedulable(*volume);
   response.set_schedulable(schedulable.ok());
   if (!schedulable.ok()) response.set_unschedulable(Message(schedulable));
   return response;
@@ -105,8 +109,11 @@ absl::StatusOr<v1::CreateSnapshotResponse> SnapshotHandlers::CreateSnapshot(cons
 absl::StatusOr<v1::DeleteSnapshotResponse> SnapshotHandlers::DeleteSnapshot(const v1::DeleteSnapshotRequest& request,
                                                                             const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
-  MOORING_RETURN_IF_ERROR(
-      volumes.DeleteSnapshot(request.plugin(), request.id(), Secrets(MapOf(request.secrets())), call.until));
+  const Secrets secrets(MapOf(request.secrets()));
+  if (request.must_exist()) {
+    MOORING_RETURN_IF_ERROR(volumes.CheckSnapshotExists(request.plugin(), request.id(), secrets, call.until));
+  }
+  MOORING_RETURN_IF_ERROR(volumes.DeleteSnapshot(request.plugin(), request.id(), secrets, call.until));
   return v1::DeleteSnapshotResponse();
 }
 

@@ -8,6 +8,7 @@
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volume_paths.h"
+#include "mounter/propagation.h"
 
 namespace mooring::manager {
 namespace {
@@ -50,21 +51,24 @@ absl::StatusOr<AttachmentRecord> RecordOf(const AttachRequest& request) {
 
 std::string Difference(const AttachmentRecord& requested, const AttachmentRecord& existing) {
   std::string text;
-  const auto compare = [&](bool same, const std::string& words) {
-    if (!same) text += (text.empty() ? "" : ", ") + words;
+  const auto compare = [&](bool same, const std::string& there, const std::string& asked) {
+    if (!same) text += fmt::format("{}{}, not {}", text.empty() ? "" : "; ", there, asked);
   };
-  compare(requested.volume == existing.volume, "volume " + ToString(existing.volume));
-  compare(requested.mode == existing.mode, fmt::format("mode {}", ToString(existing.mode)));
-  compare(requested.capability.access == existing.capability.access,
-          fmt::format("access mode {}", ToString(existing.capability.access)));
-  compare(requested.capability.attachment == existing.capability.attachment,
-          fmt::format("attachment mode {}", ToString(existing.capability.attachment)));
-  compare(AgreesWith(requested.options, existing.options), "other mount options");
+  const auto compare_words = [&](std::string_view what, std::string_view there, std::string_view asked) {
+    compare(there == asked, fmt::format("{} {}", what, there), std::string(asked));
+  };
+  compare(requested.volume == existing.volume, "volume " + ToString(existing.volume), ToString(requested.volume));
+  compare_words("mode", ToString(existing.mode), ToString(requested.mode));
+  compare_words("access mode", ToString(existing.capability.access), ToString(requested.capability.access));
+  compare_words("attachment mode", ToString(existing.capability.attachment), ToString(requested.capability.attachment));
+  compare(AgreesWith(requested.options, existing.options), "mount options " + ShownText(existing.options),
+          ShownText(requested.options));
   compare(requested.read_only == existing.read_only || SaysReadOnly(existing.options),
-          existing.read_only ? "read-only" : "writable");
-  compare(requested.propagation == existing.propagation, "another propagation");
-  compare(requested.attach_path == existing.attach_path,
-          existing.attach_path.empty() ? "no attach path" : "attach path " + Quote(existing.attach_path));
+          existing.read_only ? "read-only" : "writable", requested.read_only ? "read-only" : "writable");
+  compare_words("propagation", ToString(existing.propagation), ToString(requested.propagation));
+  const auto path = [](const std::string& at) { return at.empty() ? "none" : Quote(at); };
+  compare(requested.attach_path == existing.attach_path, "attach path " + path(existing.attach_path),
+          path(requested.attach_path));
   return text;
 }
 

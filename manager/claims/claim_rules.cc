@@ -18,10 +18,10 @@
 namespace mooring::manager {
 namespace {
 
-// Collects faults, one line each.
+// Collects faults. They stay on one line, because a message for a terminal shows a line break as \n.
 class Complaints {
  public:
-  void Add(const std::string& text) { text_ += (text_.empty() ? "" : "\n") + text; }
+  void Add(const std::string& text) { text_ += (text_.empty() ? "" : "; ") + text; }
   void AddIf(bool wrong, const std::string& text) {
     if (wrong) Add(text);
   }
@@ -223,9 +223,12 @@ void CheckFixed(const Volume& now, const Volume& next, Complaints& complaints) {
     complaints.AddIf(differs, fmt::format("{} of volume {} cannot be changed", what, ToString(now.key)));
   };
   fixed(next.key != now.key, "the id or namespace");
-  fixed(next.plugin != now.plugin, "the plugin");
-  fixed(Differs(now.external_id, next.external_id), "the external id");
-  fixed(Differs(now.name, next.name), "the name");
+  const auto fixed_word = [&](const std::string& before, const std::string& after, std::string_view what) {
+    fixed(Differs(before, after), fmt::format("{} {}, not {},", what, Quote(before), Quote(after)));
+  };
+  fixed_word(now.plugin, next.plugin, "the plugin");
+  fixed_word(now.external_id, next.external_id, "the external id");
+  fixed_word(now.name, next.name, "the name");
   fixed(Differs(now.parameters, next.parameters), "the parameters");
   fixed(Differs(now.snapshot_id, next.snapshot_id), "the snapshot it was made from");
   fixed(Differs(now.clone_id, next.clone_id), "the volume it was cloned from");

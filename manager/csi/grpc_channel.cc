@@ -13,6 +13,7 @@
 #include "base/socket_path.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "csi.grpc.pb.h"  // with gRPC's serialization of messages
 #include "rpc/redact.h"
 #include "rpc/status.h"
@@ -43,16 +44,17 @@ gpr_timespec Deadline(Clock::time_point until) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
 }
 
-// Cleans the message, which is stored and shown: a plugin may send any bytes, of any length.
+// Cleans the message, which is stored and shown: a plugin may send any bytes, of any length, and several lines.
 absl::Status FromPlugin(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return FromGrpc(grpc::Status(status.error_code(), CleanText(status.error_message())));
+  return FromGrpc(grpc::Status(status.error_code(), OneLine(CleanText(status.error_message()))));
 }
 
 std::string_view NameOf(std::string_view method) { return method.substr(method.rfind('/') + 1); }
 
 grpc::Status HideSecretsOf(const google::protobuf::Message& request, const grpc::Status& status) {
-  return status.ok() ? status : grpc::Status(status.error_code(), WithoutSecretsOf(request, status.error_message()));
+  if (status.ok()) return status;
+  return grpc::Status(status.error_code(), WithoutSecretsOf(request, status.error_message(), Reader::kCaller));
 }
 
 class GrpcCsiChannel final : public CsiChannel {

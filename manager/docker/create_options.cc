@@ -16,6 +16,7 @@
 #include "base/text/quote.h"
 #include "base/text/size.h"
 #include "manager/records/names.h"
+#include "mounter/mount_words.h"
 
 namespace mooring::manager {
 namespace {
@@ -45,8 +46,7 @@ absl::Status TakeWord(const std::string& value, std::string& into) {
 }
 
 absl::Status TakeFlags(const std::string& value, Reading& into) {
-  std::istringstream flags(value);
-  for (std::string flag; std::getline(flags, flag, ',');) {
+  for (const std::string& flag : SplitMountWords(value)) {
     if (flag.empty()) return InvalidArgument("a flag is empty: separate flags by one comma");
     into.options.mount_options.flags.push_back(flag);
   }
@@ -118,9 +118,13 @@ std::string Plain(std::string_view key) {
   return plain;
 }
 
+// Parameters of mooring-plugin that Docker users know as options of a volume.
+constexpr std::array<std::string_view, 3> kOwnerParameters = {"uid", "gid", "mode"};
+
 absl::Status UnknownOption() {
   std::string known;
   for (const auto& [key, take] : kOptions) known += fmt::format("{}, ", key);
+  for (const std::string_view key : kOwnerParameters) known += fmt::format("{}, ", key);
   return InvalidArgument("unknown option: use one of {}param.KEY and secret.KEY", known);
 }
 
@@ -136,6 +140,9 @@ absl::Status TakeOption(const std::string& key, const std::string& value, Readin
   if (view.starts_with(kSecret)) return TakePair(view.substr(kSecret.size()), value, into.secrets);
   for (const auto& [known, take] : kOptions) {
     if (Plain(known) == Plain(key)) return take(value, into);
+  }
+  for (const std::string_view known : kOwnerParameters) {
+    if (known == Plain(key)) return TakePair(known, value, into.options.parameters);
   }
   return UnknownOption();
 }
@@ -168,7 +175,7 @@ absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options)
   }
   if (const absl::Status status = Finish(reading, wrong); !status.ok()) wrong.push_back(Message(status));
   if (wrong.empty()) return std::move(reading.options);
-  return InvalidArgument("{}", fmt::join(wrong, "\n"));
+  return InvalidArgument("{}", fmt::join(wrong, "; "));
 }
 
 }  // namespace mooring::manager

@@ -8,6 +8,7 @@
 //   propagation           private, rslave, rshared: whether containers see later mounts below the volume
 //   ro                    containers cannot write; "true", "false", or nothing for true
 //   from-snapshot         the plugin's id of a snapshot        from-volume   the name of another Docker volume
+//   uid, gid, mode        of the root directory: the parameters of these names
 //   param.KEY             a parameter of CreateVolume          secret.KEY    a secret
 //   secrets-file          a file of KEY=VALUE lines; Docker sees only its name
 //
@@ -35,7 +36,7 @@ struct DockerCreateOptions {
   Secrets secrets;
 };
 
-// INVALID_ARGUMENT: one line for each fault, without values of secrets and mount-flags.
+// INVALID_ARGUMENT: each fault, without values of secrets and mount-flags.
 absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options);
 
 }  // namespace mooring::manager

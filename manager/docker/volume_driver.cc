@@ -1,8 +1,11 @@
 #include "manager/docker/volume_driver.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +18,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "manager/docker/create_options.h"
 #include "manager/docker/docker_record.h"
 #include "manager/docker/volume_status.h"
@@ -70,6 +74,16 @@ std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
     }
   }
   return "";
+}
+
+// A volume as Docker wants it. Docker shows the year 1 for a volume without a time.
+Json Described(const Volume& volume, const MountJournal& journal) {
+  Json described = {{"Name", volume.key.id}, {"Mountpoint", MountpointOf(journal.Of(volume.key))}};
+  if (volume.created_at) {
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(*volume.created_at);
+    described["CreatedAt"] = fmt::format("{:%FT%TZ}", fmt::gmtime(seconds));
+  }
+  return described;
 }
 
 // The first filesystem capability that allows the use. A volume without a writer capability is only read.
@@ -252,15 +266,16 @@ absl::StatusOr<Json> DockerRequest::Get() {
   MOORING_ASSIGN_OR_RETURN(facts.claims, with_.store.ListClaims(key));
   facts.attachments = with_.journal.Of(key);
   if (auto plugin = with_.plugins.Find(facts.volume.plugin); plugin.ok()) facts.plugin = *std::move(plugin);
-  return Json{{"Volume",
-               {{"Name", key.id}, {"Mountpoint", MountpointOf(facts.attachments)}, {"Status", DockerStatusOf(facts)}}}};
+  Json described = Described(facts.volume, with_.journal);
+  described["Status"] = DockerStatusOf(facts);
+  return Json{{"Volume", std::move(described)}};
 }
 
 absl::StatusOr<Json> DockerRequest::List() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, with_.volumes.List(kDockerNamespace));
   Json list = Json::array();
   for (const Volume& volume : volumes) {
-    list.push_back({{"Name", volume.key.id}, {"Mountpoint", MountpointOf(with_.journal.Of(volume.key))}});
+    list.push_back(Described(volume, with_.journal));
   }
   return Json{{"Volumes", std::move(list)}};
 }
@@ -331,7 +346,7 @@ std::string DockerVolumeDriver::Handle(const std::string& method, const std::str
   };
   const absl::StatusOr<Json> answer = Respond(with_, settings_, method, body, until);
   code = answer.status().code();
-  return TextOf(answer.ok() ? *answer : Json{{"Err", Message(answer.status())}});
+  return TextOf(answer.ok() ? *answer : Json{{"Err", OneLine(Message(answer.status()))}});
 }
 
 }  // namespace mooring::manager

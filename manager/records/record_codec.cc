@@ -66,6 +66,7 @@ static void CopyFields(FieldCopier& copy, Volume& volume) {
   copy("in_use", volume.in_use);
   copy("exhausted_at_ms", volume.exhausted_at);
   CopyText(copy, "exhausted_words", volume.exhausted_words);
+  copy("created_at_ms", volume.created_at);
   CopyRevisions(copy, volume.revisions);
 }
 

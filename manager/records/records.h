@@ -102,6 +102,8 @@ struct Volume {
   std::optional<Time> exhausted_at;  // a publish failed with RESOURCE_EXHAUSTED
   std::string exhausted_words;
 
+  std::optional<Time> created_at;  // when the manager created or registered it
+
   Revisions revisions;
 };
 

@@ -215,7 +215,8 @@ absl::StatusOr<v1::ControllerAnswer> RequestWorker::Work(const OpenRequest& requ
   }
   if (status.ok()) status = CheckSize("answer", CallName(request.record->method()), *messages->response);
   if (!status.ok()) {
-    return AnswerWith(host_, absl::Status(status.code(), WithoutSecretsOf(*messages->request, Message(status))));
+    const std::string cause = WithoutSecretsOf(*messages->request, Message(status), Reader::kCaller);
+    return AnswerWith(host_, absl::Status(status.code(), cause));
   }
   v1::ControllerAnswer answer = AnswerWith(host_, status);
   answer.set_response(messages->response->SerializeAsString());

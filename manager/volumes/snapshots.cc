@@ -67,6 +67,20 @@ absl::Status Volumes::DeleteSnapshot(const std::string& plugin, const std::strin
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
+absl::Status Volumes::CheckSnapshotExists(const std::string& plugin, const std::string& snapshot_id,
+                                          const Secrets& secrets, Clock::time_point until) {
+  if (snapshot_id.empty()) return InvalidArgument("the snapshot id is missing");
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, SnapshotTraits(plugin, until));
+  if (!traits.lists_snapshots) return absl::OkStatus();
+  csi::v1::ListSnapshotsRequest request;
+  request.set_snapshot_id(snapshot_id);
+  secrets.CopyTo(*request.mutable_secrets());
+  const auto found = CallController(plugins_, plugin, request, retry_, until);
+  if (!found.ok() || !found->entries().empty()) return absl::OkStatus();
+  return NotFound("plugin {} has no snapshot {}: 'mooring volume snapshot list --plugin {}' lists them", Quote(plugin),
+                  Quote(snapshot_id), plugin);
+}
+
 absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& plugin, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, SnapshotTraits(plugin, until));
   if (!traits.lists_snapshots) return FailedPrecondition("plugin {} does not list its snapshots", Quote(plugin));

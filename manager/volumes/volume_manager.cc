@@ -102,7 +102,7 @@ absl::Status VolumeManager::CheckAttachPath(AttachmentRecord& record) {
     return FailedPrecondition("{} has to be {}, or must not exist", path, device ? "an empty file" : "a directory");
   }
   if (place.empty) return absl::OkStatus();
-  return FailedPrecondition("{} is not empty: a mount would hide its content", path);
+  return FailedPrecondition("{} is not empty: a mount would hide its content; move the content away", path);
 }
 
 absl::Status VolumeManager::Prepare(AttachmentRecord& record, Clock::time_point until) {

@@ -129,7 +129,8 @@ absl::Status VolumeManager::BindForUser(AttachmentRecord& record) {
                         .flags = target.mount ? target.mount->flags : MountFlags(),
                         .recursive = !device,
                         .propagation = record.propagation,
-                        .group = std::nullopt};
+                        .group = std::nullopt,
+                        .new_root = std::nullopt};
     request.flags.read_only = request.flags.read_only || record.read_only;
     MOORING_RETURN_IF_ERROR(kernel_.Bind(request));
     MOORING_ASSIGN_OR_RETURN(attached, kernel_.Find(record.attach_path));

@@ -1,6 +1,7 @@
 #include "manager/volumes/volume_paths.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/hash.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
+#include "mounter/mount_words.h"
 
 namespace mooring::manager {
 namespace {
@@ -44,6 +46,18 @@ MountOptions StagedOptions(const MountOptions& of_volume, MountOptions of_reques
 }
 
 bool AreEqual(const MountOptions& a, const MountOptions& b) { return Sorted(a) == Sorted(b); }
+
+std::string ShownText(const MountOptions& options) {
+  std::vector<std::string> words;
+  if (!options.fs_type.empty()) words.push_back(options.fs_type);
+  for (const std::string& element : options.flags) {
+    for (const std::string& flag : SplitMountWords(element)) {
+      const std::size_t equals = flag.find('=');
+      words.push_back(equals == std::string::npos ? flag : flag.substr(0, equals) + "=***");
+    }
+  }
+  return words.empty() ? "none" : fmt::format("{}", fmt::join(words, ", "));
+}
 
 std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume) {
   return fmt::format("{}/staging/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id));

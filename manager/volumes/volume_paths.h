@@ -33,6 +33,10 @@ MountOptions StagedOptions(const MountOptions& of_volume, MountOptions of_reques
 
 bool AreEqual(const MountOptions& a, const MountOptions& b);  // whatever the order of the flags
 
+// "ext4, noatime, password=***" for messages: the text after the "=" of a flag may be a password. "none" without
+// options.
+std::string ShownText(const MountOptions& options);
+
 // All users of a volume with equal `options` (StagedOptions) share one staging path. A volume that gets the name of an
 // earlier one has another external id, and so another path. A stage left by the first is never used for the second.
 // Without external id and options the path has no hash.

@@ -66,6 +66,9 @@ class Volumes {
 
   absl::StatusOr<Snapshot> CreateSnapshot(const VolumeKey& key, const std::string& name, const StringMap& parameters,
                                           Clock::time_point until);
+  // NOT_FOUND: the plugin lists its snapshots, without this one. OK: it has the snapshot, or cannot tell.
+  absl::Status CheckSnapshotExists(const std::string& plugin, const std::string& snapshot_id, const Secrets& secrets,
+                                   Clock::time_point until);
   absl::Status DeleteSnapshot(const std::string& plugin, const std::string& snapshot_id, const Secrets& secrets,
                               Clock::time_point until);
   absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);

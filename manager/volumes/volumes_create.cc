@@ -11,6 +11,7 @@
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
 #include "manager/records/names.h"
+#include "manager/volumes/same_request.h"
 #include "manager/volumes/volumes.h"
 #include "rpc/redact.h"
 
@@ -91,25 +92,6 @@ absl::Status Adopt(const csi::v1::Volume& answer, Volume& volume) {
   return absl::OkStatus();
 }
 
-// Whether `asked` repeats the request that created or registered `there`. The plugin sets context and id of a created
-// volume, so these are not compared.
-bool IsSameRequest(const Volume& there, const Volume& asked) {
-  return there.created_here == asked.created_here && there.plugin == asked.plugin &&
-         (asked.name.empty() || there.name == asked.name) && there.capabilities == asked.capabilities &&
-         there.mount_options == asked.mount_options && there.secrets == asked.secrets &&
-         there.parameters == asked.parameters && there.min_bytes == asked.min_bytes &&
-         there.max_bytes == asked.max_bytes && there.snapshot_id == asked.snapshot_id &&
-         there.clone_id == asked.clone_id && there.required_topologies == asked.required_topologies &&
-         there.preferred_topologies == asked.preferred_topologies &&
-         (there.created_here || (there.external_id == asked.external_id && there.context == asked.context));
-}
-
-absl::Status NotTheSame(const Volume& there) {
-  const bool deleting = there.state == Volume::State::kDeleting;
-  return AlreadyExists("volume {} exists already, {}", ToString(there.key),
-                       deleting ? "and is being deleted" : "and differs from the requested one");
-}
-
 absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
   const auto cannot = [&](std::string_view what) {
     return FailedPrecondition("plugin {} {}", Quote(volume.plugin), what);
@@ -142,7 +124,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
     MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until));
     return FinishCreate(std::move(volume), Since::kNow, until);
   }
-  if (there->state == Volume::State::kDeleting || !IsSameRequest(*there, volume)) return NotTheSame(*there);
+  MOORING_RETURN_IF_ERROR(CheckSameRequest(*there, volume));
   MOORING_RETURN_IF_ERROR(CheckNotElsewhere(*there));
   if (there->state == Volume::State::kCreating && there->worker != hosts_.self()) {
     there->worker = hosts_.self();
@@ -161,6 +143,7 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
     MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
   }
   volume.state = Volume::State::kCreating;
+  volume.created_at = std::chrono::system_clock::now();
   volume.worker = hosts_.self();
   volume.revisions = {};
   volume.in_use.reset();
@@ -215,11 +198,14 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   volume.created_here = false;
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, volume.key, until));
   auto there = store_.GetVolume(volume.key);
-  if (there.ok() && there->state == Volume::State::kReady && IsSameRequest(*there, volume)) return there;
-  if (there.ok()) return NotTheSame(*there);
+  if (there.ok()) {
+    MOORING_RETURN_IF_ERROR(CheckSameRequest(*there, volume));
+    return there;
+  }
   if (!absl::IsNotFound(there.status())) return there.status();
   MOORING_RETURN_IF_ERROR(Validate(volume, until));
   volume.state = Volume::State::kReady;
+  volume.created_at = std::chrono::system_clock::now();
   volume.worker.clear();
   volume.revisions = {};
   volume.in_use.reset();
@@ -238,7 +224,8 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();
-  const std::string said = CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message()));
+  const std::string said =
+      CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message(), Reader::kCaller));
   return FailedPrecondition("plugin {} does not confirm the capabilities of volume {}: {}", Quote(volume.plugin),
                             Quote(IdForPlugin(volume)), said.empty() ? "it gives no reason" : said);
 }

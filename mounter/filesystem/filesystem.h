@@ -14,7 +14,7 @@
 namespace mooring {
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path);
-absl::Status FormatFilesystem(const std::string& path, const std::string& fs_type);
+absl::Status FormatFilesystem(const FormatRequest& request);
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type);
 absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, const SourcePolicy& policy);
 

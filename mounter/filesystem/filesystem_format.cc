@@ -37,15 +37,25 @@ struct Maker {
 
 // These options put off or leave out all that would write the whole device. So a stage takes milliseconds, and the
 // image stays sparse.
-absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& path) {
+absl::StatusOr<Maker> DefaultMakerOf(const std::string& fs_type) {
   if (fs_type == "ext4") {
     return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O",
-                  "metadata_csum,metadata_csum_seed", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path},
+                  "metadata_csum,metadata_csum_seed", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"},
                  "e2fsprogs"};
   }
-  if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512", path}, "xfsprogs"};
-  if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K", path}, "btrfs-progs"};
+  if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512"}, "xfsprogs"};
+  if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K"}, "btrfs-progs"};
   return InvalidArgument("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type));
+}
+
+absl::StatusOr<Maker> MakerOf(const FormatRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(Maker maker, DefaultMakerOf(request.fs_type));
+  MOORING_RETURN_IF_ERROR(CheckFormatOptions(request.fs_type, request.options));
+  for (std::string& argument : FormatArguments(request.fs_type, request.options)) {
+    maker.command.push_back(std::move(argument));
+  }
+  maker.command.push_back(request.path);
+  return maker;
 }
 
 // mkfs.btrfs reports a full disk as an I/O error.
@@ -56,15 +66,15 @@ bool HasNoRoom(const LockedImage& image) {
   return std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize < kNearlyNothing;
 }
 
-absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image,
+absl::Status RunMaker(const FormatRequest& request, const LockedImage& image,
                       const std::vector<std::string>& environment) {
-  MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(fs_type, path));
+  MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(request));
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
   if (result.exit_code == 0) return absl::OkStatus();
-  if (result.WasKilled()) return ProgramWasKilled(maker.command[0], path, result);
-  const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
-                                          Quote(result.output, 2048));
+  if (result.WasKilled()) return ProgramWasKilled(maker.command[0], request.path, result);
+  const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(request.path),
+                                          result.exit_code, Quote(result.output, 2048));
   const bool full = result.MeansFullDisk() || HasNoRoom(image);
   return full ? ResourceExhausted(message) : Internal(message);
 }
@@ -85,22 +95,24 @@ absl::Status RenewFresh(const std::string& fs_type, const UniqueFd& file, const 
   return fs_type == "ext4" ? RenewFreshExt4(file, path) : RenewBtrfs(path);
 }
 
-// Runs mkfs, or writes what it wrote into another file of this size.
-absl::Status Fill(const UniqueFd& file, const std::string& path, const std::string& fs_type, const LockedImage& image) {
+// Runs mkfs, or writes what it wrote with these options into another file of this size.
+absl::Status Fill(const UniqueFd& file, const FormatRequest& request, const LockedImage& image) {
+  const auto& [path, fs_type, options] = request;
   const auto size = static_cast<std::uint64_t>(image.status.st_size);
-  if (const std::shared_ptr<const Template> made = FindTemplate(fs_type, size)) {
+  const std::string key = fmt::format("{} {}", fs_type, ToString(options));
+  if (const std::shared_ptr<const Template> made = FindTemplate(key, size)) {
     MOORING_RETURN_IF_ERROR(made->WriteTo(file, path));
     return RenewFresh(fs_type, file, path);
   }
-  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, path, image, kNotMounted));
+  MOORING_RETURN_IF_ERROR(RunMaker(request, image, kNotMounted));
   if (fs_type == "xfs") return absl::OkStatus();  // its log holds its UUID too
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<const Template> made, Template::Of(file, path));
-  if (made != nullptr) KeepTemplate(fs_type, size, std::move(made));
+  if (made != nullptr) KeepTemplate(key, size, std::move(made));
   return absl::OkStatus();
 }
 
 // Formats a second file of the same size, and puts it in the place of the first, which the caller found empty.
-absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
+absl::Status FormatAside(const LockedImage& image, const FormatRequest& request) {
   MOORING_RETURN_IF_ERROR(RemoveLeftovers(image.path));
   // A new name, which no earlier mkfs can open.
   const std::string aside = fmt::format("{}{}-{}", image.path, kFormattingSuffix, RandomHex(4));
@@ -110,7 +122,7 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
   MOORING_RETURN_IF_ERROR(GiveTo(image.status, fd, aside));
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
-  MOORING_RETURN_IF_ERROR(Fill(fd, aside, fs_type, image));
+  MOORING_RETURN_IF_ERROR(Fill(fd, {aside, request.fs_type, request.options}, image));
   // The data is on disk before the rename: after a power cut the image is empty or whole, never half a filesystem. The
   // rename is on disk before the volume is written: a lost rename would lose these writes.
   if (::fdatasync(fd.get()) != 0) return ErrnoStatus(errno, "write to disk", aside);
@@ -123,17 +135,18 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
 
 }  // namespace
 
-absl::Status FormatFilesystem(const std::string& path, const std::string& fs_type) {
-  MOORING_RETURN_IF_ERROR(MakerOf(fs_type, path).status());
+absl::Status FormatFilesystem(const FormatRequest& request) {
+  const std::string& path = request.path;
+  MOORING_RETURN_IF_ERROR(MakerOf(request).status());
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, ProbeFilesystem(path));
   if (found.content != FilesystemInfo::Content::kEmpty) {
     return FailedPrecondition("{} is not formatted: it holds {}", Quote(path), found.type);
   }
-  if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image, {});
+  if (!S_ISREG(image.status.st_mode)) return RunMaker(request, image, {});
   // A user of the block device would go on writing to the old file after the rename, and these writes would be lost.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd unattached, LockUnattached(image));
-  return FormatAside(image, fs_type);
+  return FormatAside(image, request);
 }
 
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type) {

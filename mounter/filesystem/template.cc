@@ -24,7 +24,7 @@ constexpr std::size_t kMostTemplates = 8;
 bool IsZero(std::string_view block) { return block.find_first_not_of('\0') == std::string_view::npos; }
 
 struct Kept {
-  std::string fs_type;
+  std::string kind;
   std::uint64_t size = 0;
   std::shared_ptr<const Template> made;
 };
@@ -34,9 +34,9 @@ struct TemplateCache {
   std::mutex mutex;
   std::list<Kept> kept;
 
-  std::list<Kept>::iterator Find(const std::string& fs_type, std::uint64_t size) {
+  std::list<Kept>::iterator Find(const std::string& kind, std::uint64_t size) {
     return std::find_if(kept.begin(), kept.end(),
-                        [&](const Kept& entry) { return entry.fs_type == fs_type && entry.size == size; });
+                        [&](const Kept& entry) { return entry.kind == kind && entry.size == size; });
   }
   std::uint64_t Bytes() const {
     std::uint64_t bytes = 0;
@@ -88,20 +88,20 @@ absl::Status Template::WriteTo(const UniqueFd& file, const std::string& path) co
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Template> FindTemplate(const std::string& fs_type, std::uint64_t size) {
+std::shared_ptr<const Template> FindTemplate(const std::string& kind, std::uint64_t size) {
   TemplateCache& cache = Templates();
   const std::lock_guard<std::mutex> lock(cache.mutex);
-  const auto found = cache.Find(fs_type, size);
+  const auto found = cache.Find(kind, size);
   if (found == cache.kept.end()) return nullptr;
   cache.kept.splice(cache.kept.begin(), cache.kept, found);
   return found->made;
 }
 
-void KeepTemplate(const std::string& fs_type, std::uint64_t size, std::shared_ptr<const Template> made) {
+void KeepTemplate(const std::string& kind, std::uint64_t size, std::shared_ptr<const Template> made) {
   TemplateCache& cache = Templates();
   const std::lock_guard<std::mutex> lock(cache.mutex);
-  if (cache.Find(fs_type, size) != cache.kept.end()) return;
-  cache.kept.push_front({fs_type, size, std::move(made)});
+  if (cache.Find(kind, size) != cache.kept.end()) return;
+  cache.kept.push_front({kind, size, std::move(made)});
   while (cache.kept.size() > kMostTemplates || cache.Bytes() > kMostBytes) cache.kept.pop_back();
 }
 

@@ -38,7 +38,8 @@ class Template {
 };
 
 // The templates of this process; safe from several threads. Null: there is none.
-std::shared_ptr<const Template> FindTemplate(const std::string& fs_type, std::uint64_t size);
-void KeepTemplate(const std::string& fs_type, std::uint64_t size, std::shared_ptr<const Template> made);
+// `kind`: the filesystem and the options of its mkfs.
+std::shared_ptr<const Template> FindTemplate(const std::string& kind, std::uint64_t size);
+void KeepTemplate(const std::string& kind, std::uint64_t size, std::shared_ptr<const Template> made);
 
 }  // namespace mooring

@@ -269,10 +269,10 @@ absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {
   return mounter_.Probe(path);
 }
 
-absl::Status GuardedMounter::Format(const std::string& path, const std::string& fs_type) {
-  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
-  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
-  return mounter_.Format(path, fs_type);
+absl::Status GuardedMounter::Format(const FormatRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(request.path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
+  return mounter_.Format(request);
 }
 
 absl::Status GuardedMounter::Check(const std::string& path, const std::string& fs_type) {

@@ -72,7 +72,7 @@ class GuardedMounter final : public Mounter {
   }
 
   absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;
-  absl::Status Format(const std::string& path, const std::string& fs_type) override;
+  absl::Status Format(const FormatRequest& request) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override {

@@ -80,8 +80,8 @@ absl::StatusOr<FilesystemInfo> MounterClient::Probe(const std::string& path) {
   return Execute(calls::kProbe, path, path);
 }
 
-absl::Status MounterClient::Format(const std::string& path, const std::string& fs_type) {
-  return Execute(calls::kFormat, path, path, fs_type);
+absl::Status MounterClient::Format(const FormatRequest& request) {
+  return Execute(calls::kFormat, request.path, request);
 }
 
 absl::Status MounterClient::Check(const std::string& path, const std::string& fs_type) {

@@ -32,7 +32,7 @@ class MounterClient : public Mounter {
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;
 
   absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;
-  absl::Status Format(const std::string& path, const std::string& fs_type) override;
+  absl::Status Format(const FormatRequest& request) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;

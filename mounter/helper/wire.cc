@@ -108,6 +108,20 @@ void To(const Usage& usage, pb::Usage& message) {
   message.set_available(usage.available);
 }
 
+NewRoot From(const pb::NewRoot& message) {
+  NewRoot root;
+  if (message.has_uid()) root.uid = message.uid();
+  if (message.has_gid()) root.gid = message.gid();
+  if (message.has_mode()) root.mode = message.mode();
+  return root;
+}
+
+void To(const NewRoot& root, pb::NewRoot& message) {
+  if (root.uid) message.set_uid(*root.uid);
+  if (root.gid) message.set_gid(*root.gid);
+  if (root.mode) message.set_mode(*root.mode);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> From(const std::string& text) {
@@ -126,6 +140,7 @@ absl::StatusOr<MountRequest> From(const pb::MountRequest& message) {
   MOORING_ASSIGN_OR_RETURN(request.options, From(message.options()));
   MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
   if (message.has_group()) request.group = message.group();
+  if (message.has_new_root()) request.new_root = From(message.new_root());
   return request;
 }
 
@@ -139,6 +154,7 @@ absl::StatusOr<BindRequest> From(const pb::BindRequest& message) {
   request.recursive = message.recursive();
   MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
   if (message.has_group()) request.group = message.group();
+  if (message.has_new_root()) request.new_root = From(message.new_root());
   return request;
 }
 
@@ -209,6 +225,13 @@ absl::StatusOr<std::pair<LoopInfo, LoopTuning>> From(const pb::TuneLoopRequest& 
   return std::pair(std::move(loop), LoopTuning{message.read_ahead_bytes()});
 }
 
+absl::StatusOr<FormatRequest> From(const pb::FormatRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.path(), &message.fs_type()}));
+  return FormatRequest{message.path(),
+                       message.fs_type(),
+                       {message.inode_size(), message.bytes_per_inode(), message.max_inode_percent()}};
+}
+
 absl::StatusOr<std::pair<std::string, std::string>> From(const pb::FilesystemRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.path(), &message.fs_type()}));
   return std::pair(message.path(), message.fs_type());
@@ -270,6 +293,7 @@ void To(const MountRequest& request, pb::MountRequest& message) {
   To(request.options, *message.mutable_options());
   message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
   if (request.group) message.set_group(*request.group);
+  if (request.new_root) To(*request.new_root, *message.mutable_new_root());
 }
 
 void To(const BindRequest& request, pb::BindRequest& message) {
@@ -280,6 +304,7 @@ void To(const BindRequest& request, pb::BindRequest& message) {
   message.set_recursive(request.recursive);
   message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
   if (request.group) message.set_group(*request.group);
+  if (request.new_root) To(*request.new_root, *message.mutable_new_root());
 }
 
 void To(const UnmountRequest& request, pb::UnmountRequest& message) {
@@ -333,6 +358,14 @@ void To(const LoopInfo& info, pb::LoopInfo& message) {
 void To(const LoopInfo& loop, const LoopTuning& tuning, pb::TuneLoopRequest& message) {
   To(loop, *message.mutable_loop());
   message.set_read_ahead_bytes(tuning.read_ahead_bytes);
+}
+
+void To(const FormatRequest& request, pb::FormatRequest& message) {
+  message.set_path(request.path);
+  message.set_fs_type(request.fs_type);
+  message.set_inode_size(request.options.inode_size);
+  message.set_bytes_per_inode(request.options.bytes_per_inode);
+  message.set_max_inode_percent(request.options.max_inode_percent);
 }
 
 void To(const std::string& path, const std::string& fs_type, pb::FilesystemRequest& message) {

@@ -17,11 +17,10 @@ namespace {
 
 absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, const Target& target) {
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(source, request.source, request.recursive));
-  if (request.group) {
-    // Makes the copy writable first: the source may be mounted read-only on a writable filesystem.
-    MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
-    MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));
-  }
+  // Makes the copy writable first: the source may be mounted read-only on a writable filesystem.
+  if (request.group || request.new_root) MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
+  if (request.new_root) MOORING_RETURN_IF_ERROR(copy.SetNewRoot(*request.new_root));
+  if (request.group) MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
   if (DeadlineScope::HasPassed()) {
     return absl::DeadlineExceededError("binding " + Quote(request.source) + " took too long: nothing was mounted");

@@ -47,7 +47,8 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
                          const LastStep& last = {}) {
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(WithWholeTree(request), device));
   MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
-  // Only this mount becomes read-only. The superblock stays writable, to set the group here and for other mounts of it.
+  // Only this mount becomes read-only. The superblock stays writable, to set owner and group here and for other mounts.
+  if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
   return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);

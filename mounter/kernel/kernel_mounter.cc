@@ -187,9 +187,7 @@ absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string
 
 absl::StatusOr<FilesystemInfo> KernelMounter::Probe(const std::string& path) { return ProbeFilesystem(path); }
 
-absl::Status KernelMounter::Format(const std::string& path, const std::string& fs_type) {
-  return FormatFilesystem(path, fs_type);
-}
+absl::Status KernelMounter::Format(const FormatRequest& request) { return FormatFilesystem(request); }
 
 absl::Status KernelMounter::Check(const std::string& path, const std::string& fs_type) {
   return CheckFilesystem(path, fs_type);

@@ -62,7 +62,7 @@ absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& pl
   if (kind == TargetKind::kFile) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(place, target.path()));
   if (empty || IsRootOf(mount, held)) return absl::OkStatus();
-  return FailedPrecondition("{} is not empty: a mount would hide what is in it", Quote(target.path()));
+  return FailedPrecondition("{} is not empty: a mount would hide what is in it; move it away", Quote(target.path()));
 }
 
 // Empty: the target was removed or replaced.

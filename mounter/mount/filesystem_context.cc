@@ -54,11 +54,15 @@ absl::Status ContextError(int error, const UniqueFd& context, const MountRequest
   return FilesystemError(error, ContextLog(context), request);
 }
 
+// Without SELinux there are no labels. mount(8) leaves the options out, too, so that a fstab serves all hosts.
+bool HasSelinux() { return ::access("/sys/fs/selinux", F_OK) == 0; }
+
 absl::Status Configure(const UniqueFd& context, const MountRequest& request, const std::string& device) {
   if (::fsconfig(context.get(), FSCONFIG_SET_STRING, "source", device.c_str(), 0) != 0) {
     return ContextError(errno, context, request);
   }
   for (const FilesystemOption& option : request.options) {
+    if (IsLabelOption(option.key) && !HasSelinux()) continue;
     if (SetOption(context, option) != 0) return Annotate(ContextError(errno, context, request), "option " + option.key);
   }
   if (::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {

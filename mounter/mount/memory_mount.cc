@@ -25,6 +25,7 @@ bool IsOneOf(std::string_view text, std::string_view digits) {
 bool IsMemoryOption(const FilesystemOption& option) {
   const std::string value = option.value.value_or("");
   if (option.key == "size" || option.key == "nr_inodes") return IsOneOf(value, "0123456789");
+  if (IsLabelOption(option.key)) return IsAllowed(kMemoryFsType, option);
   if (option.key == "mode") return IsOneOf(value, "01234567");
   return option.key == "huge" && value == "never";
 }
@@ -75,6 +76,7 @@ absl::Status MountMemory(const MountRequest& request, const Target& target) {
   if (!MemorySizeIn(request.options))
     return InvalidArgument("a tmpfs needs a size: without it, it could take all memory");
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, request.source));
+  if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
   RememberMemory(mount.fd(), request.source);

@@ -1,5 +1,6 @@
 #include "mounter/mount/new_mount.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -47,6 +49,46 @@ absl::Status SetPropagationOf(const UniqueFd& fd, Propagation propagation, bool 
   return SetAttributes(fd, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)));
 }
 
+constexpr mode_t kModeOfNewRoot = 0755;  // of mkfs, and of SourceGuard::HandToTasks
+
+// Whether owner and mode are as they were made, or already as asked for: an earlier call may have been interrupted.
+bool IsNew(const struct stat& root, const NewRoot& asked) {
+  const mode_t mode = root.st_mode & 07777;
+  return (root.st_uid == 0 || root.st_uid == asked.uid) && (root.st_gid == 0 || root.st_gid == asked.gid) &&
+         (mode == kModeOfNewRoot || mode == asked.mode);
+}
+
+// Removes a lost+found that is as mkfs or e2fsck made it. rmdir(2) refuses one that holds something.
+bool RemoveUntouchedLostFound(const UniqueFd& root) {
+  constexpr char kName[] = "lost+found";
+  struct stat found = {};
+  if (::fstatat(root.get(), kName, &found, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  const bool untouched =
+      S_ISDIR(found.st_mode) && found.st_uid == 0 && found.st_gid == 0 && (found.st_mode & 07777) == 0700;
+  return untouched && ::unlinkat(root.get(), kName, AT_REMOVEDIR) == 0;
+}
+
+// The first two names in the directory are enough. An unreadable directory is not empty.
+bool IsEmptied(const UniqueFd& root) {
+  UniqueFd copy(::openat(root.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(copy.ok() ? ::fdopendir(copy.get()) : nullptr, ::closedir);
+  if (open == nullptr) return false;
+  copy.release();
+  int others = 0;
+  bool has_lost_found = false;
+  errno = 0;
+  for (const dirent* entry = ::readdir(open.get()); entry != nullptr && others == 0; entry = ::readdir(open.get())) {
+    const std::string_view name = entry->d_name;
+    if (name == "lost+found") {
+      has_lost_found = true;
+    } else if (name != "." && name != "..") {
+      ++others;
+    }
+  }
+  if (errno != 0 || others > 0) return false;
+  return !has_lost_found || RemoveUntouchedLostFound(root);
+}
+
 }  // namespace
 
 // The mounts below are another's, with reasons for their flags: a strictatime may not undo a noatime.
@@ -82,6 +124,20 @@ absl::StatusOr<UniqueFd> NewMount::OpenRoot() const {
   UniqueFd root(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.ok()) return ErrnoStatus(errno, "open the root directory of the new mount");
   return root;
+}
+
+absl::Status NewMount::SetNewRoot(const NewRoot& owner) const {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot());
+  struct stat status = {};
+  if (!IsEmptied(root)) return absl::OkStatus();
+  if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the volume's root directory");
+  if (!IsNew(status, owner) || owner == NewRoot()) return absl::OkStatus();
+  constexpr uid_t kAsItIs = static_cast<uid_t>(-1);
+  if ((owner.mode && ::fchmod(root.get(), *owner.mode) != 0) ||
+      ::fchown(root.get(), owner.uid.value_or(kAsItIs), owner.gid.value_or(kAsItIs)) != 0) {
+    return ErrnoStatus(errno, "set owner and mode of the volume's root directory");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status NewMount::SetGroup(gid_t group) const {

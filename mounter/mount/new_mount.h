@@ -32,7 +32,10 @@ class NewMount {
   absl::Status SetPropagation(Propagation propagation, bool recursive);
 
   absl::StatusOr<UniqueFd> OpenRoot() const;  // for reading
-  absl::Status SetGroup(gid_t group) const;   // see MountRequest::group; the mount has to be writable
+
+  // Both need a writable mount. See MountRequest.
+  absl::Status SetNewRoot(const NewRoot& owner) const;
+  absl::Status SetGroup(gid_t group) const;
 
   const UniqueFd& fd() const { return fd_; }  // the root, O_PATH; keeps the mount busy
 

@@ -246,7 +246,9 @@ absl::Status Target::CheckRemovable() const {
     MOORING_ASSIGN_OR_RETURN(removable, empty);
   }
   if (removable && !status.mount_root) return absl::OkStatus();
-  return FailedPrecondition("{} is not removed: it is not an empty directory or file", Quote(path_));
+  return FailedPrecondition(
+      "{} is not removed: it is not an empty directory or file. Move what it holds away, and repeat the call",
+      Quote(path_));
 }
 
 absl::Status Target::Remove() const {
@@ -254,7 +256,13 @@ absl::Status Target::Remove() const {
     return ::unlinkat(directory_.get(), name_.c_str(), flags) == 0 || errno == ENOENT;
   };
   if (is_gone(AT_REMOVEDIR)) return absl::OkStatus();
-  if (errno != ENOTDIR) return ErrnoStatus(errno, "remove the directory (only if it is empty)", path_);
+  if (errno == ENOTEMPTY || errno == EEXIST) {
+    return FailedPrecondition(
+        "nothing is mounted at {} any more, but the directory holds files that were written while nothing was mounted "
+        "there, and stays: move the files away, and repeat the call",
+        Quote(path_));
+  }
+  if (errno != ENOTDIR) return ErrnoStatus(errno, "remove the directory", path_);
   MOORING_RETURN_IF_ERROR(CheckRemovable());
   return is_gone(0) ? absl::OkStatus() : ErrnoStatus(errno, "remove the file", path_);
 }

@@ -31,7 +31,7 @@ const std::vector<Privilege>& HelperPrivileges() {
   static const std::vector<Privilege> privileges = {
       {CAP_SYS_ADMIN, "mounts, loop devices, freezing a filesystem, statmount(2)"},
       {CAP_SYS_RESOURCE, "growing a mounted ext4"},
-      {CAP_CHOWN, "giving a volume's root directory to a group, and a new image to its pool's owner"},
+      {CAP_CHOWN, "giving a volume's root directory to its owner or a group, and a new image to its pool's owner"},
       {CAP_FOWNER, "making a volume's root directory writable for a group"},
       {CAP_FSETID, "setting the group bit there"},
       {CAP_DAC_OVERRIDE, "targets in directories that root does not own"},

@@ -42,6 +42,7 @@ struct Asked {
   std::string pool;
   std::string device;
   bool allows_conversion = false;
+  VolumeMaking making;
 };
 
 // Parameters of other drivers for features that this one lacks. They are refused, so that nobody relies on them.
@@ -63,6 +64,8 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   Asked asked;
   MOORING_ASSIGN_OR_RETURN(asked.propagation, FindPropagation(unordered, "parameter propagation"));
   for (const auto& [key, value] : parameters) {
+    MOORING_ASSIGN_OR_RETURN(const bool is_making, SetMaking(key, value, asked.making));
+    if (is_making) continue;
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
     } else if (key == kPoolKey) {
@@ -77,8 +80,9 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
           "on an encrypted device",
           Quote(key));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {} and {}", Quote(key),
-                             kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey, kConversionKey);
+      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {}, {}, {}", Quote(key),
+                             kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey, kConversionKey,
+                             MakingKeys());
     }
   }
   return asked;
@@ -165,6 +169,14 @@ absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
   return InvalidArgument("volume_capabilities is missing: say how the volume will be used");
 }
 
+// A volume for block access only gets no filesystem, and so no root directory.
+absl::Status CheckMakingOf(const CreateVolumeSpec& spec, std::string_view fs_type) {
+  if (spec.making == VolumeMaking()) return absl::OkStatus();
+  if (!spec.block_only) return CheckMaking(spec.making, fs_type);
+  return InvalidArgument("parameters {}: they are for a filesystem, and only block access is asked for: leave them out",
+                         ToText(spec.making));
+}
+
 bool IsComplete(const VolumeCapability& capability) {
   return capability.access_type_case() != VolumeCapability::ACCESS_TYPE_NOT_SET &&
          capability.access_mode().mode() != VolumeCapability::AccessMode::UNKNOWN;
@@ -239,6 +251,8 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.is_mounted = types.mount;
   spec.allows_conversion = asked.allows_conversion;
   spec.block_only = types.block && !types.mount && !asked.allows_conversion;
+  spec.making = asked.making;
+  MOORING_RETURN_IF_ERROR(CheckMakingOf(spec, fs_type));
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
   MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));
@@ -308,6 +322,10 @@ absl::Status CheckConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
   if (asked.propagation && asked.propagation != volume.propagation) {
     return InvalidArgument("propagation {} is asked for, and the volume was made with {}", ToString(*asked.propagation),
                            volume.propagation ? ToString(*volume.propagation) : "none");
+  }
+  if (asked.making != VolumeMaking() && asked.making != volume.tuning.making) {
+    return InvalidArgument("{} is asked for, and the volume was made with {}", MakingText(asked.making),
+                           MakingText(volume.tuning.making));
   }
   MOORING_ASSIGN_OR_RETURN(const auto in_context, FindPropagation(request.volume_context(), "volume_context"));
   // Keys that others have added to the context (as Kubernetes' sidecars do) are ignored.

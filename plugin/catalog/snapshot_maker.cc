@@ -1,5 +1,8 @@
 #include "plugin/catalog/snapshot_maker.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -41,11 +44,12 @@ absl::Status CheckSources(const std::string& name, bool is_group, const std::vec
                           const std::vector<std::string>& wanted) {
   if (Sorted(SourcesOf(there)) == Sorted(wanted)) return absl::OkStatus();
   if (is_group) {
-    return AlreadyExists("a group snapshot named {} exists, of other volumes: delete it, or use another name",
-                         Quote(name));
+    return AlreadyExists(
+        "a group snapshot named {} exists, of other volumes ({}, not {}): delete it, or use another name", Quote(name),
+        fmt::join(Sorted(SourcesOf(there)), ", "), fmt::join(Sorted(wanted), ", "));
   }
-  return AlreadyExists("a snapshot named {} exists, of volume {}: delete it, or use another name", Quote(name),
-                       there.front().source_volume_id);
+  return AlreadyExists("a snapshot named {} exists, of volume {}, not {}: delete it, or use another name", Quote(name),
+                       there.front().source_volume_id, Quote(wanted.front()));
 }
 
 SnapshotRecord Draft(const std::string& volume_id, const CopySource& source, std::string_view tag) {

@@ -80,7 +80,8 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
                       .asked_bytes = record.asked_bytes,
                       .fs_type = std::move(record.fs_type),
                       .pool = std::move(record.pool),
-                      .block_only = record.block_only};
+                      .block_only = record.block_only,
+                      .making = record.tuning.making};
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> record, snapshots_.FindById(wanted.id));
   if (!record || record->state != SnapshotState::kReady) {

@@ -29,6 +29,7 @@ struct CopySource {
   std::string fs_type;
   std::string pool;
   bool block_only = false;
+  VolumeMaking making = {};  // of a volume; snapshots have none
 };
 
 class VolumeLookup {

@@ -34,6 +34,12 @@ std::string PropagationWord(const std::optional<Propagation>& propagation) {
   return propagation ? std::string(ToString(*propagation)) : "none";
 }
 
+// A copy that names nothing else has the properties of its source, which may not have been formatted yet.
+VolumeTuning TuningOf(const CreateVolumeSpec& spec, const VolumeMaking& of_source = {}) {
+  const bool inherits = spec.source.exists() && spec.making == VolumeMaking();
+  return With({.making = inherits ? of_source : spec.making}, spec.tuning);
+}
+
 absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std::uint64_t source_bytes) {
   if (spec.range.limit != 0 && spec.range.limit < source_bytes) {
     return OutOfRange("capacity_range asks for {}, and volume_content_source {} has {}: raise limit_bytes",
@@ -90,7 +96,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, c
     }
     // A copy is never finished later, because its source may have changed. Mutable parameters are compared for an
     // unfinished volume only: those of a ready volume may have been changed.
-    const bool tuned_alike = there->tuning == With({}, spec.tuning);
+    const bool tuned_alike = there->tuning == TuningOf(spec, there->tuning.making);
     if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike && there->source.empty()) {
       MOORING_ASSIGN_OR_RETURN(const bool keep, reconciler_.HasDataToKeep(*there));
       // A failed creation is rolled back, with its image. ClearName keeps an image that has data.
@@ -126,6 +132,10 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
   if (existing.propagation != spec.propagation) {
     return differs(fmt::format("propagation {}, and {} is asked for", PropagationWord(existing.propagation),
                                PropagationWord(spec.propagation)));
+  }
+  const bool inherits = spec.source.exists() && spec.making == VolumeMaking();
+  if (!inherits && existing.tuning.making != spec.making) {
+    return differs(fmt::format("{}, and {} is asked for", MakingText(existing.tuning.making), MakingText(spec.making)));
   }
   if (existing.block_only && !spec.block_only) return differs("block access only, and another use is asked for");
   if (!Satisfies(existing.bytes, spec.range)) {
@@ -163,7 +173,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec
                       .fs_type = spec.fs_type,
                       .propagation = spec.propagation,
                       .pool = spec.pool,
-                      .tuning = With({}, spec.tuning),
+                      .tuning = TuningOf(spec),
                       .ephemeral = spec.ephemeral,
                       .block_only = spec.block_only,
                       .asked_bytes = spec.range.required};
@@ -181,6 +191,11 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
         "filesystem {} is asked for, and volume_content_source {} was made for {}: a copy keeps its source's",
         spec.fs_type, Quote(spec.source.id), source.fs_type);
   }
+  const bool is_volume = spec.source.kind == ContentSource::Kind::kVolume;
+  if (is_volume && spec.making != VolumeMaking() && spec.making != source.making) {
+    return InvalidArgument("{} is asked for, and volume_content_source {} has {}: a copy keeps its source's",
+                           MakingText(spec.making), Quote(spec.source.id), MakingText(source.making));
+  }
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
   if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
@@ -192,7 +207,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
                       .propagation = spec.propagation,
                       .pool = pool_name,
                       .source = spec.source.id,
-                      .tuning = With({}, spec.tuning),
+                      .tuning = TuningOf(spec, source.making),
                       .block_only = spec.block_only,
                       .asked_bytes = std::max(spec.range.required, source.asked_bytes)};
 }

@@ -73,8 +73,8 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
     pool.path = *path;
   } else if (key == "size") {
     const absl::StatusOr<std::int64_t> bytes = ParseSize(value);
-    if (!bytes.ok()) return WrongPool(text, "size: " + Message(bytes.status()));
-    if (*bytes == 0) return WrongPool(text, "size must be more than 0");
+    if (!bytes.ok()) return WrongPool(text, "size " + Message(bytes.status()));
+    if (*bytes == 0) return WrongPool(text, "size must be more than 0; without it, half of the memory is the limit");
     pool.bytes = static_cast<std::uint64_t>(*bytes);
   } else if (key == "shared") {
     if (value != "true" && value != "false") return WrongPool(text, "shared must be true or false");

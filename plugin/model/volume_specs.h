@@ -48,6 +48,7 @@ struct CreateVolumeSpec {
   // nor a copy of it is ever mounted as a filesystem, because its user can write any superblock.
   bool block_only = false;
   bool allows_conversion = false;  // parameter allowVolumeModeConversion
+  VolumeMaking making = {};
 };
 
 struct ModifySpec {

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
+#include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
@@ -64,8 +65,10 @@ absl::Status CheckPossible(const TuningChange& change, const BackendTraits& trai
 
 std::string ToText(const VolumeTuning& tuning) {
   std::string text = tuning.noatime ? "noatime" : "";
-  if (tuning.read_ahead_bytes == 0) return text;
-  return fmt::format("{}{}readAhead={}", text, text.empty() ? "" : " ", tuning.read_ahead_bytes);
+  const auto add = [&text](const std::string& words) { text += (text.empty() ? "" : " ") + words; };
+  if (tuning.read_ahead_bytes != 0) add(fmt::format("readAhead={}", tuning.read_ahead_bytes));
+  if (tuning.making != VolumeMaking()) add(ToText(tuning.making));
+  return text;
 }
 
 VolumeTuning TuningIn(const std::string& text) {
@@ -75,9 +78,12 @@ VolumeTuning TuningIn(const std::string& text) {
     const std::size_t equals = word.find('=');
     const std::string key = word.substr(0, equals);
     if (key == kNoatime) tuning.noatime = true;
-    if (key != kReadAhead || equals == std::string::npos) continue;
-    const absl::StatusOr<std::int64_t> bytes = ParseSize(word.substr(equals + 1));
-    if (bytes.ok()) tuning.read_ahead_bytes = static_cast<std::uint64_t>(*bytes);
+    if (equals == std::string::npos) continue;
+    if (key != kReadAhead) {
+      SetMaking(key, word.substr(equals + 1), tuning.making).IgnoreError();
+      continue;
+    }
+    tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(word.substr(equals + 1)).value_or(0);
   }
   return tuning;
 }

@@ -1,7 +1,9 @@
-// The settings of a volume that can change while it is in use: the mutable parameters of CSI.
+// The settings of a volume. These can change while it is in use, the mutable parameters of CSI:
 //
 //   readAhead   the read-ahead of its loop device
 //   noatime     its mounts have noatime, whatever their mount flags are
+//
+// The settings of volume_making.h never change.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +15,14 @@
 #include "absl/status/statusor.h"
 #include "mounter/mount_options.h"
 #include "plugin/model/backend_traits.h"
+#include "plugin/model/volume_making.h"
 
 namespace mooring {
 
 struct VolumeTuning {
   std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default
   bool noatime = false;
+  VolumeMaking making = {};
 
   bool operator==(const VolumeTuning&) const = default;
 };

@@ -3,6 +3,7 @@
 
 status_of() { docker volume inspect -f "{{index .Status \"$2\"}}" "$1"; }
 claims_of() { docker volume inspect -f '{{len .Status.Claims}}' "$1"; }
+podman_rm() { podman_run --rm "$@"; }
 mounts_of() { mounts_below "$work/manager/docker" | grep -c -F "/docker/$1/" || true; }
 
 # Expects that nothing of a deleted volume is left.
@@ -25,7 +26,46 @@ test_docker_writes_and_reads_a_volume() {
   expect_nothing_of db
 }
 
+test_docker_and_podman_fill_a_new_volume_from_the_image() {
+  local fs engine
+  make_task_images
+  for engine in in_docker podman_rm; do
+    for fs in ext4:64 xfs:320 btrfs:128; do
+      docker volume create -d mooring -o "size=${fs#*:}MiB" -o "fsType=${fs%:*}" filled
+      expect "$engine, $fs: the content and the owner" \
+        "$("$engine" -v filled:/data app sh -c 'touch /data/x; cat /data/seed; stat -c "%u:%g %a" /data' | tr '\n' ' ')" \
+        "content 1000:1001 750 "
+      expect "$engine, $fs: the files later" "$("$engine" -v filled:/data app ls /data | tr '\n' ' ')" "seed x "
+      docker volume rm filled
+    done
+  done
+}
+
+test_docker_and_podman_start_a_database_on_a_new_volume() {
+  local engine
+  make_task_images
+  for engine in in_docker podman_rm; do
+    docker volume create -d mooring -o size=64MiB store
+    for _ in first second; do
+      expect "$engine: the database" "$("$engine" -v store:/store database)" "version 15 as 999, store of 999:999"
+    done
+    docker volume rm store
+  done
+}
+
+test_docker_volumes_have_the_owner_that_is_asked_for() {
+  docker volume create -d mooring -o size=64MiB -o uid=1000 -o gid=1001 -o mode=0750 -o param.inodeSize=512 owned
+  in_docker --user 1000 -v owned:/new base sh -c 'touch /new/x'
+  expect "its owner" "$(in_docker -v owned:/new base stat -c '%u:%g %a' /new)" "1000:1001 750"
+  expect_match "when it was created" "$(docker volume inspect -f '{{.CreatedAt}}' owned)" "^$(date -u +%Y-%m-%dT)"
+  docker volume rm owned
+  refused "uid 'postgres': it is a number" docker volume create -d mooring -o uid=postgres owned
+  refused "mode '0644': it is an octal number" docker volume create -d mooring -o mode=0644 owned
+}
+
 test_docker_shows_errors() {
+  refused "'5' has no unit" docker volume create -d mooring -o size=5 db
+
   refused "unknown option" docker volume create -d mooring -o colour=red db
   refused "is not a size" docker volume create -d mooring -o size=big db
   refused "plugin 'other.csi' is neither registered nor declared" docker volume create -d mooring -o plugin=other.csi db

@@ -250,7 +250,8 @@ class World:
     def take_back(self):
         eventually("the driver is healthy", self.is_healthy, 2 * PATIENCE)
         for entry in self.attachments():
-            self.mooring("detach", entry.get("request") or entry["volume"]["id"], "--for", entry["allocation"])
+            name = entry.get("request") or entry["volume"]["id"]
+            self.mooring("detach", name, "--for", entry["allocation"], "--if-exists")
         for volume in self.asked("volume", "list").get("volumes", []):
             self.remove_volume(volume["key"]["id"])
 

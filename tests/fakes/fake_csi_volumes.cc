@@ -346,7 +346,8 @@ void FakeCsiVolumes::Mirror(const FakeCsiVolume& volume, const std::string& path
                  .target = path,
                  .target_kind = TargetKind::kFile,
                  .flags = info.flags,
-                 .group = std::nullopt})
+                 .group = std::nullopt,
+                 .new_root = std::nullopt})
           .IgnoreError();
     }
   });

@@ -172,9 +172,9 @@ absl::StatusOr<FilesystemInfo> FakeMounter::Probe(const std::string& path) {
   return With([&](FakeKernel& kernel) { return kernel.Probe(path); });
 }
 
-absl::Status FakeMounter::Format(const std::string& path, const std::string& fs_type) {
-  MOORING_RETURN_IF_ERROR(Enter("Format", path, fs_type));
-  return With([&](FakeKernel& kernel) { return kernel.Format(path, fs_type); });
+absl::Status FakeMounter::Format(const FormatRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("Format", request.path, request.fs_type));
+  return With([&](FakeKernel& kernel) { return kernel.Format(request.path, request.fs_type); });
 }
 
 absl::Status FakeMounter::Check(const std::string& path, const std::string& fs_type) {

@@ -279,7 +279,10 @@ TEST_F(FaultTest, GrowLeavesNoMountBehind) {
 TEST_F(FaultTest, FormatLeavesAnEmptyOrAFormattedImage) {
   const std::string image = Path("image");
   FailEachCall({
-      .work = [&] { return mounter_.Format(image, "ext4"); },
+      .work =
+          [&] {
+            return mounter_.Format({image, "ext4"});
+          },
       .undo = [&] { Sparse("image", 16 * kMiB); },
       .prepare = [&] { Sparse("image", 16 * kMiB); },
       .or_else =

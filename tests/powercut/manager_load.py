@@ -35,7 +35,7 @@ class ManagerClient(Client):
         return int(made["volume"]["capacity_bytes"])
 
     def delete_volume(self, volume):
-        self.mooring("volume", "delete", volume.name)
+        self.mooring("volume", "delete", volume.name, "--if-exists")
 
     def grow(self, volume, size):
         return int(self.asked("volume", "expand", volume.name, "--size", str(size))["volume"]["capacity_bytes"])
@@ -44,7 +44,7 @@ class ManagerClient(Client):
         snapshot.id = self.asked("volume", "snapshot", "create", volume.name, snapshot.name)["snapshot"]["id"]
 
     def delete_snapshot(self, snapshot):
-        self.mooring("volume", "snapshot", "delete", snapshot.id, "--plugin", PLUGIN)
+        self.mooring("volume", "snapshot", "delete", snapshot.id, "--plugin", PLUGIN, "--if-exists")
 
     def put_up(self, volume):
         self.step(lambda: self.mooring("attach", volume.name, self.place(volume), "--for", self.name))
@@ -63,7 +63,7 @@ class ManagerClient(Client):
         if path not in self.attached():
             return True
         try:
-            self.mooring("detach", path)
+            self.mooring("detach", path, "--if-exists")
         except Wrong as wrong:
             if "resource busy" not in str(wrong):
                 raise

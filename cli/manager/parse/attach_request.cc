@@ -1,5 +1,6 @@
 #include "cli/manager/parse/attach_request.h"
 
+#include "base/file/path.h"
 #include "base/status.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/mounts/paths.h"
@@ -35,7 +36,11 @@ absl::StatusOr<v1::DetachRequest> DetachRequestOf(const Arguments& arguments) {
     request.set_request(arguments.path);
     return request;
   }
-  MOORING_ASSIGN_OR_RETURN(*request.mutable_attach_path(), mounts_area::ResolvePath(arguments.path));
+  const absl::StatusOr<std::string> resolved = mounts_area::ResolvePath(arguments.path);
+  if (!resolved.ok() && !arguments.path.starts_with('/')) return resolved.status();
+  // The manager says that nothing is attached at a path that does not exist. ResolvePath would advise to create it.
+  MOORING_ASSIGN_OR_RETURN(*request.mutable_attach_path(),
+                           resolved.ok() ? resolved : NormalisePath("the path to detach", arguments.path));
   return request;
 }
 

@@ -48,7 +48,7 @@ absl::Status SetKey(Fields& fields) {
   return absl::OkStatus();
 }
 
-// A size is a number of bytes, or a string with a unit.
+// A size is a string, or a number of bytes. The rule of ParseSize is for both.
 absl::Status SetSize(Fields& fields, const std::string& word, const std::string& name) {
   const std::optional<Value> value = Take(fields, word);
   if (!value) return absl::OkStatus();
@@ -123,6 +123,7 @@ void ClearState(v1::Volume& volume) {
   volume.clear_exhausted_at_ms();
   volume.clear_exhausted_words();
   volume.clear_node_expansion_owed();
+  volume.clear_created_at_ms();
   volume.clear_create_revision();
   volume.clear_has_secrets();
 }

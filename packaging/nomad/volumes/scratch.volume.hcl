@@ -1,6 +1,6 @@
 # Memory: gone when the last task that uses it ends. For this the plugin has to have a pool of memory:
 #
-#   args = [… "--pool=name=memory,backend=tmpfs,size=2147483648"]   in plugin.nomad.hcl
+#   args = [… "--pool=name=memory,backend=tmpfs,size=2GiB"]   in plugin.nomad.hcl
 #   nomad volume create scratch.volume.hcl
 #
 # (CSI's ephemeral inline volumes are for orchestrators that publish without staging; Nomad always stages.)

@@ -36,9 +36,10 @@ absl::Status FilesystemStager::CheckSameOptions(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> other, finder_.FindLive(spec.volume_id, differs));
   if (!other) return absl::OkStatus();
   return FailedPrecondition(
-      "volume {} is in use at {} with other filesystem options (mount_flags) than are asked for. All stagings of a "
-      "volume share one filesystem: unstage it there first",
-      spec.volume_id, Quote(other->path));
+      "volume {} is in use at {} with other filesystem options (mount_flags): {}, and {} are asked for. All stagings "
+      "of "
+      "a volume share one filesystem: unstage it there first",
+      spec.volume_id, Quote(other->path), other->options, wanted);
 }
 
 absl::Status FilesystemStager::Stage(const StageSpec& spec, const NodeVolume& volume, bool in_use) {
@@ -77,7 +78,7 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
     return FailedPrecondition("volume {} has {}, and a filesystem {} needs at least {}: expand it first", volume.id,
                               SizeText(volume.bytes), type, SizeText(least));
   }
-  const absl::Status formatted = mounter_.Format(volume.path, type);
+  const absl::Status formatted = mounter_.Format({volume.path, type, volume.tuning.making.format});
   if (formatted.ok()) return type;
   // Another process on the same state directory may have formatted the volume.
   const absl::StatusOr<FilesystemInfo> now = mounter_.Probe(volume.path);
@@ -116,6 +117,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   request.options = spec.capability.options.options;
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
+  if (!in_use) request.new_root = volume.tuning.making.root;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   const absl::Status finished = Finish(spec, volume, fs_type, in_use);
   if (finished.ok()) return finished;

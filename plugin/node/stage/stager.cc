@@ -15,7 +15,7 @@ namespace {
 
 absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
   return AlreadyExists("volume {} is staged at {} with another capability ({}); asked for: {}", spec.volume_id,
-                       Quote(spec.staging_path), WithoutMountFlags(how), WithoutMountFlags(ToString(spec.capability)));
+                       Quote(spec.staging_path), how, ToString(spec.capability));
 }
 
 absl::Status StagedFilesystemFailed(const StageSpec& spec, const PathInfo& place) {
@@ -48,7 +48,7 @@ absl::Status Stager::CheckStagingDirectory(const std::string& path, const PathIn
 
 absl::Status Stager::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!place.empty) {
-    return FailedPrecondition("{} {} is not empty: a mount would hide what is in it",
+    return FailedPrecondition("{} {} is not empty: a mount would hide what is in it; move it away",
                               spec.as_target ? "target path" : "staging path", Quote(spec.staging_path));
   }
   switch (StagingOf(volume)) {
@@ -142,6 +142,7 @@ absl::Status Stager::StageBind(const std::string& source, const StageSpec& spec,
   request.flags = StagedFlags(spec, volume);
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
+  if (StagingOf(volume) == Staging::kDirectory) request.new_root = volume.tuning.making.root;
   return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Bind(request); });
 }
 
@@ -169,10 +170,13 @@ absl::Status Stager::StageMemory(const StageSpec& spec, const NodeVolume& volume
   request.target = spec.staging_path;
   request.flags = StagedFlags(spec, volume);
   request.options = MemoryOptions(volume.bytes);
+  const std::vector<FilesystemOption>& asked = spec.capability.options.options;
+  request.options.insert(request.options.end(), asked.begin(), asked.end());
   request.options.push_back({"mode", "0755"});
   request.options.push_back({"huge", "never"});  // otherwise a file of one byte takes 2 MiB
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
+  request.new_root = volume.tuning.making.root;
   return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Mount(request); });
 }
 

@@ -112,9 +112,12 @@ TEST_F(CliMountTest, ImageLoopDeviceGoesWithTheMount) {
 
 TEST_F(CliMountTest, UnmountOfNothingAndOfABusyMount) {
   const Ran nothing = Mooring("umount nothing");
-  EXPECT_EQ(nothing.status, 0);
-  EXPECT_EQ(nothing.out, "nothing was mounted at " + Path("nothing") + "\n");
-  EXPECT_THAT(Mooring("umount nothing --json").out, HasSubstr("\"mounted\":false"));
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing is mounted at '" + Path("nothing") + "'"));
+  const Ran allowed = Mooring("umount nothing --if-exists");
+  EXPECT_EQ(allowed.status, 0);
+  EXPECT_EQ(allowed.out, "nothing was mounted at " + Path("nothing") + "\n");
+  EXPECT_THAT(Mooring("umount nothing --if-exists --json").out, HasSubstr("\"mounted\":false"));
   PrivateMount("dst");
   PrivateMount("dst/sub");
   const Ran nested = Mooring("umount dst");
@@ -253,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"mount image src dst", 2, "is not a regular file"},
         WrongCase{"mount image file dst", 1, "libblkid does not know"},
         WrongCase{"mount image file dst --fs-type nofs", 1, "the kernel knows no filesystem nofs"},
-        WrongCase{"umount", 2, "DST is required"}, WrongCase{"umount full --remove", 1, "only if it is empty"},
+        WrongCase{"umount", 2, "DST is required"}, WrongCase{"umount full --remove", 1, "move the files away"},
         WrongCase{"show src", 1, "nothing is mounted"}, WrongCase{"propagation src rshared", 1, "nothing is mounted"},
         WrongCase{"propagation mounted sideways", 2, "'sideways' is unknown"},
         WrongCase{"propagation mounted inherit", 2, "nothing to inherit"}, WrongCase{"list --below ''", 2, "empty"}),

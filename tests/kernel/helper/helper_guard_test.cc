@@ -89,7 +89,7 @@ TEST_F(HelperGuardTest, FilesThatAreNoVolumesAreRefused) {
     MountRequest mount = MountOfImage("", "x");
     mount.source = file;
     return std::vector{helper().Mount(mount),         helper().AttachLoop({file, "mooring:x", false}).status(),
-                       helper().Probe(file).status(), helper().Format(file, "ext4"),
+                       helper().Probe(file).status(), helper().Format({file, "ext4"}),
                        helper().Check(file, "ext4"),  helper().Grow(file, "ext4")};
   };
   for (const std::string& file :
@@ -108,7 +108,7 @@ TEST_F(HelperGuardTest, ADeviceNodeAmongTheVolumesIsRefused) {
   EXPECT_FALSE(helper().Mount(MountOfImage("node", "x")).ok());
   EXPECT_FALSE(helper().AttachLoop({Image("node"), "mooring:x", false}).ok());
   EXPECT_FALSE(helper().Probe(Image("node")).ok());
-  EXPECT_FALSE(helper().Format(Image("node"), "ext4").ok());
+  EXPECT_FALSE(helper().Format({Image("node"), "ext4"}).ok());
   EXPECT_FALSE(helper().Check(Image("node"), "ext4").ok());
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
@@ -137,7 +137,7 @@ TEST_F(HelperGuardTest, OnlyDevicesBehindALinkAreVolumes) {
     if (loop.ok()) {
       EXPECT_OK(helper().DetachLoop(*loop));
     }
-    EXPECT_THAT(helper().Format(device, "ext4"), Refused()) << when;
+    EXPECT_THAT(helper().Format({device, "ext4"}), Refused()) << when;
   };
   expect(false, "no link");
   ASSERT_EQ(::symlink(device.c_str(), Path("links/other").c_str()), 0);
@@ -206,7 +206,7 @@ TEST_F(HelperGuardTest, OtherFilesystemsAndOptionsAreRefused) {
     MountRequest request = MountOfImage("a.img", "x");
     request.fs_type = fs_type;
     for (const absl::Status& status :
-         {helper().Mount(request), helper().Format(Image("a.img"), fs_type), helper().Check(Image("a.img"), fs_type),
+         {helper().Mount(request), helper().Format({Image("a.img"), fs_type}), helper().Check(Image("a.img"), fs_type),
           helper().Grow(Image("a.img"), fs_type)}) {
       EXPECT_THAT(status, Refused("handles ext4, xfs and btrfs only")) << fs_type;
     }

@@ -39,7 +39,7 @@ class HelperMounterTest : public HelperTest {
 TEST_F(HelperMounterTest, MountCallsWorkAsWithTheKernelMounter) {
   const std::string image = Sparse("volumes/a.img", 32 * kMiB);
   EXPECT_EQ(helper().Probe(image)->content, FilesystemInfo::Content::kEmpty);
-  ASSERT_OK(helper().Format(image, "ext4"));
+  ASSERT_OK(helper().Format({image, "ext4"}));
   EXPECT_EQ(helper().Probe(image)->type, "ext4");
   ASSERT_OK(helper().Check(image, "ext4"));
   std::filesystem::resize_file(image, 48 * kMiB);
@@ -111,7 +111,7 @@ TEST_F(HelperMounterTest, ErrorsAreThoseOfTheKernelMounter) {
   EXPECT_THAT(helper().Mount(MountOfImage("none.img", "staged")), FailsWith(StatusCode::kNotFound, "none.img"));
   EXPECT_THAT(helper().Probe(Image("none.img")), FailsWith(StatusCode::kNotFound, "none.img"));
   EXPECT_THAT(helper().FindLoops(Image("none.img")), FailsWith(StatusCode::kNotFound, "none.img"));
-  EXPECT_THAT(helper().Format(Dir("volumes/d"), "ext4"), Refused("neither a file"));
+  EXPECT_THAT(helper().Format({Dir("volumes/d"), "ext4"}), Refused("neither a file"));
   Stage();
   EXPECT_THAT(helper().Mount(MountOfImage("a.img", "staged")), Refused("already"));
   File("csi/staged/open");

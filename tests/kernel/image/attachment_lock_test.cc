@@ -110,7 +110,7 @@ TEST_F(AttachmentLockTest, RefusesToWorkOnAnImageThatIsWrittenElsewhere) {
   const std::string image = Ext4Image("image"), empty = Sparse("empty", 64 * kMiB);
   const UniqueFd one = AttachedElsewhere(image, ImageAccess::kWrite);
   const UniqueFd other = AttachedElsewhere(empty, ImageAccess::kWrite);
-  ExpectRefused(mounter_.Format(empty, "ext4"), empty);
+  ExpectRefused(mounter_.Format({empty, "ext4"}), empty);
   ExpectRefused(mounter_.Check(image, "ext4"), image);
   ExpectRefused(mounter_.Grow(image, "ext4"), image);
   ExpectRefused(mounter_.Copy({ImageCopyOf(image, Path("copy"))}), image);
@@ -119,7 +119,7 @@ TEST_F(AttachmentLockTest, RefusesToWorkOnAnImageThatIsWrittenElsewhere) {
 
 TEST_F(AttachmentLockTest, AnImageThatIsWorkedOnIsNotAttachedElsewhere) {
   const std::string image = Ext4Image("image"), empty = Sparse("empty", 64 * kMiB);
-  EXPECT_TRUE(KeepsOthersAway(empty, [&] { return mounter_.Format(empty, "ext4"); }));
+  EXPECT_TRUE(KeepsOthersAway(empty, [&] { return mounter_.Format({empty, "ext4"}); }));
   bool kept = false;  // a copy is short, so the other host may miss it
   for (int i = 0; i < 50 && !kept; ++i) {
     const ImageCopy copy = ImageCopyOf(image, Path("copy" + std::to_string(i)));

@@ -1,4 +1,6 @@
 // Format accepts an empty image only, and formats it completely or not at all.
+#include <sys/statvfs.h>
+
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -25,7 +27,7 @@ class FormatTypeTest : public FormatTest, public ::testing::WithParamInterface<F
 
 TEST_P(FormatTypeTest, FillsTheImageAndKeepsItSparse) {
   const std::string image = Sparse("image", 1024 * kMiB);
-  ASSERT_OK(mounter_.Format(image, GetParam().fs_type));
+  ASSERT_OK(mounter_.Format({image, GetParam().fs_type}));
   EXPECT_EQ(StatOf(image).st_size, static_cast<off_t>(1024 * kMiB));
   EXPECT_LT(StatOf(image).st_blocks * 512, static_cast<blkcnt_t>(GetParam().most_blocks));
   EXPECT_EQ(mounter_.Probe(image)->size_bytes, 1024 * kMiB);
@@ -42,14 +44,14 @@ INSTANTIATE_TEST_SUITE_P(Types, FormatTypeTest,
 // The plugin's smallest btrfs volume (plugin/model/volume_size.cc).
 TEST_F(FormatTest, MakesABtrfsOf109MebibytesAndNoSmallerOne) {
   const std::string image = Sparse("image", 109 * kMiB);
-  ASSERT_OK(mounter_.Format(image, "btrfs"));
+  ASSERT_OK(mounter_.Format({image, "btrfs"}));
   ExpectMountable(image, "btrfs");
-  EXPECT_FALSE(mounter_.Format(Sparse("smaller", 109 * kMiB - 4096), "btrfs").ok());
+  EXPECT_FALSE(mounter_.Format({Sparse("smaller", 109 * kMiB - 4096), "btrfs"}).ok());
 }
 
 TEST_F(FormatTest, TwoImagesHaveTwoUuids) {
-  ASSERT_OK(mounter_.Format(Sparse("a", 300 * kMiB), "xfs"));
-  ASSERT_OK(mounter_.Format(Sparse("b", 300 * kMiB), "xfs"));
+  ASSERT_OK(mounter_.Format({Sparse("a", 300 * kMiB), "xfs"}));
+  ASSERT_OK(mounter_.Format({Sparse("b", 300 * kMiB), "xfs"}));
   EXPECT_OK(mounter_.Mount(MountOf(Path("a"), Path("target-a"), "xfs")));
   EXPECT_OK(mounter_.Mount(MountOf(Path("b"), Path("target-b"), "xfs")));
 }
@@ -57,13 +59,13 @@ TEST_F(FormatTest, TwoImagesHaveTwoUuids) {
 TEST_F(FormatTest, KeepsTheModeOfTheImage) {
   const std::string image = Sparse("image", 32 * kMiB);
   ASSERT_EQ(::chmod(image.c_str(), 0600), 0);
-  ASSERT_OK(mounter_.Format(image, "ext4"));
+  ASSERT_OK(mounter_.Format({image, "ext4"}));
   EXPECT_EQ(StatOf(image).st_mode & 07777U, 0600U);
 }
 
 TEST_F(FormatTest, WritesADeviceInPlace) {
   const std::string device = Losetup(Sparse("image", 32 * kMiB));
-  ASSERT_OK(mounter_.Format(device, "ext4"));
+  ASSERT_OK(mounter_.Format({device, "ext4"}));
   EXPECT_EQ(mounter_.Probe(device)->type, "ext4");
   EXPECT_OK(mounter_.Mount(MountOf(device, Path("target"))));
 }
@@ -75,8 +77,8 @@ TEST_F(FormatTest, AnythingButEmptyIsRefusedAndUnchanged) {
   for (const auto& [name, content] : {std::pair("image", "holds unknown data"), {"ext4", "holds ext4"}}) {
     const std::string before = Hash(Path(name));
     const ino_t inode = StatOf(Path(name)).st_ino;
-    EXPECT_THAT(mounter_.Format(Path(name), "ext4"), Refused(content));
-    EXPECT_THAT(mounter_.Format(Path(name), "xfs"), Refused(content));
+    EXPECT_THAT(mounter_.Format({Path(name), "ext4"}), Refused(content));
+    EXPECT_THAT(mounter_.Format({Path(name), "xfs"}), Refused(content));
     EXPECT_EQ(Hash(Path(name)), before);
     EXPECT_EQ(StatOf(Path(name)).st_ino, inode);
   }
@@ -85,9 +87,9 @@ TEST_F(FormatTest, AnythingButEmptyIsRefusedAndUnchanged) {
 
 TEST_F(FormatTest, UnknownTypeAndMissingImage) {
   const std::string image = Sparse("image", 32 * kMiB);
-  EXPECT_THAT(mounter_.Format(image, "ntfs"), FailsWith(StatusCode::kInvalidArgument, "ntfs"));
-  EXPECT_THAT(mounter_.Format(image, ""), FailsWith(StatusCode::kInvalidArgument, "ext4"));
-  EXPECT_THAT(mounter_.Format(Path("missing"), "ext4"), FailsWith(StatusCode::kNotFound, Path("missing")));
+  EXPECT_THAT(mounter_.Format({image, "ntfs"}), FailsWith(StatusCode::kInvalidArgument, "ntfs"));
+  EXPECT_THAT(mounter_.Format({image, ""}), FailsWith(StatusCode::kInvalidArgument, "ext4"));
+  EXPECT_THAT(mounter_.Format({Path("missing"), "ext4"}), FailsWith(StatusCode::kNotFound, Path("missing")));
   EXPECT_EQ(StatOf(image).st_blocks, 0);
 }
 
@@ -97,7 +99,7 @@ TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
     File(name, "half a filesystem");
   }
   File("image2.formatting-0123abcd", "another image's");
-  ASSERT_OK(mounter_.Format(image, "ext4"));
+  ASSERT_OK(mounter_.Format({image, "ext4"}));
   EXPECT_TRUE(IsClean(image, "ext4"));
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "image2.formatting-0123abcd"));
 }
@@ -105,14 +107,14 @@ TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
 TEST_F(FormatTest, SymlinkInThePlaceOfTheLeftoverIsNotFollowed) {
   const std::string image = Sparse("image", 32 * kMiB);
   ASSERT_EQ(::symlink(File("precious", "data").c_str(), Path("image.formatting-0123abcd").c_str()), 0);
-  ASSERT_OK(mounter_.Format(image, "ext4"));
+  ASSERT_OK(mounter_.Format({image, "ext4"}));
   EXPECT_EQ(ReadFile(Path("precious")), "data");
 }
 
 TEST_F(FormatTest, ImageInUseAsABlockDeviceIsRefused) {
   const std::string image = Sparse("image", 32 * kMiB);
   const std::string device = Losetup(image);
-  EXPECT_THAT(mounter_.Format(image, "ext4"), Refused(device))
+  EXPECT_THAT(mounter_.Format({image, "ext4"}), Refused(device))
       << "its user would go on writing to a file that nobody can find";
   EXPECT_EQ(StatOf(image).st_blocks, 0);
 }
@@ -120,7 +122,7 @@ TEST_F(FormatTest, ImageInUseAsABlockDeviceIsRefused) {
 // The formatted file must not replace one whose device was attached meanwhile.
 TEST_F(FormatTest, ImageAttachedMeanwhileIsTheFormattedOne) {
   const std::string image = Sparse("image", 1024 * kMiB);
-  std::thread formatting([&] { EXPECT_OK(mounter_.Format(image, "ext4")); });
+  std::thread formatting([&] { EXPECT_OK(mounter_.Format({image, "ext4"})); });
   while (Entries(dir_.path()).size() == 1 && StatOf(image).st_blocks == 0) std::this_thread::yield();
   const auto loop = mounter_.AttachLoop({.backing_file = image, .label = "test", .read_only = false});
   formatting.join();
@@ -132,7 +134,7 @@ TEST_F(FormatTest, OneOfManyAtTheSameTimeFormats) {
   const std::string image = Sparse("image", 32 * kMiB);
   std::atomic<int> formatted = 0;
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { formatted += mounter_.Format(image, "ext4").ok() ? 1 : 0; });
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { formatted += mounter_.Format({image, "ext4"}).ok() ? 1 : 0; });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(formatted, 1);
   EXPECT_TRUE(IsClean(image, "ext4"));
@@ -144,7 +146,7 @@ TEST_F(FormatTest, MissingMkfsNamesThePackageAndLeavesNothing) {
   const auto format = [&](const char* type) {
     return AskInChild([&, type] {
       ::setenv("PATH", Dir("empty").c_str(), 1);
-      return mounter_.Format(image, type).ToString();
+      return mounter_.Format({image, type}).ToString();
     });
   };
   for (const auto& [type, package] : {std::pair("ext4", "e2fsprogs"), {"xfs", "xfsprogs"}, {"btrfs", "btrfs-progs"}}) {
@@ -160,7 +162,7 @@ class FullDiskTest : public FormatTest, public ::testing::WithParamInterface<con
 TEST_P(FullDiskTest, IsReportedAndLeavesTheImageEmpty) {
   ASSERT_EQ(::mount("none", Dir("small").c_str(), "tmpfs", 0, "size=256k"), 0);
   const std::string image = Sparse("small/image", 1024 * kMiB);
-  EXPECT_THAT(mounter_.Format(image, GetParam()), FailsWith(StatusCode::kResourceExhausted, image));
+  EXPECT_THAT(mounter_.Format({image, GetParam()}), FailsWith(StatusCode::kResourceExhausted, image));
   EXPECT_THAT(Entries(Path("small")), UnorderedElementsAre("image"));
   EXPECT_EQ(mounter_.Probe(image)->content, FilesystemInfo::Content::kEmpty);
 }
@@ -170,10 +172,76 @@ INSTANTIATE_TEST_SUITE_P(Types, FullDiskTest, ::testing::Values("ext4", "xfs", "
 
 TEST_F(FormatTest, ImageThatIsTooSmallStaysAsItWas) {
   const std::string image = Sparse("image", 4096);
-  for (const char* fs_type : {"ext4", "xfs", "btrfs"}) EXPECT_FALSE(mounter_.Format(image, fs_type).ok()) << fs_type;
-  EXPECT_FALSE(mounter_.Format(File("nothing"), "ext4").ok());
+  for (const char* fs_type : {"ext4", "xfs", "btrfs"}) EXPECT_FALSE(mounter_.Format({image, fs_type}).ok()) << fs_type;
+  EXPECT_FALSE(mounter_.Format({File("nothing"), "ext4"}).ok());
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "nothing"));
   EXPECT_EQ(StatOf(image).st_size, 4096);
+}
+
+std::uint64_t Inodes(const std::string& path) {
+  struct statvfs filesystem = {};
+  EXPECT_EQ(::statvfs(path.c_str(), &filesystem), 0);
+  return filesystem.f_files;
+}
+
+// Both ends of each range, on the smallest and on a larger volume.
+TEST_F(FormatTest, OptionsOfMkfsMakeAFilesystemThatIsMounted) {
+  struct Case {
+    const char* fs_type;
+    FormatOptions options;
+    const char* seen;  // by dumpe2fs or xfs_info
+  };
+  const std::vector<Case> cases = {
+      {"ext4", {.inode_size = 512}, "Inode size:[[:space:]]*512"},
+      {"ext4", {.inode_size = 1024, .bytes_per_inode = 4096}, "Inode size:[[:space:]]*1024"},
+      {"ext4", {.bytes_per_inode = 4096}, "Inode size:[[:space:]]*256"},
+      {"ext4", {.bytes_per_inode = 64U << 20U}, "Inode size:[[:space:]]*256"},
+      {"xfs", {.inode_size = 2048}, "isize=2048"},
+      {"xfs", {.inode_size = 512, .max_inode_percent = 1}, "imaxpct=1$"},
+      {"xfs", {.max_inode_percent = 100}, "imaxpct=100"},
+  };
+  int number = 0;
+  for (const Case& row : cases) {
+    for (const std::uint64_t mib : {std::string(row.fs_type) == "ext4" ? 16 : 300, 1024}) {
+      const std::string image = Sparse(fmt::format("image-{}", number++), mib * kMiB);
+      ASSERT_OK(mounter_.Format({image, row.fs_type, row.options})) << ToString(row.options) << " " << mib;
+      EXPECT_TRUE(IsClean(image, row.fs_type)) << ToString(row.options) << " " << mib;
+      const bool is_ext4 = std::string(row.fs_type) == "ext4";
+      EXPECT_EQ(Tool(fmt::format("{} {} 2>&1 | grep -q '{}'", is_ext4 ? "dumpe2fs -h" : "xfs_db -r -c info", image,
+                                 row.seen)),
+                0)
+          << row.seen << " " << mib;
+      ExpectMountable(image, row.fs_type);
+    }
+  }
+}
+
+// A template of other options must not be taken.
+TEST_F(FormatTest, ImagesOfOneSizeHaveTheirOwnOptions) {
+  ASSERT_OK(mounter_.Format({Sparse("plain", 512 * kMiB), "ext4"}));
+  ASSERT_OK(mounter_.Format({Sparse("many", 512 * kMiB), "ext4", {.bytes_per_inode = 4096}}));
+  ASSERT_OK(mounter_.Format({Sparse("again", 512 * kMiB), "ext4", {.bytes_per_inode = 4096}}));
+  std::vector<std::uint64_t> inodes;
+  for (const char* name : {"plain", "many", "again"}) {
+    ASSERT_OK(mounter_.Mount(MountOf(Path(name), Path("at"))));
+    inodes.push_back(Inodes(Path("at")));
+    ASSERT_OK(mounter_.Unmount(UnmountOf(Path("at"))));
+  }
+  EXPECT_THAT(inodes, ElementsAre(32768U, 131072U, 131072U));
+}
+
+TEST_F(FormatTest, OptionsOfOtherFilesystemsAndWrongValuesAreRefused) {
+  const std::string image = Sparse("image", 300 * kMiB);
+  const std::vector<std::pair<std::string, FormatOptions>> wrong = {
+      {"ext4", {.inode_size = 128}},           {"ext4", {.inode_size = 300}},       {"ext4", {.inode_size = 2048}},
+      {"ext4", {.bytes_per_inode = 4095}},     {"ext4", {.max_inode_percent = 5}},  {"xfs", {.inode_size = 256}},
+      {"xfs", {.bytes_per_inode = 8192}},      {"xfs", {.max_inode_percent = 101}}, {"btrfs", {.inode_size = 512}},
+      {"ext4", {.bytes_per_inode = 1U << 27U}}};
+  for (const auto& [fs_type, options] : wrong) {
+    EXPECT_THAT(mounter_.Format({image, fs_type, options}), FailsWith(StatusCode::kInvalidArgument, ""))
+        << fs_type << " " << ToString(options);
+  }
+  EXPECT_EQ(mounter_.Probe(image)->content, FilesystemInfo::Content::kEmpty);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST_F(GrowCutShortTest, IsNeitherMountedNorAttachedNorFormatted) {
   ASSERT_NE(Resize(60), 0);
   EXPECT_THAT(mounter_.Mount(MountOf(image_, Path("target"))), Refused("cut short"));
   EXPECT_THAT(mounter_.AttachLoop({.backing_file = image_, .label = "x", .read_only = true}), Refused("cut short"));
-  EXPECT_THAT(mounter_.Format(image_, "ext4"), Refused("holds ext4"));
+  EXPECT_THAT(mounter_.Format({image_, "ext4"}), Refused("holds ext4"));
   EXPECT_TRUE(NoLoopOver(image_));
   ASSERT_OK(mounter_.Check(image_, "ext4"));
   ExpectUsable(kSmall);

@@ -142,7 +142,7 @@ TEST_F(ProbeTest, SeveralSignaturesAtOnceAreNeitherEmptyNorOneOfThem) {
   } else {
     EXPECT_THAT(info, Refused(image));
   }
-  EXPECT_FALSE(mounter_.Format(image, "ext4").ok());
+  EXPECT_FALSE(mounter_.Format({image, "ext4"}).ok());
 }
 
 // A raw block volume may have been written at one place only: at the head, in the middle or at the tail.
@@ -175,7 +175,7 @@ TEST_F(ProbeTest, UnreadableIsAnErrorAndNeverEmpty) {
   ASSERT_EQ(Tool("debugfs -w -R 'set_inode_field image block[0] 0' " + device + " 2>/dev/null"), 0);
   ASSERT_EQ(::mount(device.c_str(), Path("mounted").c_str(), "ext4", 0, nullptr), 0);
   EXPECT_FALSE(mounter_.Probe(Path("mounted/image")).ok());
-  EXPECT_FALSE(mounter_.Format(Path("mounted/image"), "ext4").ok());
+  EXPECT_FALSE(mounter_.Format({Path("mounted/image"), "ext4"}).ok());
 }
 
 }  // namespace

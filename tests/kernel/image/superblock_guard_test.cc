@@ -199,7 +199,7 @@ TEST_F(SuperblockGuardTest, ARequestMayChooseWhatHappensAfterAnError) {
 TEST_F(SuperblockGuardTest, ANewExt4RemountsReadOnlyAfterAnError) {
   for (const char* name : {"first", "from the template"}) {
     const std::string image = Sparse("image", 32 * kMiB);
-    ASSERT_OK(mounter_.Format(image, "ext4"));
+    ASSERT_OK(mounter_.Format({image, "ext4"}));
     EXPECT_EQ(Tool("dumpe2fs -h " + image + " 2>/dev/null | grep -q 'Errors behavior: *Remount read-only'"), 0) << name;
   }
 }

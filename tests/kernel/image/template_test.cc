@@ -12,11 +12,11 @@ class AnyTemplateTest : public KernelTest {
     return AskInChild([&]() -> std::string {
       int count = 0;
       for (const std::uint64_t bytes : with_mkfs) {
-        const absl::Status made = mounter_.Format(Sparse(fmt::format("{}", ++count), bytes), fs_type);
+        const absl::Status made = mounter_.Format({Sparse(fmt::format("{}", ++count), bytes), fs_type});
         if (!made.ok()) return made.ToString();
       }
       ::setenv("PATH", Dir("empty").c_str(), 1);
-      return mounter_.Format(Sparse("last", without), fs_type).ToString();
+      return mounter_.Format({Sparse("last", without), fs_type}).ToString();
     });
   }
 };
@@ -57,9 +57,9 @@ TEST_P(TemplateTest, OnlyTheSameSizeIsMadeOfIt) {
 
 TEST_P(TemplateTest, FullDiskIsReportedAndLeavesTheImageEmpty) {
   const std::string answer = AskInChild([&]() -> std::string {
-    EXPECT_OK(mounter_.Format(Sparse("first", 1024 * kMiB), type()));
+    EXPECT_OK(mounter_.Format({Sparse("first", 1024 * kMiB), type()}));
     if (::mount("none", Dir("small").c_str(), "tmpfs", 0, "size=128k") != 0) return "no tmpfs";
-    const absl::Status made = mounter_.Format(Sparse("small/image", 1024 * kMiB), type());
+    const absl::Status made = mounter_.Format({Sparse("small/image", 1024 * kMiB), type()});
     const bool empty = mounter_.Probe(Path("small/image"))->content == FilesystemInfo::Content::kEmpty;
     const std::string left = fmt::format("{} left, {}", Entries(Path("small")).size(), empty ? "empty" : "not empty");
     ::umount(Path("small").c_str());
@@ -92,8 +92,8 @@ TEST_F(AnyTemplateTest, Ext4HasChecksumsWhereTheConfigurationHasNone) {
            "uninit_bg,dir_nlink,extra_isize\n }\n");
   PutOnPath("mkfs.ext4", "MKE2FS_CONFIG=" + config + " exec /usr/sbin/mkfs.ext4 \"$@\"");
   const std::string made = AskInChild([&] {
-    const absl::Status first = mounter_.Format(Sparse("1", 64 * kMiB), "ext4");
-    return first.ok() ? mounter_.Format(Sparse("2", 64 * kMiB), "ext4").ToString() : first.ToString();
+    const absl::Status first = mounter_.Format({Sparse("1", 64 * kMiB), "ext4"});
+    return first.ok() ? mounter_.Format({Sparse("2", 64 * kMiB), "ext4"}).ToString() : first.ToString();
   });
   ASSERT_EQ(made, "OK");
   EXPECT_TRUE(IsClean(Path("1"), "ext4"));

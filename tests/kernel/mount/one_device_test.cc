@@ -93,7 +93,7 @@ TEST_F(OneDeviceTest, AnImageWithHardLinksIsRefusedByEveryCall) {
   for (const std::string& image : {image_, Path("link")}) {
     EXPECT_THAT(mounter_.Mount(MountOf(image, Path("b"))), refused);
     EXPECT_THAT(mounter_.AttachLoop({image, "mooring-kernel-test", false}), refused);
-    EXPECT_THAT(mounter_.Format(image, "ext4"), refused);
+    EXPECT_THAT(mounter_.Format({image, "ext4"}), refused);
     EXPECT_THAT(mounter_.Probe(image), refused);
     EXPECT_THAT(mounter_.Check(image, "ext4"), refused);
     EXPECT_THAT(mounter_.Grow(image, "ext4"), refused);
@@ -112,7 +112,7 @@ TEST_F(OneDeviceTest, DirectoriesAndDevicesAreNoImages) {
     SCOPED_TRACE(path);
     EXPECT_THAT(mounter_.Mount(MountOf(path, Path("b"))), Refused());
     EXPECT_THAT(mounter_.AttachLoop({path, "mooring-kernel-test", false}), Refused());
-    EXPECT_THAT(mounter_.Format(path, "ext4"), Refused());
+    EXPECT_THAT(mounter_.Format({path, "ext4"}), Refused());
     EXPECT_THAT(mounter_.Probe(path), Refused());
     EXPECT_THAT(mounter_.Check(path, "ext4"), Refused());
     EXPECT_THAT(mounter_.Grow(path, "ext4"), Refused());

@@ -1,3 +1,6 @@
+#include <fmt/chrono.h>
+
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -128,6 +131,10 @@ TEST_F(DockerDriverTest, CreatesMountsUnmountsAndRemoves) {
   EXPECT_EQ(created[0].capacity_range().required_bytes(), std::int64_t{1} << 30);
   EXPECT_EQ(created[0].volume_capabilities(0).mount().fs_type(), "ext4");
   EXPECT_EQ(created[0].parameters().at("pool"), "fast");
+
+  const std::string day = fmt::format("{:%FT}", fmt::gmtime(std::time(nullptr)));
+  EXPECT_THAT(Ask("Get", {{"Name", "db"}})["Volume"]["CreatedAt"].get<std::string>(), StartsWith(day));
+  EXPECT_THAT(Ask("List", Json::object())["Volumes"][0]["CreatedAt"].get<std::string>(), StartsWith(day));
 
   const std::string mountpoint = Mount("db", "id-1");
   EXPECT_THAT(mountpoint, StartsWith(directory_.path() + "/docker/db/"));

@@ -47,6 +47,15 @@ TEST(DockerOptionsTest, ParsesAllOptions) {
   EXPECT_THAT(In(options->secrets), ElementsAre(Pair("key", "hunter2")));
 }
 
+TEST(DockerOptionsTest, OwnerAndModeAreParametersOfThePlugin) {
+  const auto options =
+      ParseDockerOptions({{"uid", "999"}, {"GID", "998"}, {"mode", "0750"}, {"param.inodeSize", "512"}});
+  ASSERT_OK(options);
+  EXPECT_THAT(options->parameters,
+              ElementsAre(Pair("gid", "998"), Pair("inodeSize", "512"), Pair("mode", "0750"), Pair("uid", "999")));
+  EXPECT_THAT(ParseDockerOptions({{"uid", "1"}, {"param.uid", "1"}}), FailsWith(Code::kInvalidArgument, "given twice"));
+}
+
 TEST(DockerOptionsTest, KeysIgnoreCaseAndHyphens) {
   for (const char* key : {"fs-type", "fsType", "fs_type", "FSTYPE"}) {
     const auto options = ParseDockerOptions({{key, "ext4"}});
@@ -61,6 +70,12 @@ TEST(DockerOptionsTest, ReportsAllFaultsAtOnce) {
   EXPECT_THAT(Message(options.status()),
               AllOf(HasSubstr("-o 'size': 'big'"), HasSubstr("-o 'colour'"), HasSubstr("-o 'access'"),
                     HasSubstr("-o 'ro'"), HasSubstr("single-node-writer"), HasSubstr("fs-type")));
+}
+
+// Docker prints a line break as \n.
+TEST(DockerOptionsTest, FaultsAreOnOneLine) {
+  const auto options = ParseDockerOptions({{"size", "5"}, {"colour", "red"}, {"propagation", "odd"}});
+  EXPECT_THAT(Message(options.status()), AllOf(HasSubstr("; -o 'size': '5' has no unit"), Not(HasSubstr("\n"))));
 }
 
 TEST(DockerOptionsTest, ChecksSourceAndSizes) {

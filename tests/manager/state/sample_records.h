@@ -40,6 +40,7 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   volume.node_expansion_owed = true;
   volume.exhausted_at = SampleTime(1);
   volume.exhausted_words = "no more attachments";
+  volume.created_at = SampleTime(9);
   return volume;
 }
 

@@ -85,11 +85,13 @@ TEST_F(GrpcChannelTest, ReturnsCodeAndMessageOfPlugin) {
   EXPECT_EQ(NodeId().value(), "node-1");
   node_.outcome = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "it is 'busy'");
   EXPECT_THAT(NodeId(), FailsWith(Code::kFailedPrecondition, "it is 'busy'"));
+  node_.outcome = grpc::Status(grpc::StatusCode::INTERNAL, "mount failed: exit status 32\n\nOutput: no such device\n");
+  EXPECT_THAT(NodeId(), FailsWith(Code::kInternal, "mount failed: exit status 32; Output: no such device"));
   csi::v1::ProbeRequest probe;
   EXPECT_THAT(Call(*channel_, probe, Soon()), FailsWith(Code::kUnimplemented, ""));
 }
 
-TEST_F(GrpcChannelTest, RedactsQuotedSecretsAndMountFlags) {
+TEST_F(GrpcChannelTest, RedactsSecretsButNotTheNamesOfMountFlags) {
   Serve();
   csi::v1::NodeStageVolumeRequest request;
   (*request.mutable_secrets())["key"] = "open sesame";
@@ -97,7 +99,7 @@ TEST_F(GrpcChannelTest, RedactsQuotedSecretsAndMountFlags) {
   *flags.Add() = "password=hunter2";
   *flags.Add() = "ro";
   EXPECT_THAT(Call(*channel_, request, Soon()),
-              FailsWith(Code::kInternal, "cannot mount with *** by ***, nor with *** to read from"));
+              FailsWith(Code::kInternal, "cannot mount with *** by password=***, nor with *** to read from"));
 }
 
 TEST_F(GrpcChannelTest, CleansLongMessages) {

@@ -132,16 +132,19 @@ TEST(ApiAnswers, HidesMountFlagsAndSecrets) {
   EXPECT_THAT(Shown(mount).DebugString(), Not(HasSubstr("sesame")));
 }
 
-TEST(ApiCalls, LogsErrorsWithoutSecrets) {
+TEST(ApiCalls, ErrorsHideSecretsAndInLogsMountFlags) {
   v1::CreateVolumeRequest request;
   (*request.mutable_secrets())["token"] = "sesame";
   (*request.mutable_secrets())["a"] = "open";
   (*request.mutable_secrets())["b"] = "open wide";
   request.mutable_volume()->mutable_mount_options()->add_flags("password=mellon");
   request.mutable_volume()->mutable_mount_options()->add_flags("ro");
-  EXPECT_EQ(WithoutSecretsOf(request, "the token sesame is wrong, mellon in password=mellon too; 'ro' is for robots"),
-            "the token *** is wrong, *** in *** too; *** is for robots");
-  EXPECT_EQ(WithoutSecretsOf(request, "open wide, or open"), "***, or ***") << "none is left of the longer one";
+  const std::string text = "the token sesame is wrong, mellon in password=mellon too; 'ro' is for robots";
+  EXPECT_EQ(WithoutSecretsOf(request, text, Reader::kLog), "the token *** is wrong, *** in *** too; *** is for robots");
+  EXPECT_EQ(WithoutSecretsOf(request, text, Reader::kCaller),
+            "the token *** is wrong, *** in password=*** too; 'ro' is for robots");
+  EXPECT_EQ(WithoutSecretsOf(request, "open wide, or open", Reader::kCaller), "***, or ***")
+      << "none is left of the longer one";
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST(CheckVolumeTest, ReportsAllFaultsAtOnce) {
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_THAT(
       Message(status),
-      AllOf(HasSubstr("volume id is missing\n"), HasSubstr("namespace is missing\n"), HasSubstr("plugin is missing\n"),
+      AllOf(HasSubstr("volume id is missing; "), HasSubstr("namespace is missing; "), HasSubstr("plugin is missing; "),
             HasSubstr("a capability (access and attachment mode) is missing"), HasSubstr("not from both"),
             HasSubstr("contradict each other"), HasSubstr("a required topology has no segments"),
             HasSubstr("a preferred topology has no segments")));

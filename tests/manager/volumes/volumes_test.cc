@@ -56,10 +56,35 @@ TEST_F(VolumesTest, RepeatedCreateGivesSameVolume) {
   EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
   Volume other = Asked();
   other.min_bytes = 2 * kGiB;
-  EXPECT_THAT(Create(other), FailsWith(Code::kAlreadyExists, "differs from the requested one"));
+  EXPECT_THAT(Create(other), FailsWith(Code::kAlreadyExists,
+                                       "exists already, with size 1 GiB, not 2 GiB; to grow it: "
+                                       "mooring volume expand db --size 2GiB"));
   other = Asked();
   other.secrets = Password("swordfish");
-  EXPECT_THAT(Create(other), FailsWith(Code::kAlreadyExists, "differs from the requested one"));
+  const absl::Status refused = Create(other).status();
+  EXPECT_THAT(refused,
+              FailsWith(Code::kAlreadyExists, "exists already, with other secrets; use it as it is, delete it"));
+  EXPECT_THAT(Message(refused), Not(HasSubstr("swordfish")));
+}
+
+TEST_F(VolumesTest, EachDifferenceIsShownWithBothValues) {
+  ASSERT_OK(Create(Asked()));
+  Volume other = Asked();
+  other.max_bytes = 3 * kGiB;
+  other.capabilities = {kWriter};
+  other.mount_options = {.fs_type = "xfs", .flags = {"noatime", "password=hunter2"}};
+  other.parameters = {{"tier", "slow"}};
+  other.snapshot_id = "snap-1";
+  other.required_topologies = {{{{"zone", "a"}}}};
+  const std::string said = Message(Create(other).status());
+  for (const char* piece :
+       {"maximum size none, not 3 GiB", "filesystem none, not 'xfs'", "mount flags none, not noatime, password=***",
+        "parameters 'tier=fast', not 'tier=slow'", "source snapshot none, not 'snap-1'",
+        "required topology none, not 'zone=a'", "access single-node-writer file-system, "}) {
+    EXPECT_THAT(said, HasSubstr(piece));
+  }
+  EXPECT_THAT(said, Not(HasSubstr("hunter2")));
+  EXPECT_TRUE(Stored("db").created_at.has_value());
 }
 
 TEST_F(VolumesTest, RecreatedVolumeHasAnotherName) {

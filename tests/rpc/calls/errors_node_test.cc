@@ -149,8 +149,9 @@ TEST_F(ErrorsNode, StatsAndExpandOfOtherPathsAreNotFound) {
   const std::string id = Created();
   const std::string other = Created();
   StageAndPublish(id, Target("a"));
+  fs::create_directory(Target("a") + "/below");
   for (const std::string& path : {Target("b"), dir() / "missing/x", dir().path(), state_dir(), std::string("relative"),
-                                  std::string("/proc"), Target("a") + "/lost+found"}) {
+                                  std::string("/proc"), Target("a") + "/below"}) {
     SCOPED_TRACE(path);
     ExpectRefused([&] { return driver().Stats(id, path); }, Code::kNotFound, id);
     ExpectRefused([&] { return driver().NodeExpand(id, path); }, Code::kNotFound, id);

@@ -21,10 +21,10 @@ TEST(VolumeTuningTest, SettingsThatAreNotNamedStay) {
 }
 
 TEST(VolumeTuningTest, ValuesAreBounded) {
-  for (const char* good : {"0", "4096", "4KiB", "128Ki", "64MiB"}) {
+  for (const char* good : {"0", "4096B", "4KiB", "128Ki", "64MiB"}) {
     EXPECT_OK(ParseTuning({{"readAhead", good}})) << good;
   }
-  for (const char* bad : {"", "-4096", "1", "4097", "65MiB", "1e6", "128 KiB", "9223372036854775808", "much"}) {
+  for (const char* bad : {"", "-4096", "4096", "1", "4097", "65MiB", "1e6", "128 KiB", "9223372036854775808", "much"}) {
     ExpectInvalid("readAhead", bad, "readAhead");
   }
   for (const char* bad : {"", "1", "TRUE", "yes"}) ExpectInvalid("noatime", bad, "neither true nor false");
@@ -44,7 +44,10 @@ TEST(VolumeTuningTest, TextsAreReadAgain) {
   for (const VolumeTuning tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
     EXPECT_EQ(TuningIn(ToText(tuning)), tuning) << ToText(tuning);
   }
-  EXPECT_EQ(ToText({}), "") << "no record of what never changed";
+  EXPECT_EQ(ToText(VolumeTuning()), "") << "no record of what never changed";
+  const VolumeTuning made = {4096, true, {{.uid = 999, .mode = 0750}, {.inode_size = 512}}};
+  EXPECT_EQ(ToText(made), "noatime readAhead=4096 uid=999 mode=0750 inodeSize=512");
+  EXPECT_EQ(TuningIn(ToText(made)), made);
   EXPECT_EQ(TuningIn("colour=blue noatime readAhead=x readAhead"), (VolumeTuning{0, true})) << "a newer program's";
 }
 

@@ -82,7 +82,7 @@ const std::vector<RequestRow> kController = {
     {"csi controller-unpublish v", "ControllerUnpublishVolumeRequest", "volume_id: 'v'"},
     {"csi expand v --size 2GiB", "ControllerExpandVolumeRequest",
      "volume_id: 'v' capacity_range { required_bytes: 2147483648 }"},
-    {"csi expand v --size 1 --limit 2 --block --secret k=s", "ControllerExpandVolumeRequest",
+    {"csi expand v --size 1B --limit 2B --block --secret k=s", "ControllerExpandVolumeRequest",
      "volume_id: 'v' capacity_range { required_bytes: 1 limit_bytes: 2 } volume_capability { block {} " + kWriter +
          " }" + kSecret},
     {"csi modify v --mutable-param iops=5 --mutable-param x= --secret k=s", "ControllerModifyVolumeRequest",

@@ -111,14 +111,16 @@ const std::vector<RequestRow> kVolumes = {
           capabilities { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } })"},
     {"volume expand db --size 2GiB --limit 3GiB", "ExpandVolumeRequest",
      "key { id: 'db' } min_bytes: 2147483648 max_bytes: 3221225472"},
-    {"volume delete db", "DeleteVolumeRequest", "key { id: 'db' }"},
-    {"volume deregister db -n x", "DeleteVolumeRequest", "key { namespace: 'x' id: 'db' } deregister: true"},
+    {"volume delete db", "DeleteVolumeRequest", "key { id: 'db' } must_exist: true"},
+    {"volume delete db --if-exists", "DeleteVolumeRequest", "key { id: 'db' }"},
+    {"volume deregister db -n x", "DeleteVolumeRequest",
+     "key { namespace: 'x' id: 'db' } deregister: true must_exist: true"},
     {"volume list --all-namespaces --plugin p", "ListVolumesRequest", "namespace: '*' plugin: 'p'"},
     {"volume snapshot create db before --param a=b", "CreateSnapshotRequest",
      "volume { id: 'db' } name: 'before' parameters { key: 'a' value: 'b' }"},
     {"volume snapshot list --plugin p", "ListSnapshotsRequest", "plugin: 'p'"},
     {"volume snapshot delete snap-1 --plugin p --secret a=b", "DeleteSnapshotRequest",
-     "plugin: 'p' id: 'snap-1' secrets { key: 'a' value: 'b' }"},
+     "plugin: 'p' id: 'snap-1' secrets { key: 'a' value: 'b' } must_exist: true"},
 };
 
 const std::vector<RequestRow> kClaims = {
@@ -130,12 +132,12 @@ const std::vector<RequestRow> kClaims = {
      "volume { id: 'db[3]' } allocation: 'web-3' mode: WRITE job { per_alloc: true tasks: 4 system: true }"},
     {"attach db --for web-0 --per-alloc 0", "AttachRequest",
      "volume { id: 'db[0]' } allocation: 'web-0' job { per_alloc: true } steps: true"},
-    {"release db --for web-1", "ReleaseVolumeRequest", "volume { id: 'db' } allocation: 'web-1'"},
-    {"release db --force", "ReleaseVolumeRequest", "volume { id: 'db' } force: true"},
+    {"release db --for web-1", "ReleaseVolumeRequest", "volume { id: 'db' } allocation: 'web-1' must_exist: true"},
+    {"release db --force", "ReleaseVolumeRequest", "volume { id: 'db' } force: true must_exist: true"},
     {"claims", "ListClaimsRequest", ""},
     {"claims db --for web-1", "ListClaimsRequest", "volume { id: 'db' } allocation: 'web-1'"},
-    {"gone web-1", "AllocationGoneRequest", "allocation: 'web-1'"},
-    {"detach data --for web-1", "DetachRequest", "allocation: 'web-1' request: 'data' steps: true"},
+    {"gone web-1", "AllocationGoneRequest", "allocation: 'web-1' must_exist: true"},
+    {"detach data --for web-1", "DetachRequest", "allocation: 'web-1' request: 'data' steps: true must_exist: true"},
     {"attachments db", "ListAttachmentsRequest", "volume { id: 'db' }"},
     {"manager", "GetManagerInfoRequest", ""},
     {"events", "StreamEventsRequest", "from: 1"},
@@ -225,7 +227,7 @@ TEST_F(ManagerRequestsTest, AttachResolvesThePath) {
              R"(volume { id: "db" } allocation: "web-1" request: "data" read_only: true propagation: PROPAGATION_SLAVE
                 options { fs_type: "xfs" } steps: true attach_path: ")" +
                  path + "\"");
-  ExpectSent("detach " + path, "DetachRequest", "attach_path: '" + path + "' steps: true");
+  ExpectSent("detach " + path, "DetachRequest", "attach_path: '" + path + "' steps: true must_exist: true");
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ TEST_F(MountCsiTest, UmountDetachesByThePath) {
   const Result result =
       RunLine("/usr/sbin/umount.csi " + Directory() + " -v -r -t csi -o manager=" + manager_.socket());
   EXPECT_EQ(result.status, 0) << result.err;
-  manager_.script().ExpectLast("DetachRequest", "attach_path: '" + Directory() + "'");
+  manager_.script().ExpectLast("DetachRequest", "attach_path: '" + Directory() + "' must_exist: true");
 }
 
 TEST_F(MountCsiTest, RemainingMountIsAnError) {

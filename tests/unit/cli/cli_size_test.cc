@@ -16,6 +16,8 @@ TEST(ParseSizeTest, ParsesAllUnits) {
   const std::map<std::string, std::int64_t> sizes{{"0", 0},
                                                   {"1073741824", 1073741824},
                                                   {"7B", 7},
+                                                  {"1048575B", 1048575},
+                                                  {"1048576", 1048576},
                                                   {"3KiB", 3 * 1024},
                                                   {"512MiB", 512LL << 20},
                                                   {"1GiB", 1LL << 30},
@@ -46,7 +48,19 @@ TEST(ParseSizeTest, RefusesOtherText) {
     const auto size = ParseSize(text);
     ASSERT_FALSE(size.ok()) << "'" << text << "' gave " << *size;
     EXPECT_TRUE(absl::IsInvalidArgument(size.status()));
-    EXPECT_NE(Message(size.status()).find("write 1073741824, 1GiB"), std::string::npos) << size.status();
+    EXPECT_NE(Message(size.status()).find("as 512MiB or 10GiB (units: B, KiB"), std::string::npos) << size.status();
+  }
+}
+
+// People mean GB, and would get the smallest volume.
+TEST(ParseSizeTest, RefusesFewBytesWithoutUnit) {
+  for (const char* text : {"1", "5", "10", "0005", "512", "10240", "1048575"}) {
+    const auto size = ParseSize(text);
+    ASSERT_FALSE(size.ok()) << "'" << text << "' gave " << *size;
+    EXPECT_TRUE(absl::IsInvalidArgument(size.status()));
+    EXPECT_NE(Message(size.status()).find("has no unit, and is few bytes: write a whole number and a unit"),
+              std::string::npos)
+        << size.status();
   }
 }
 

@@ -84,15 +84,13 @@ TEST(MountOptionsTest, WhateverNamesOrWeakensSomethingElseIsRefused) {
       // other kinds of mounts
       "bind", "rbind", "move", "remount", "remount,ro", "private", "shared", "rshared", "slave", "unbindable",
       // other files, devices and labels
-      "loop", "loop=/dev/loop0", "offset=512", "sizelimit=1", "context=system_u:object_r:etc_t:s0", "fscontext=x",
-      "defcontext=x", "rootcontext=x", "journal_path=/dev/sda", "journal_dev=0x801", "logdev=/dev/sda",
-      "rtdev=/dev/sda", "usrjquota=x", "grpjquota=x", "jqfmt=vfsv0", "usrquota", "prjquota", "sb=32768", "subvol=x",
-      "source=/dev/sda", "helper=sh",
+      "loop", "loop=/dev/loop0", "offset=512", "sizelimit=1", "context=x", "context", "context=a:b", "context=a:b:c d",
+      "context=a:b:c,d", "fscontext=x", "defcontext=x", "rootcontext=@target", "verity.roothash=x",
+      "journal_path=/dev/sda", "journal_dev=0x801", "logdev=/dev/sda", "rtdev=/dev/sda", "usrjquota=x", "grpjquota=x",
+      "jqfmt=vfsv0", "usrquota", "prjquota", "sb=32768", "subvol=x", "source=/dev/sda", "helper=sh",
       // weaker checks, other owners
-      "nouuid", "norecovery", "noload", "abort", "debug", "errors=panic", "iversion", "mand", "silent", "dax=always",
-      "resuid=0", "resgid=0", "user", "users", "owner", "uid=0", "gid=0", "umask=0",
-      // words of fstab
-      "x-systemd.automount", "_netdev", "nofail", "auto", "noauto",
+      "norecovery", "noload", "abort", "debug", "errors=panic", "iversion", "mand", "dax=always", "resuid=0",
+      "resgid=0", "uid=0", "gid=0", "umask=0",
       // malformed
       "RO", " ro", "ro ", "ro=1", "ro\n", "rw;sh", "=", "", ",ro", "ro,,rw", "commit=5\n"};
   for (const char* flag : kFlags) {
@@ -102,6 +100,62 @@ TEST(MountOptionsTest, WhateverNamesOrWeakensSomethingElseIsRefused) {
   }
   EXPECT_THAT(ParseMountFlags("ext4", {std::string("ro\0rw", 5)}),
               FailsWith(StatusCode::kInvalidArgument, "ro\\x00rw"));
+}
+
+TEST(MountOptionsTest, WordsWithoutEffectOnAVolumeAreLeftOut) {
+  for (const char* flag : {"async",
+                           "nolazytime",
+                           "norelatime",
+                           "nostrictatime",
+                           "nomand",
+                           "noiversion",
+                           "noquota",
+                           "nouuid",
+                           "silent",
+                           "loud",
+                           "_netdev",
+                           "_rnetdev",
+                           "nofail",
+                           "auto",
+                           "noauto",
+                           "user",
+                           "user=joe",
+                           "users",
+                           "nouser",
+                           "nousers",
+                           "owner",
+                           "noowner",
+                           "group",
+                           "nogroup",
+                           "comment=mine",
+                           "x-systemd.automount",
+                           "x-gvfs-hide",
+                           "X-mount.mkdir",
+                           "nouuid,_netdev,nofail,async,noquota,comment=\"a,b\""}) {
+    for (const char* fs_type : {"ext4", "xfs", "btrfs", "directory", "tmpfs"}) {
+      const absl::StatusOr<MountOptions> parsed = ParseMountFlags(fs_type, {flag, "ro"});
+      ASSERT_OK(parsed) << fs_type << " " << flag;
+      EXPECT_EQ(ToString(parsed->options), "defaults") << flag;
+      EXPECT_TRUE(parsed->flags.read_only);
+    }
+    EXPECT_FALSE(IsAllowed("ext4", {flag, std::nullopt})) << flag;
+  }
+  EXPECT_THAT(ParseMountFlags("ext4", {"async=1"}), FailsWith(StatusCode::kInvalidArgument, "'async' takes no value"));
+}
+
+TEST(MountOptionsTest, LabelsOfSelinuxAreTakenInQuotesAsKubeletWritesThem) {
+  const std::string label = "system_u:object_r:container_file_t:s0:c10,c20";
+  for (const char* fs_type : {"ext4", "xfs", "btrfs", "tmpfs"}) {
+    EXPECT_EQ(Options(fs_type, {"context=\"" + label + "\""}), "context=" + label);
+    EXPECT_EQ(Options(fs_type, {"ro,context=\"" + label + "\",noatime"}), "context=" + label);
+    EXPECT_EQ(Options(fs_type, {"rootcontext=a:b:c,fscontext=a:b:c:s0"}), "fscontext=a:b:c:s0,rootcontext=a:b:c");
+  }
+  EXPECT_THAT(ParseMountFlags("ext4", {"context=\"" + label}),
+              FailsWith(StatusCode::kInvalidArgument, "'context' takes"));
+  EXPECT_THAT(ParseMountFlags("ext4", {"context=a:b:c", "context=a:b:d"}),
+              FailsWith(StatusCode::kInvalidArgument, "given twice"));
+  EXPECT_THAT(ParseMountFlags("directory", {"context=a:b:c"}),
+              FailsWith(StatusCode::kInvalidArgument, "'context' is not allowed for directory"));
 }
 
 TEST(MountOptionsTest, OneRefusedFlagRefusesTheWholeList) {
@@ -163,6 +217,9 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
            {"btrfs", "discard=async", "nodiscard"},
            {"btrfs", "compress=zstd", "compress-force"},
            {"btrfs", "ssd", "nossd"},
+           {"ext4", "sync", "async"},
+           {"xfs", "lazytime", "nolazytime"},
+           {"ext4", "context=a:b:c", "defcontext=a:b:c"},
        }) {
     EXPECT_THAT(ParseMountFlags(fs_type, {one, other}), FailsWith(StatusCode::kInvalidArgument, "contradict")) << one;
     EXPECT_THAT(ParseMountFlags(fs_type, {other + "," + one}), FailsWith(StatusCode::kInvalidArgument, "contradict"))

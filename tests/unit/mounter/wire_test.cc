@@ -49,12 +49,12 @@ namespace {
 using absl::StatusCode;
 
 auto Members(const MountRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
 }
 auto Members(const BindRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
 }
 auto Members(const UnmountRequest& request) {
   const auto& [m1, m2] = request;
@@ -74,6 +74,10 @@ auto Members(const PathInfo& info) {
 }
 auto Members(const StatsInfo& info) {
   const auto& [m1, m2, m3] = info;
+  return std::tie(m1, m2, m3);
+}
+auto Members(const FormatRequest& request) {
+  const auto& [m1, m2, m3] = request;
   return std::tie(m1, m2, m3);
 }
 auto Members(const FilesystemInfo& info) {
@@ -135,7 +139,8 @@ MountRequest AMount() {
           .flags = {.read_only = true},
           .options = {{"discard", std::nullopt}, {"commit", "30"}, {"empty", ""}},
           .propagation = Propagation::kSlave,
-          .group = 77};
+          .group = 77,
+          .new_root = NewRoot{.uid = 1, .gid = 0, .mode = 02750}};
 }
 
 BindRequest ABind() {
@@ -145,7 +150,8 @@ BindRequest ABind() {
           .flags = {.nosuid = true},
           .recursive = true,
           .propagation = Propagation::kShared,
-          .group = 78};
+          .group = 78,
+          .new_root = NewRoot{}};
 }
 
 LoopInfo ALoop() {
@@ -283,6 +289,13 @@ TEST(WireTest, ConditionalCallsArrive) {
   ExpectArrives<pb::ExamineRequest>(ExamineRequest{"/path", expected});
   ExpectArrives<pb::Examination>(Examination());
   ExpectArrives<pb::Examination>(Examination{found, true, {{1, 2, 3}, {4, 5, 6}, 7}, "it is full"});
+}
+
+TEST(WireTest, FormatRequestArrives) {
+  ExpectArrives<pb::FormatRequest>(FormatRequest{"/volumes/a.img", "xfs", {512, 8192, 25}});
+  pb::FormatRequest message;
+  message.set_fs_type(std::string(wire::kMostText + 1, 'x'));
+  EXPECT_THAT(wire::From(message), FailsWith(StatusCode::kInvalidArgument, ""));
 }
 
 TEST(WireTest, StatsArrive) {

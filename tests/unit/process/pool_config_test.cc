@@ -21,7 +21,7 @@ TEST(PoolConfigTest, TheDefaultPoolExistsWithoutAFlag) {
 
 TEST(PoolConfigTest, AFlagReplacesTheDefaultPoolOrAddsAnother) {
   const auto pools = ParsePools({"name=fast,backend=image,path=/srv/fast,overcommit=1.5",
-                                 "backend=directory,name=default,path=/srv/dirs/", "name=mem,backend=tmpfs,size=4096"});
+                                 "backend=directory,name=default,path=/srv/dirs/", "name=mem,backend=tmpfs,size=4KiB"});
   ASSERT_OK(pools);
   ASSERT_EQ(pools->size(), 3U);
   EXPECT_EQ((*pools)[0].kind, BackendKind::kDirectory);
@@ -88,8 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=image,path=/a,overcommit=nan", "overcommit must"},
         Wrong{"name=a,backend=image,path=/a,overcommit=2x", "overcommit must"},
         Wrong{"name=a,backend=tmpfs,size=0", "size must"},
-        Wrong{"name=a,backend=tmpfs,size=-1", "size: '-1' is not a size"},
-        Wrong{"name=a,backend=tmpfs,size=1XB", "size: '1XB'"}, Wrong{"name=a,backend=tmpfs,path=/a", "has no 'path'"},
+        Wrong{"name=a,backend=tmpfs,size=-1", "size '-1' is not a size"},
+        Wrong{"name=a,backend=tmpfs,size=1XB", "size '1XB'"},
+        Wrong{"name=a,backend=tmpfs,size=5", "size '5' has no unit"},
+        Wrong{"name=a,backend=tmpfs,path=/a", "has no 'path'"},
         Wrong{"name=a,backend=device,path=/dev/disk/by-id", "match is missing"},
         Wrong{"name=a,backend=device,match=", "match must"}, Wrong{"name=a,backend=device,match=*/x", "match must"},
         Wrong{"name=a,backend=device,match=*,overcommit=2", "it takes path, match"},
