@@ -61,6 +61,15 @@ TEST_F(MigrateProgramTest, ManagerStartsOnlyWithTheStateThatHasTheRecords) {
   EXPECT_OK(Migrate(to_sqlite_)) << "there is nothing left to move";
 }
 
+// The lease of the move is still there.
+TEST_F(MigrateProgramTest, ManagerHasItsLeaseAtOnceAfterAMove) {
+  ASSERT_OK(Migrate(to_etcd_));
+  const auto local = Local();
+  const auto shared = OpenSharedState(to_etcd_.manager, *local);
+  ASSERT_OK(shared);
+  EXPECT_NE((*shared)->lease().Number(), 0);
+}
+
 TEST_F(MigrateProgramTest, RunningManagerIsAnError) {
   const auto running = Local();
   EXPECT_THAT(Migrate(to_etcd_), FailsWith(Code::kFailedPrecondition, "another manager has the state"));
