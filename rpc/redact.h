@@ -18,7 +18,7 @@ std::string Redacted(const google::protobuf::Message& request);
 // value shorter than 4 bytes occurs in any text, so it is replaced only in quotes.
 std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text);
 
-// Whether a field with the option csi_secret is set.
+// Whether a field with the option csi_secret, or mount flags are set.
 bool HasSecrets(const google::protobuf::Message& request);
 
 }  // namespace mooring

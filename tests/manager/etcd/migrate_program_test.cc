@@ -26,6 +26,7 @@ class MigrateProgramTest : public ::testing::Test {
     Volume volume = SampleVolume("db");
     volume.secrets = {};
     volume.has_secrets = false;
+    volume.mount_options.flags.clear();
     EXPECT_OK(RecordsStore(*Local()).PutVolume(volume));
   }
 
