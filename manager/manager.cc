@@ -271,6 +271,7 @@ void Manager::KeepHouse() {
     lock.unlock();
     const auto claims = components_->claims->KeepHouse(is_mounted, kResumeTime);
     if (claims.ok() && components_->others != nullptr) ReleaseUnused(*claims);  // otherwise the next round repeats it
+    ReportUnreadable();
     lock.lock();
     changed_.wait_for(lock, round, [this] { return stopping_ || housekeeping_due_; });
     housekeeping_due_ = false;
@@ -286,12 +287,19 @@ bool Manager::IsMounted(const Claim& claim) {
   return !mounts.ok() || !mounts->empty();
 }
 
+// Damaged records are left out, so somebody has to learn of them.
+void Manager::ReportUnreadable() {
+  for (const std::string& why : components_->store.WhyUnreadable()) {
+    if (told_.insert(why).second) components_->events.Add({.bad = true, .kind = "record", .text = why});
+  }
+}
+
 void Manager::ReleaseUnused(const std::vector<Claim>& claims) {
   if (!CheckRejoined(*components_).ok()) return;
   for (const Claim& claim : claims) {
     if (claim.kept || !IsBeforeNodeStep(claim) || components_->journal->IsUsed(claim)) continue;
     const absl::Status released = ReleaseUnused(claim);
-    const bool is_news = absl::IsFailedPrecondition(released) && stay_reasons_.insert(Message(released)).second;
+    const bool is_news = absl::IsFailedPrecondition(released) && told_.insert(Message(released)).second;
     if (!is_news) continue;
     components_->events.Add({.bad = true,
                              .kind = "claim",

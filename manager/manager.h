@@ -97,6 +97,7 @@ class Manager {
   explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
   void BeginShared(bool booted);
+  void ReportUnreadable();
   void ReleaseUnused(const std::vector<Claim>& claims);
   absl::Status ReleaseUnused(const Claim& claim);
   bool IsMounted(const Claim& claim);
@@ -115,7 +116,7 @@ class Manager {
   std::thread resumer_;                       // finishes volumes that were being created or deleted before the start
   std::thread follower_;                      // runs FollowHealth
   WorkLanes owed_{1};                         // repeats owed calls once their plugin is back; one lane per plugin
-  std::set<std::string> stay_reasons_;  // why unused claims stay; those told already; used by the housekeeper only
+  std::set<std::string> told_;  // why unused claims stay, and records cannot be read; used by the housekeeper only
   std::thread housekeeper_;
   std::unique_ptr<Rejoin> rejoin_;  // null: no other host shares the state
   std::thread closer_;              // closes the channels to plugins at the stop

@@ -62,10 +62,14 @@ absl::StatusOr<std::unique_ptr<State>> OpenSharedState(const Config& config, Sta
   EtcdSettings settings = *config.etcd;
   settings.host = config.host;
   settings.cluster = joined;
-  MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(config.state_dir));
-  MOORING_ASSIGN_OR_RETURN(const std::string boot, BootId());
-  settings.id = fmt::format("{}@{}", id, boot);
+  MOORING_ASSIGN_OR_RETURN(settings.id, LeaseHolder(config.state_dir));
   return OpenEtcdState(settings);
+}
+
+absl::StatusOr<std::string> LeaseHolder(const std::string& state_dir) {
+  MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(state_dir));
+  MOORING_ASSIGN_OR_RETURN(const std::string boot, BootId());
+  return fmt::format("{}@{}", id, boot);
 }
 
 absl::StatusOr<std::string> JoinedCluster(State& local, const std::string& host) {

@@ -19,6 +19,9 @@ absl::StatusOr<std::unique_ptr<State>> OpenLocalState(const std::string& state_d
 // interrupted.
 absl::StatusOr<std::unique_ptr<State>> OpenSharedState(const Config& config, State& local);
 
+// How this host names itself as the holder of its lease: by its state directory and this boot.
+absl::StatusOr<std::string> LeaseHolder(const std::string& state_dir);
+
 // Notes in the local state which shared state this host belongs to, so that it refuses another one later.
 absl::Status KeepCluster(State& shared, State& local, const std::string& host);
 

@@ -123,7 +123,7 @@ std::string WithoutSecretsOf(const ProtoMessage& request, std::string text, Read
 bool HasSecrets(const ProtoMessage& request) {
   const Reflection& reflection = *request.GetReflection();
   for (const FieldDescriptor* field : FieldsIn(request)) {
-    if (IsSecret(*field)) return true;
+    if (IsSecret(*field) || (HasMountFlags(*field) && field->is_repeated())) return true;
     if (!HasMessages(*field)) continue;
     if (!field->is_repeated()) {
       if (HasSecrets(reflection.GetMessage(request, field))) return true;

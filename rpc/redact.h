@@ -22,7 +22,7 @@ std::string Redacted(const google::protobuf::Message& request);
 enum class Reader { kCaller, kLog };
 std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text, Reader reader);
 
-// Whether a field with the option csi_secret is set.
+// Whether a field with the option csi_secret, or mount flags are set.
 bool HasSecrets(const google::protobuf::Message& request);
 
 }  // namespace mooring

@@ -18,7 +18,8 @@ std::string OptionsText(const v1::MountOptions& options) {
 
 std::string ExhaustedText(const v1::Volume& volume) {
   if (volume.exhausted_at_ms() == 0) return "";
-  return fmt::format("since {}: {}", TimeText(volume.exhausted_at_ms()), volume.exhausted_words());
+  return fmt::format("on {} since {}: {}", volume.exhausted_host(), TimeText(volume.exhausted_at_ms()),
+                     volume.exhausted_words());
 }
 
 }  // namespace

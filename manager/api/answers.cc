@@ -34,7 +34,7 @@ v1::RoleCount ShownCount(const RoleCount& count) {
 
 v1::Volume Shown(const Volume& volume) {
   v1::Volume shown = ToProto(volume);
-  shown.set_mount_flags(shown.mount_options().flags_size());
+  shown.set_mount_flags(shown.mount_options().flags_size() + volume.flags_left_out);
   if (shown.has_mount_options()) shown.mutable_mount_options()->clear_flags();
   return shown;
 }

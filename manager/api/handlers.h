@@ -98,10 +98,12 @@ struct ClaimHandlers {
 struct HostHandlers {
   HostDirectory& hosts;
   RecordsStore& store;
+  std::function<absl::Status(const std::string& host, Clock::time_point until)> recover;  // Recovery::RecoverNow
 
   absl::StatusOr<v1::ListHostsResponse> ListHosts(const v1::ListHostsRequest& request);
   absl::StatusOr<v1::DrainHostResponse> DrainHost(const v1::DrainHostRequest& request);
-  absl::StatusOr<v1::DeclareHostLostResponse> DeclareHostLost(const v1::DeclareHostLostRequest& request);
+  absl::StatusOr<v1::DeclareHostLostResponse> DeclareHostLost(const v1::DeclareHostLostRequest& request,
+                                                              const ApiCall& call);
 };
 
 struct AttachHandlers {

@@ -57,9 +57,12 @@ absl::StatusOr<v1::DrainHostResponse> HostHandlers::DrainHost(const v1::DrainHos
   return WithClaims<v1::DrainHostResponse>(status, hosts.self(), store);
 }
 
-absl::StatusOr<v1::DeclareHostLostResponse> HostHandlers::DeclareHostLost(const v1::DeclareHostLostRequest& request) {
+// The caller goes on as soon as this is answered, so the claims are freed before.
+absl::StatusOr<v1::DeclareHostLostResponse> HostHandlers::DeclareHostLost(const v1::DeclareHostLostRequest& request,
+                                                                          const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the host", request.name()));
   MOORING_ASSIGN_OR_RETURN(const HostStatus status, hosts.DeclareLost(request.name()));
+  MOORING_RETURN_IF_ERROR(recover(request.name(), call.until));
   return WithClaims<v1::DeclareHostLostResponse>(status, hosts.self(), store);
 }
 

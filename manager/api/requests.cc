@@ -40,10 +40,12 @@ absl::StatusOr<Volume> AskedVolume(const v1::Volume& message, const StringMap& s
   MOORING_ASSIGN_OR_RETURN(Volume volume, FromProto(message));
   volume.secrets = Secrets(secrets);
   volume.has_secrets = false;
+  volume.flags_left_out = 0;
   volume.state = Volume::State::kReady;
   volume.created_here = false;
   volume.in_use.reset();
   volume.exhausted_at.reset();
+  volume.exhausted_host.clear();
   volume.exhausted_words.clear();
   volume.node_expansion_owed = false;
   volume.revisions = {0, message.modify_revision()};

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
@@ -68,11 +69,17 @@ absl::StatusOr<std::optional<v1::WatchReply::Changed>> Changed(const Change& cha
   return changed;
 }
 
-// Makes a reply per revision: changes of one transaction are sent together.
-absl::StatusOr<std::vector<v1::WatchReply>> RepliesOf(const std::vector<Change>& changes) {
+// Makes a reply per revision: changes of one transaction are sent together. A damaged record is left out.
+std::vector<v1::WatchReply> RepliesOf(const std::vector<Change>& changes) {
   std::vector<v1::WatchReply> replies;
   for (const Change& change : changes) {
-    MOORING_ASSIGN_OR_RETURN(std::optional<v1::WatchReply::Changed> changed, Changed(change));
+    absl::StatusOr<std::optional<v1::WatchReply::Changed>> read = Changed(change);
+    if (!read.ok()) {
+      log::Warning("a damaged record is not shown to a watch",
+                   {{"key", change.value.key}, {"cause", Message(read.status())}});
+      continue;
+    }
+    std::optional<v1::WatchReply::Changed>& changed = *read;
     if (!changed) continue;
     const std::int64_t revision = change.value.modify_revision;
     if (replies.empty() || replies.back().revision() != revision) replies.emplace_back().set_revision(revision);
@@ -130,8 +137,7 @@ absl::Status StreamHandlers::Watch(const v1::WatchRequest& request, const ApiCal
   if (!send(standing)) return absl::OkStatus();
   while (GoesOn(call)) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<Change> changes, watch->Next(NextLook(call)));
-    MOORING_ASSIGN_OR_RETURN(const std::vector<v1::WatchReply> replies, RepliesOf(changes));
-    for (const v1::WatchReply& reply : replies) {
+    for (const v1::WatchReply& reply : RepliesOf(changes)) {
       if (!send(reply)) return absl::OkStatus();
     }
   }

@@ -44,8 +44,14 @@ absl::StatusOr<v1::UpdateVolumeResponse> VolumeHandlers::UpdateVolume(const v1::
   MOORING_ASSIGN_OR_RETURN(Volume volume, AskedVolume(request.volume(), MapOf(request.secrets())));
   if (request.keep_secrets() || request.keep_mount_flags()) {
     MOORING_ASSIGN_OR_RETURN(const Volume now, volumes.Get(volume.key));
-    if (request.keep_secrets()) volume.secrets = now.secrets;
-    if (request.keep_mount_flags()) volume.mount_options.flags = now.mount_options.flags;
+    if (request.keep_secrets()) {
+      volume.secrets = now.secrets;
+      volume.has_secrets = now.has_secrets;  // also if they cannot be read
+    }
+    if (request.keep_mount_flags()) {
+      volume.mount_options.flags = now.mount_options.flags;
+      volume.flags_left_out = now.flags_left_out;
+    }
     if (volume.revisions.modify == 0) volume.revisions.modify = now.revisions.modify;  // the kept values
   }
   return WithVolume<v1::UpdateVolumeResponse>(volumes.Update(volume));

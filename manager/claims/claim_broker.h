@@ -51,7 +51,8 @@ class ClaimBroker {
   virtual absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                    Clock::time_point until) = 0;
 
-  // The plugin answered RESOURCE_EXHAUSTED: the volume cannot be claimed for a while (exhausted_marks.h).
+  // The plugin answered RESOURCE_EXHAUSTED: the volume cannot be claimed on this host for a while
+  // (exhausted_marks.h).
   virtual void MarkExhausted(const VolumeKey& volume, const std::string& words) = 0;
 
   // The node has expanded the volume to `bytes`. Clears Volume::node_expansion_owed if that is its capacity.

@@ -136,6 +136,8 @@ absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_poin
     // CSI 1.12, ControllerUnpublishVolume: without an unmount at the node, NOT_FOUND does not mean that it is detached.
     const bool node_has_ended_use = hosts_.IsOurs(claim.node) || claim.lost;
     if (absl::IsNotFound(status) && node_has_ended_use) status = absl::OkStatus();
+    // A controller that refused both cannot serve the volume on this node, so there is nothing to undo.
+    if (claim.publish == ClaimRecord::Publish::kRefused && IsRefusal(status)) status = absl::OkStatus();
     if (absl::IsCancelled(status)) return status;
     if (!status.ok()) {
       MOORING_RETURN_IF_ERROR(StoreProblem(claim, Message(status)));
@@ -303,10 +305,23 @@ absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_m
       const bool alive = !record.past && record.state == ClaimRecord::State::kTaken;
       return !alive && MarkNodeDetached(record);
     }));
-    const absl::Status status = changed ? Finish(*changed, Durability::kSynced, until) : absl::OkStatus();
-    if (first.ok()) first = status;
+    if (changed) first.Update(FinishByForce(*changed, until));
   }
   return first;
+}
+
+// A person has decided, so a controller that refuses, or that no host has any more, keeps the claim no longer. A claim
+// that is freed so may still be published at the storage, which then refuses other nodes by itself.
+absl::Status ClaimReleaser::FinishByForce(const ClaimRecord& claim, Clock::time_point until) {
+  const absl::Status status = Finish(claim, Durability::kSynced, until);
+  if (status.ok() || absl::IsCancelled(status)) return status;
+  if (IsWorthAnotherTry(status)) {
+    const auto volume = records_.store().GetVolume(claim.volume);
+    if (!volume.ok() || !controller_.IsGone(volume->plugin)) return status;
+  }
+  MOORING_RETURN_IF_ERROR(Free(claim, Durability::kSynced));
+  records_.Report(claim, true, fmt::format("freed by force, without its controller: {}", Message(status)));
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

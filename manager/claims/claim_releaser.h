@@ -58,6 +58,7 @@ class ClaimReleaser {
   absl::Status CheckOurs(const ClaimRecord& claim) const;
   bool IsOver(const ClaimRecord& claim) const;
   absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
+  absl::Status FinishByForce(const ClaimRecord& claim, Clock::time_point until);
   absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
   absl::Status StoreProblem(const ClaimRecord& claim, const std::string& problem);

@@ -5,16 +5,16 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "manager/csi/csi_channel.h"
 
 namespace mooring::manager {
 
 absl::Status ClaimRollbacks::RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked,
                                       Clock::time_point until) {
-  const auto marked = Mark(claim, Message(why));
+  const auto marked = Mark(claim, why);
   if (!marked.ok()) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    owed_.push_back(claim);
-    owed_.back().problem = Message(why);
+    owed_.push_back({claim, why});
   }
   const absl::Status undone = !marked.ok()        ? marked.status()
                               : locked && *marked ? releaser_.FinishLocked(**marked, Durability::kSynced, until)
@@ -24,37 +24,39 @@ absl::Status ClaimRollbacks::RollBack(const ClaimRecord& claim, const absl::Stat
 }
 
 // A claim that was published since, or replaced by a new record, has an owner and is left alone.
-absl::StatusOr<std::optional<ClaimRecord>> ClaimRollbacks::Mark(const ClaimRecord& claim, const std::string& why) {
+absl::StatusOr<std::optional<ClaimRecord>> ClaimRollbacks::Mark(const ClaimRecord& claim, const absl::Status& why) {
   return records_.Change(claim, [&](ClaimRecord& record) {
     if (!IsSameRecord(record, claim) || record.state != ClaimRecord::State::kTaken ||
         record.publish != ClaimRecord::Publish::kSent) {
       return false;
     }
     record.state = ClaimRecord::State::kNodeDetached;
-    record.problem = why;
+    record.problem = Message(why);
+    if (IsRefusal(why)) record.publish = ClaimRecord::Publish::kRefused;
     return true;
   });
 }
 
 bool ClaimRollbacks::IsOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(owed_.begin(), owed_.end(), [&](const ClaimRecord& owed) {
-    return owed.volume == volume && owed.mode == mode && owed.allocation == allocation;
+  return std::any_of(owed_.begin(), owed_.end(), [&](const Owed& owed) {
+    return owed.claim.volume == volume && owed.claim.mode == mode && owed.claim.allocation == allocation;
   });
 }
 
 // A rollback stays in `owed_` until it is stored, so that IsOwed is true meanwhile.
 void ClaimRollbacks::Resume() {
-  std::vector<ClaimRecord> owed;
+  std::vector<Owed> owed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     owed = owed_;
   }
-  for (const ClaimRecord& claim : owed) {
-    if (!Mark(claim, claim.problem).ok()) continue;
+  for (const auto& [claim, why] : owed) {
+    if (!Mark(claim, why).ok()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(owed_,
-                  [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim) && IsSameRecord(other, claim); });
+    std::erase_if(owed_, [&claim = claim](const Owed& other) {
+      return AreOfOneClaim(other.claim, claim) && IsSameRecord(other.claim, claim);
+    });
   }
 }
 

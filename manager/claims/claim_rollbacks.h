@@ -18,8 +18,9 @@ class ClaimRollbacks {
   ClaimRollbacks(ClaimRecords& records, ClaimReleaser& releaser) : records_(records), releaser_(releaser) {}
 
   // Undoes the claim and its controller publish, which may have happened although the call failed. Steps that fail are
-  // stored in ClaimRecord::problem and retried; without the controller lock (`locked`), all steps are. Returns `why`,
-  // with a note if the rollback failed.
+  // stored in ClaimRecord::problem and retried; without the controller lock (`locked`), all steps are. A publish that
+  // was refused did not happen, so a refused unpublish keeps no claim. Returns `why`, with a note if the rollback
+  // failed.
   absl::Status RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked, Clock::time_point until);
 
   // Whether a rollback of this claim could not be stored yet.
@@ -29,12 +30,17 @@ class ClaimRollbacks {
   void Resume();
 
  private:
-  absl::StatusOr<std::optional<ClaimRecord>> Mark(const ClaimRecord& claim, const std::string& why);
+  struct Owed {
+    ClaimRecord claim;
+    absl::Status why;
+  };
+
+  absl::StatusOr<std::optional<ClaimRecord>> Mark(const ClaimRecord& claim, const absl::Status& why);
 
   ClaimRecords& records_;
   ClaimReleaser& releaser_;
   std::mutex mutex_;
-  std::vector<ClaimRecord> owed_;  // each with its problem
+  std::vector<Owed> owed_;
 };
 
 }  // namespace mooring::manager

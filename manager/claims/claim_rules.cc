@@ -49,6 +49,14 @@ bool Has(const std::vector<Capability>& capabilities, const Capability& wanted) 
   return std::find(capabilities.begin(), capabilities.end(), wanted) != capabilities.end();
 }
 
+// How far its release has come.
+std::string ReleaseState(const Claim& claim) {
+  const std::string_view state = claim.state == Claim::State::kNodeDetached
+                                     ? "unmounted on its host, but not released by its controller yet"
+                                     : ToString(claim.state);
+  return fmt::format("{}{}{}", state, claim.problem.empty() ? "" : ": ", claim.problem);
+}
+
 std::string Holder(const Claim& claim, const std::vector<HostStatus>& hosts) {
   std::string words = fmt::format("{} {} on {}", claim.mode == ClaimMode::kWrite ? "writer" : "reader",
                                   Quote(claim.allocation), Quote(claim.node));
@@ -56,7 +64,7 @@ std::string Holder(const Claim& claim, const std::vector<HostStatus>& hosts) {
     words += fmt::format(" since {:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(claim.taken_at)));
   }
   if (claim.state != Claim::State::kTaken) {
-    words += fmt::format(" ({}{}{})", ToString(claim.state), claim.problem.empty() ? "" : ": ", claim.problem);
+    words += fmt::format(" ({})", ReleaseState(claim));
   } else if (const std::string absence = Absence(hosts, claim.node); !absence.empty()) {
     words += fmt::format(" ({})", absence);
   } else if (claim.past) {
@@ -75,12 +83,16 @@ std::string WhatFrees(const Claim& claim, const std::vector<HostStatus>& hosts) 
     return fmt::format("{} is freed when {} is back{}, or, if nothing runs there any more, by: mooring host lost {}",
                        what, Quote(claim.node), by_controller, ShellQuote(claim.node));
   }
-  if (claim.state != Claim::State::kTaken) return what + " is freed by itself as soon as its release succeeds";
+  const std::string there = hosts.size() > 1 ? fmt::format(" (on {})", Quote(claim.node)) : "";
+  if (claim.state != Claim::State::kTaken) {
+    return fmt::format(
+        "{} is freed by itself as soon as its release succeeds, or by: mooring release {} --namespace {} --force{}",
+        what, ShellQuote(claim.volume.id), ShellQuote(claim.volume.ns), there);
+  }
   if (claim.past) return what + " is freed some minutes after the end of its allocation, once nothing is mounted";
   if (!claim.kept) return fmt::format("{} is freed when the volume is detached on {}", what, Quote(claim.node));
   return fmt::format("{} is freed by: mooring release {} --namespace {} --for {}{}", what, ShellQuote(claim.volume.id),
-                     ShellQuote(claim.volume.ns), ShellQuote(claim.allocation),
-                     hosts.size() > 1 ? fmt::format(" (on {})", Quote(claim.node)) : "");
+                     ShellQuote(claim.volume.ns), ShellQuote(claim.allocation), there);
 }
 
 bool IsWriter(const Claim& claim) { return claim.mode == ClaimMode::kWrite; }
@@ -131,8 +143,7 @@ absl::Status CheckAttachment(const ClaimRequest& request, const Volume& volume) 
 absl::StatusOr<ClaimDecision> CompareWithHeld(const ClaimRequest& request, const Claim& held) {
   const std::string what = fmt::format("volume {} for {}", ToString(held.volume), Quote(held.allocation));
   if (held.state != Claim::State::kTaken) {
-    return Aborted("{} is still being released ({}{}{}): try again", what, ToString(held.state),
-                   held.problem.empty() ? "" : ": ", held.problem);
+    return Aborted("{} is still being released ({}): try again", what, ReleaseState(held));
   }
   if (held.node != request.node) {
     return FailedPrecondition("{} is claimed on node {}, not on {}", what, Quote(held.node), Quote(request.node));
@@ -276,6 +287,13 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
   MOORING_RETURN_IF_ERROR(CheckFree(request, state));
   MOORING_RETURN_IF_ERROR(CheckSchedulable(state));
   return ClaimDecision::kGrant;
+}
+
+absl::Status CheckSecrets(const Volume& volume) {
+  if (volume.secrets_problem.empty()) return absl::OkStatus();
+  return FailedPrecondition(
+      "the secrets or mount flags of volume {} cannot be read: {}; or set them again with 'mooring volume update {}'",
+      ToString(volume.key), volume.secrets_problem, ShellQuote(volume.key.id));
 }
 
 absl::Status CheckVolume(const Volume& volume) {

@@ -56,6 +56,9 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
 // The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unpublishing: the target is busy)".
 std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts = {});
 
+// FAILED_PRECONDITION: its secrets or mount flags cannot be read, so no call to its plugin can be made with them.
+absl::Status CheckSecrets(const Volume& volume);
+
 // INVALID_ARGUMENT: one line for each fault of the record.
 absl::Status CheckVolume(const Volume& volume);
 

@@ -67,7 +67,7 @@ Claims::Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hos
       settings_(std::move(settings)),
       records_(store, events),
       controller_(plugins, controller_locks, settings_.retry),
-      exhausted_(records_, settings_.exhausted_age, settings_.now),
+      exhausted_(records_, hosts_, settings_.exhausted_age, settings_.now),
       releaser_(records_, controller_, hosts_, settings_.past_age, settings_.now),
       rollbacks_(records_, releaser_),
       recovery_(records_, releaser_, controller_) {}
@@ -76,7 +76,7 @@ absl::Status Claims::CheckSchedulable(const Volume& volume) {
   const auto plugin = plugins_.Find(volume.plugin);
   if (!plugin.ok()) return WithCode(absl::StatusCode::kUnavailable, plugin.status());
   if (!plugin->schedulable()) return Unavailable(WhyUnschedulable(*plugin));
-  if (exhausted_.IsSet(volume)) {
+  if (exhausted_.IsSet(volume, hosts_.self())) {
     return ResourceExhausted("plugin {} said: {}", Quote(volume.plugin), volume.exhausted_words);
   }
   return absl::OkStatus();
@@ -96,7 +96,7 @@ absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request, Freshness f
   state.claims = std::move(use.claims);
   std::erase_if(state.claims, [&](const ClaimRecord& claim) { return claim.lost && !AreOfOneClaim(claim, request); });
   if (hosts_.is_shared()) state.hosts = hosts_.List();
-  state.exhausted = exhausted_.IsSet(state.volume);
+  state.exhausted = exhausted_.IsSet(state.volume, request.node);
   const auto plugin = plugins_.Find(state.volume.plugin);
   state.schedulable = plugin.ok() && plugin->schedulable();
   state.publishes = plugin.ok() && ControllerTraits(*plugin).publishes;
@@ -129,7 +129,11 @@ absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Cl
     Changes changes;
     auto prepared = Prepare(request, freshness, changes, until);
     const bool commits = prepared.ok() && prepared->by != GrantedBy::kEarlierCall;
-    if (!commits && freshness == Freshness::kMayBeOld) continue;
+    if (!commits && freshness == Freshness::kMayBeOld) {
+      // An old view of the hosts may have caused the refusal.
+      if (!prepared.ok() && hosts_.is_shared()) hosts_.Refresh().IgnoreError();
+      continue;
+    }
     MOORING_ASSIGN_OR_RETURN(Grant grant, std::move(prepared));
     grant.answer.lease = lease;
     if (grant.by == GrantedBy::kEarlierCall) return grant;
@@ -165,6 +169,7 @@ absl::StatusOr<Claims::Grant> Claims::Prepare(const ClaimRequest& request, Fresh
 absl::StatusOr<Claims::Grant> Claims::PrepareGrant(const ClaimRequest& request, ClaimState state,
                                                    Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const ClaimDecision decision, Decide(request, state));
+  MOORING_RETURN_IF_ERROR(CheckSecrets(state.volume));
   ClaimRecord claim;
   GrantedBy by = GrantedBy::kThisCall;
   if (decision == ClaimDecision::kHeldAlready) {
@@ -287,7 +292,7 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Cl
   if (claim->publish == ClaimRecord::Publish::kDone) return WithClaim(granted, *std::move(claim));
 
   const auto context = controller_.Publish(WithClaim(granted, *claim), until);
-  if (absl::IsResourceExhausted(context.status())) MarkExhausted(own.volume, Message(context.status()));
+  if (absl::IsResourceExhausted(context.status())) exhausted_.Set(own.volume, own.node, Message(context.status()));
   MOORING_RETURN_IF_ERROR(context.status());
   const auto mark = [&](ClaimRecord& record) {
     if (record.state != ClaimRecord::State::kTaken || !IsSameRecord(record, own)) return false;

@@ -51,7 +51,9 @@ class Claims final : public ClaimBroker {
                            Clock::time_point until) override {
     return releaser_.ReleaseKept(volume, mode, allocation, until);
   }
-  void MarkExhausted(const VolumeKey& volume, const std::string& words) override { exhausted_.Set(volume, words); }
+  void MarkExhausted(const VolumeKey& volume, const std::string& words) override {
+    exhausted_.Set(volume, hosts_.self(), words);
+  }
   void NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) override;
 
   // Whether the plugin could serve a claim of this volume now. UNAVAILABLE, RESOURCE_EXHAUSTED: why it cannot.
@@ -73,8 +75,9 @@ class Claims final : public ClaimBroker {
   // still mounts the volume. `patience`: for each of the two. Gives the claims of this host, as they were before.
   absl::StatusOr<std::vector<ClaimRecord>> KeepHouse(const IsMounted& is_mounted, Clock::duration patience);
 
-  // Frees the claims of a volume without asking the node. FAILED_PRECONDITION: an allocation is alive, or its volume is
-  // still mounted. UNAVAILABLE: freed, except that the controller is owed its call.
+  // Frees the claims of a volume without asking the node, and also if the controller refuses or no host has one any
+  // more. FAILED_PRECONDITION: an allocation is alive, or its volume is still mounted. UNAVAILABLE: freed, except that
+  // the controller is owed its call.
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
     return releaser_.Force(volume, is_mounted, until);
   }

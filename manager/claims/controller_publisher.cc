@@ -1,5 +1,7 @@
 #include "manager/claims/controller_publisher.h"
 
+#include <fmt/format.h>
+
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/csi/csi_volume.h"
@@ -47,12 +49,17 @@ absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& c
   request.set_volume_id(IdForPlugin(volume));
   request.set_node_id(claim.external_node_id);
   volume.secrets.CopyTo(*request.mutable_secrets());
-  return CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
+  const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
+  if (status.ok() || volume.secrets_problem.empty()) return status;
+  return absl::Status(status.code(),
+                      fmt::format("{}; it was called without secrets: {}", Message(status), volume.secrets_problem));
 }
 
 bool ControllerPublisher::HasControllerFor(const Volume& volume) {
   return plugins_.PickController(ControllerFor(volume), Clock::now()).ok();
 }
+
+bool ControllerPublisher::IsGone(const std::string& plugin) { return absl::IsNotFound(plugins_.Find(plugin).status()); }
 
 bool ControllerPublisher::HasController(const std::string& plugin) {
   const auto status = plugins_.Find(plugin);

@@ -29,6 +29,7 @@ class ControllerPublisher {
 
   bool HasController(const std::string& plugin);  // whether a healthy one exists
   bool HasControllerFor(const Volume& volume);    // on a host that can reach the volume
+  bool IsGone(const std::string& plugin);         // no host that can be seen has the plugin
 
  private:
   PluginDirectory& plugins_;

@@ -8,13 +8,21 @@
 
 namespace mooring::manager {
 
-bool ExhaustedMarks::IsSet(const Volume& volume) const { return IsExhausted(volume, now_(), age_); }
+// A node of a state that is not shared may have any name.
+bool ExhaustedMarks::IsOf(const Volume& volume, const std::string& host) const {
+  return !hosts_.is_shared() || volume.exhausted_host == host;
+}
 
-void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& words) {
+bool ExhaustedMarks::IsSet(const Volume& volume, const std::string& host) const {
+  return IsOf(volume, host) && IsExhausted(volume, now_(), age_);
+}
+
+void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& host, const std::string& words) {
   bool is_new = false;
   const auto mark = [&](Volume& record) {
-    is_new = !IsSet(record) || WithoutTries(record.exhausted_words) != WithoutTries(words);
+    is_new = !IsSet(record, host) || WithoutTries(record.exhausted_words) != WithoutTries(words);
     record.exhausted_at = now_();
+    record.exhausted_host = host;
     record.exhausted_words = words;
     return true;
   };
@@ -28,13 +36,15 @@ void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& words) {
 void ExhaustedMarks::Clear(const std::string& plugin) {
   const auto volumes = records_.store().ListVolumes();
   if (!volumes.ok()) return;  // the marks expire anyway
-  const auto clear = [](Volume& record) {
+  const auto clear = [&](Volume& record) {
+    if (!IsOf(record, hosts_.self())) return false;
     record.exhausted_at.reset();
+    record.exhausted_host.clear();
     record.exhausted_words.clear();
     return true;
   };
   for (const Volume& volume : *volumes) {
-    if (volume.plugin != plugin || !volume.exhausted_at) continue;
+    if (volume.plugin != plugin || !volume.exhausted_at || !IsOf(volume, hosts_.self())) continue;
     const absl::Status status = records_.store().ChangeVolume(volume.key, clear).status();
     Report(volume.key, !status.ok(),
            status.ok() ? "no longer exhausted: its plugin's health changed"

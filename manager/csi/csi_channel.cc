@@ -42,6 +42,12 @@ class Tries {
 
 }  // namespace
 
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status) ||
+         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
+}
+
 void SleepUntil(const std::stop_token& stop, Clock::time_point until) {
   std::mutex mutex;
   std::unique_lock<std::mutex> lock(mutex);

@@ -91,6 +91,10 @@ absl::Status Stopping();
 // Whether the same call may succeed later: UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and ABORTED.
 bool IsWorthAnotherTry(const absl::Status& status);
 
+// Whether the plugin has refused the call, and has changed nothing. INTERNAL and UNKNOWN may come half-way, and
+// RESOURCE_EXHAUSTED may pass.
+bool IsRefusal(const absl::Status& status);
+
 // Returns at `until`, or as soon as a stop is requested.
 void SleepUntil(const std::stop_token& stop, Clock::time_point until);
 

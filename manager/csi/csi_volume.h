@@ -17,4 +17,7 @@ csi::v1::VolumeCapability::AccessMode::Mode ToCsi(AccessMode mode);
 const std::string& IdForPlugin(const Volume& volume);
 const std::string& IdForPlugin(const AttachmentRecord& record);
 
+// False: its creation is not finished, so its id is unknown, and the plugin may not have it.
+inline bool HasPluginId(const Volume& volume) { return !volume.external_id.empty() || !volume.created_here; }
+
 }  // namespace mooring::manager

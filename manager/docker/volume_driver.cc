@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -65,6 +66,11 @@ absl::StatusOr<StringMap> OptionsOf(const Json& request) {
   return options;
 }
 
+bool HasTopologies(const PluginStatus& plugin) {
+  return std::any_of(plugin.instances.begin(), plugin.instances.end(),
+                     [](const InstanceStatus& each) { return each.fingerprint.traits.topology; });
+}
+
 // The path that Docker binds into a container; empty: the volume is not attached.
 std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
   for (const AttachmentRecord& mount : attachments) {
@@ -120,6 +126,7 @@ class DockerRequest {
   absl::StatusOr<std::string> OnlyPlugin();
   absl::StatusOr<Capability> DefaultCapability(const std::string& plugin);
   absl::Status SetSource(const DockerCreateOptions& options, Volume& volume);
+  absl::Status PlaceHere(const PluginStatus& plugin, Volume& volume);
   absl::StatusOr<Volume> VolumeFrom(const VolumeKey& key, DockerCreateOptions options);
   absl::StatusOr<AttachRequest> AttachmentOf(const Volume& volume, const std::string& mount_id);
   std::string DirectoryOf(const VolumeKey& key) { return DockerDirectory(settings_.state_dir) + "/" + Escape(key.id); }
@@ -163,6 +170,22 @@ absl::Status DockerRequest::SetSource(const DockerCreateOptions& options, Volume
   return absl::OkStatus();
 }
 
+// Containers of this host will use the volume, so it has to be reachable from here. Some plugins make no volume without
+// being told so. A volume that another host has created is the same volume here.
+absl::Status DockerRequest::PlaceHere(const PluginStatus& plugin, Volume& volume) {
+  const auto known = with_.volumes.Get(volume.key);
+  if (known.ok()) {
+    volume.required_topologies = known->required_topologies;
+    volume.preferred_topologies = known->preferred_topologies;
+    return absl::OkStatus();
+  }
+  if (!absl::IsNotFound(known.status())) return known.status();
+  const StringMap here = NodeTopology(plugin);
+  if (here.empty() || !HasTopologies(plugin)) return absl::OkStatus();
+  volume.required_topologies = volume.preferred_topologies = {{.segments = here}};
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Volume> DockerRequest::VolumeFrom(const VolumeKey& key, DockerCreateOptions options) {
   Volume volume;
   volume.key = key;
@@ -171,7 +194,8 @@ absl::StatusOr<Volume> DockerRequest::VolumeFrom(const VolumeKey& key, DockerCre
   if (volume.plugin.empty()) {
     MOORING_ASSIGN_OR_RETURN(volume.plugin, OnlyPlugin());
   }
-  MOORING_RETURN_IF_ERROR(with_.plugins.Find(volume.plugin).status());  // fails at once for a mistyped name
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, with_.plugins.Find(volume.plugin));  // fails for a mistyped name
+  MOORING_RETURN_IF_ERROR(PlaceHere(plugin, volume));
   if (options.access) {
     volume.capabilities = {{.access = *options.access}};
   } else {

@@ -128,7 +128,7 @@ void EtcdClient::ForgetToken() {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> EtcdClient::Prepare(std::size_t member, grpc::ClientContext& context) {
   const std::shared_ptr<grpc::Channel>& channel = members_[member % members_.size()];
-  if (!Connected(*channel, connection_.try_timeout)) return Unavailable("no connection");
+  if (!Connected(*channel, TryTimeout())) return Unavailable("no connection");
   if (!connection_.user.empty()) {
     MOORING_ASSIGN_OR_RETURN(const std::string token, Token(channel));
     context.AddMetadata("token", token);
@@ -138,7 +138,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> EtcdClient::Prepare(std::size_t m
 }
 
 absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool* answer_lost, Clock::time_point until) {
-  until = std::min(until, Clock::now() + Patience());
+  const Clock::time_point began = Clock::now();
   absl::Status last;
   int renewals = 0;  // of the token
   for (std::size_t tries = 1;; ++tries) {
@@ -146,7 +146,7 @@ absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool*
     grpc::ClientContext context;
     const auto channel = Prepare(member, context);
     if (channel.ok()) {
-      context.set_deadline(After(connection_.try_timeout));
+      context.set_deadline(After(TryTimeout()));
       const grpc::Status status = attempt(*channel, context);
       if (status.ok()) return absl::OkStatus();
       last = IsMembersDeadline(status) ? Unavailable(status.error_message()) : FromGrpc(status);
@@ -163,7 +163,7 @@ absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool*
       if (!absl::IsUnavailable(last) && !absl::IsDeadlineExceeded(last)) return Explain(action, last);
     }
     preferred_ = (member + 1) % members_.size();
-    if (Clock::now() >= until) return Explain(action, Unavailable(Message(last)));
+    if (Clock::now() >= std::min(until, began + Patience())) return Explain(action, Unavailable(Message(last)));
     if (tries % members_.size() == 0) std::this_thread::sleep_for(kPause);
   }
 }
@@ -171,7 +171,7 @@ absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool*
 absl::Status EtcdClient::Explain(std::string_view action, const absl::Status& status) const {
   const std::string what = fmt::format("cannot {}: {}: {}", action, name_, Message(status));
   if (absl::IsResourceExhausted(status)) {
-    return ResourceExhausted(
+    return Unavailable(
         "{}: compact and defragment etcd, or raise its --quota-backend-bytes, and then run 'etcdctl alarm disarm'",
         what);
   }

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -40,11 +41,14 @@ class EtcdClient {
 
   // Tries one member after another, for Patience() or until `until`, while they are away or have no leader. `action`
   // completes "cannot ...". `answer_lost`: the call may not be made twice; it is set when a member got the call but
-  // gave no answer. Errors name the endpoints. UNAVAILABLE: no member has answered. RESOURCE_EXHAUSTED: etcd is full.
+  // gave no answer. Errors name the endpoints. UNAVAILABLE: no member has answered, or etcd is full.
   using Clock = std::chrono::steady_clock;
   absl::Status Call(std::string_view action, const Try& attempt, bool* answer_lost = nullptr,
                     Clock::time_point until = Clock::time_point::max());
-  std::chrono::milliseconds Patience() const { return 3 * connection_.try_timeout; }
+  std::chrono::milliseconds Patience() const { return is_ending_ ? kLastPatience : 3 * connection_.try_timeout; }
+
+  // The manager stops: calls end soon if etcd does not answer, also those under way.
+  void BeginStop() { is_ending_ = true; }
 
   // The members, from 0, for calls that last. Prepare connects to a member, and adds what each call needs.
   std::size_t size() const { return members_.size(); }
@@ -58,7 +62,12 @@ class EtcdClient {
   void ForgetToken();
   absl::Status Explain(std::string_view action, const absl::Status& status) const;
 
+  std::chrono::milliseconds TryTimeout() const { return std::min(connection_.try_timeout, Patience()); }
+
+  static constexpr std::chrono::milliseconds kLastPatience{500};
+
   const EtcdConnection connection_;
+  std::atomic<bool> is_ending_ = false;
   std::string name_;
   std::string password_;
   std::vector<std::shared_ptr<grpc::Channel>> members_;

@@ -62,7 +62,10 @@ class EtcdState final : public State {
     return watches_->Start(prefix, from);
   }
 
-  void EndWatches() override { watches_->Close(); }
+  void EndWatches() override {
+    watches_->Close();
+    client_->BeginStop();
+  }
 
  private:
   // All parts and pages have the revision of the first.
@@ -126,20 +129,22 @@ class EtcdState final : public State {
 
   absl::Status VisitAll(const etcdserverpb::RangeResponse& page, const Visitor& visit) const {
     for (const mvccpb::KeyValue& found : page.kvs()) {
-      MOORING_ASSIGN_OR_RETURN(KeyValue value, FromEtcd(found));
-      MOORING_RETURN_IF_ERROR(visit(std::move(value)));
+      MOORING_RETURN_IF_ERROR(visit(FromEtcd(found)));
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<KeyValue> FromEtcd(const mvccpb::KeyValue& found) const {
+  // A secret whose key file was lost does not keep anybody from the records that are read with it.
+  KeyValue FromEtcd(const mvccpb::KeyValue& found) const {
     KeyValue value = {.key = found.key().substr(root_.size()),
                       .value = found.value(),
                       .create_revision = found.create_revision(),
                       .modify_revision = found.mod_revision()};
     if (!IsSecret(value.key)) return value;
-    if (!sealed_) return NoSecretsKey(value.key);
-    MOORING_ASSIGN_OR_RETURN(value.value, sealed_->Unseal(value.key, found.value()));
+    const absl::StatusOr<std::string> secret =
+        sealed_ ? sealed_->Unseal(value.key, found.value()) : absl::StatusOr<std::string>(NoSecretsKey(value.key));
+    value.value = secret.value_or("");
+    value.problem = Message(secret.status());
     return value;
   }
 

@@ -75,8 +75,14 @@ absl::Status Hosts::Join() {
     return differs;
   };
   const absl::Status changed = store_.ChangeHost(settings_.self, update).status();
-  if (!absl::IsNotFound(changed)) return changed;
+  const bool is_damaged = !changed.ok() && store_.IsUnreadable(HostStateKey(settings_.self));
+  if (!absl::IsNotFound(changed) && !is_damaged) return changed;
   Host host;
+  if (is_damaged) {  // it may have said that others have freed the claims of this host
+    MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> damaged, store_.shared().Get(HostStateKey(settings_.self)));
+    host.revisions.modify = damaged ? damaged->modify_revision : 0;
+    host.gave_up_claims = true;
+  }
   host.name = settings_.self;
   host.version = settings_.version;
   host.joined_at = std::chrono::system_clock::now();

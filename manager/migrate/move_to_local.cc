@@ -53,13 +53,14 @@ class ToLocal {
 
   absl::Status RefuseOtherHosts() {
     MOORING_ASSIGN_OR_RETURN(const Listing live, shared_.List(LivePrefix()));
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Host> hosts, RecordsStore(shared_).ListHosts());
-    std::vector<std::string> in_use;
+    RecordsStore store(shared_);
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Host> hosts, store.ListHosts());
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store.ListClaims());
+    std::vector<std::string> in_use = store.WhyUnreadable();
     for (const KeyValue& value : live.values) {
       if (value.key == LiveKey(host_)) continue;
       in_use.push_back(fmt::format("host {} is alive", Quote(value.key.substr(LivePrefix().size()))));
     }
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, RecordsStore(shared_).ListClaims());
     for (const Claim& claim : claims) {
       if (claim.node == host_ || claim.lost) continue;
       in_use.push_back(fmt::format("host {} holds a claim of volume {} for {}", Quote(claim.node),

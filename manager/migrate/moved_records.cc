@@ -66,6 +66,7 @@ absl::StatusOr<MovedRecords> ReadMovedRecords(State& state) {
   for (const std::string& prefix : {ClaimsPrefix(), SecretsPrefix(), VolumesPrefix()}) {
     MOORING_ASSIGN_OR_RETURN(Listing listing, state.List(prefix));
     for (KeyValue& value : listing.values) {
+      if (!value.problem.empty()) return FailedPrecondition(value.problem);
       std::vector<KeyValue>& of_volume = records[VolumeOf(value.key, prefix)];
       of_volume.push_back(std::move(value));
     }

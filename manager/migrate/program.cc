@@ -37,9 +37,8 @@ absl::Status CheckSecrets(State& local, const EtcdSettings& etcd) {
   MOORING_ASSIGN_OR_RETURN(const Listing secrets, local.List(SecretsPrefix()));
   if (secrets.values.empty() || !etcd.secrets_key_file.empty()) return absl::OkStatus();
   return FailedPrecondition(
-      "{} volumes have secrets, which etcd must not see in clear text: give a file with a key for them, the same on "
-      "all "
-      "hosts, with --etcd-secrets-key",
+      "there are secrets or mount flags of volumes ({}), which etcd must not see in clear text: give a file with a key "
+      "for them, the same on all hosts, with --etcd-secrets-key",
       secrets.values.size());
 }
 
@@ -57,7 +56,7 @@ absl::StatusOr<std::string> Migrate(const MigrateConfig& config) {
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<State> local, OpenExisting(state_dir));
   EtcdSettings etcd = *config.manager.etcd;
   MOORING_ASSIGN_OR_RETURN(etcd.host, KeepHostName(state_dir, config.manager.host));
-  MOORING_ASSIGN_OR_RETURN(etcd.id, KeepManagerId(state_dir));
+  MOORING_ASSIGN_OR_RETURN(etcd.id, LeaseHolder(state_dir));  // so that the manager takes the lease over at once
   MOORING_ASSIGN_OR_RETURN(etcd.cluster, JoinedCluster(*local, etcd.host));
   if (config.to_shared) MOORING_RETURN_IF_ERROR(CheckSecrets(*local, etcd));
   if (!config.to_shared && etcd.cluster.empty()) {

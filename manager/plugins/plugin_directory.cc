@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text/quote.h"
+#include "manager/csi/csi_volume.h"
 
 namespace mooring::manager {
 
@@ -33,6 +34,8 @@ StringMap NodeTopology(const PluginStatus& plugin) {
 }
 
 ControllerFor::ControllerFor(const Volume& volume)
-    : plugin(volume.plugin), reaches(volume.topologies.empty() ? volume.required_topologies : volume.topologies) {}
+    : plugin(volume.plugin),
+      reaches(volume.topologies.empty() ? volume.required_topologies : volume.topologies),
+      is_known(HasPluginId(volume)) {}
 
 }  // namespace mooring::manager

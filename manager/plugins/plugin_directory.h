@@ -62,6 +62,10 @@ struct ControllerFor {
 
   std::string plugin;
   std::vector<Topology> reaches;  // empty: any host
+  // The plugin has made the volume or snapshot. A controller that refuses the call may lack the storage below, as a
+  // plugin that was started without one of its pools. Then the controllers of other hosts are asked.
+  bool is_known = false;
+  std::vector<std::string> refused_by = {};  // hosts whose controllers refused the call already
 };
 
 class PluginDirectory {

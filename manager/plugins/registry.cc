@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+#include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/records/names.h"
 #include "manager/records/record_codec.h"
@@ -47,11 +49,18 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Open(State& state, const std
   if (!stored) return registry;
   v1::StoredRegistry message;
   if (!message.ParseFromString(stored->value)) {
-    return Internal("the stored plugin registry of host {} is damaged: restore a copy of the state", Quote(host));
+    log::Warning("the stored plugin registry is damaged: instances are registered again when they answer",
+                 {{"host", host}});
+    return registry;
   }
   for (const v1::Instance& each : message.instances()) {
-    MOORING_ASSIGN_OR_RETURN(InstanceInfo instance, FromProto(each));
-    registry->plugins_[instance.type][instance.name].push_back(std::move(instance));
+    absl::StatusOr<InstanceInfo> instance = FromProto(each);
+    if (!instance.ok()) {
+      log::Warning("an instance in the stored plugin registry is damaged, and is left out",
+                   {{"plugin", each.name()}, {"cause", Message(instance.status())}});
+      continue;
+    }
+    registry->plugins_[instance->type][instance->name].push_back(*std::move(instance));
   }
   return registry;
 }

@@ -60,24 +60,28 @@ absl::StatusOr<ListeningSocket> SocketOf(const Config& config, std::optional<Lis
 
 std::unique_ptr<ManagerService> MakeService(Components& of) {
   const std::string& host = of.config.host;
-  ApiHandlers handlers = {.plugins = {.plugins = *of.plugins, .supervisor = *of.supervisor, .events = of.events},
-                          .volumes = {.volumes = *of.volumes,
-                                      .claims = *of.claims,
-                                      .journal = *of.journal,
-                                      .store = of.store,
-                                      .state = of.shared,
-                                      .host = host},
-                          .snapshots = {.volumes = *of.volumes},
-                          .claims = {.claims = *of.claims,
-                                     .attachments = *of.attachments,
-                                     .journal = *of.journal,
-                                     .store = of.store,
-                                     .state = of.shared,
-                                     .host = host},
-                          .attachments = {.attachments = *of.attachments, .journal = *of.journal, .store = of.store},
-                          .hosts = {.hosts = *of.hosts, .store = of.store},
-                          .streams = {.events = of.events, .state = of.shared, .host = host},
-                          .info = {.attachments = *of.attachments, .host = host, .root = of.config.root}};
+  ApiHandlers handlers = {
+      .plugins = {.plugins = *of.plugins, .supervisor = *of.supervisor, .events = of.events},
+      .volumes = {.volumes = *of.volumes,
+                  .claims = *of.claims,
+                  .journal = *of.journal,
+                  .store = of.store,
+                  .state = of.shared,
+                  .host = host},
+      .snapshots = {.volumes = *of.volumes},
+      .claims = {.claims = *of.claims,
+                 .attachments = *of.attachments,
+                 .journal = *of.journal,
+                 .store = of.store,
+                 .state = of.shared,
+                 .host = host},
+      .attachments = {.attachments = *of.attachments, .journal = *of.journal, .store = of.store},
+      .hosts = {.hosts = *of.hosts,
+                .store = of.store,
+                .recover = [&of](const std::string& name,
+                                 Clock::time_point until) { return of.recovery->RecoverNow(name, until); }},
+      .streams = {.events = of.events, .state = of.shared, .host = host},
+      .info = {.attachments = *of.attachments, .host = host, .root = of.config.root}};
   return MakeManagerService(std::move(handlers), of.counters ? &of.counters->api() : nullptr);
 }
 

@@ -65,6 +65,7 @@ static void CopyFields(FieldCopier& copy, Volume& volume) {
   copy("node_expansion_owed", volume.node_expansion_owed);
   copy("in_use", volume.in_use);
   copy("exhausted_at_ms", volume.exhausted_at);
+  copy("exhausted_host", volume.exhausted_host);
   CopyText(copy, "exhausted_words", volume.exhausted_words);
   copy("created_at_ms", volume.created_at);
   CopyRevisions(copy, volume.revisions);
@@ -202,7 +203,11 @@ v1::Instance ToProto(const InstanceInfo& instance) { return ToMessage<v1::Instan
 v1::VolumeKey ToProto(const VolumeKey& key) { return ToMessage<v1::VolumeKey>(key); }
 v1::Event ToProto(const Event& event) { return ToMessage<v1::Event>(event); }
 
-absl::StatusOr<Volume> FromProto(const v1::Volume& message) { return FromMessage<Volume>(message); }
+absl::StatusOr<Volume> FromProto(const v1::Volume& message) {
+  MOORING_ASSIGN_OR_RETURN(Volume volume, FromMessage<Volume>(message));
+  if (volume.mount_options.flags.empty()) volume.flags_left_out = message.mount_flags();
+  return volume;
+}
 absl::StatusOr<Claim> FromProto(const v1::Claim& message) { return FromMessage<Claim>(message); }
 absl::StatusOr<Host> FromProto(const v1::Host& message) { return FromMessage<Host>(message); }
 absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message) {

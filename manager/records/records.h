@@ -80,8 +80,10 @@ struct Volume {
   std::string plugin;
   std::vector<Capability> capabilities;
   MountOptions mount_options;
-  Secrets secrets;           // kept under a key of their own and never shown
-  bool has_secrets = false;  // as stored; with empty `secrets`, the stored secrets are kept
+  Secrets secrets;                   // kept under a key of their own and never shown
+  bool has_secrets = false;          // as stored; with empty `secrets`, the stored secrets are kept
+  int flags_left_out = 0;            // stored mount flags that `mount_options` does not have, and that are kept
+  std::string secrets_problem = {};  // why the stored secrets or mount flags cannot be read; never stored
   StringMap parameters;
   StringMap context;  // of the plugin
   std::vector<Topology> required_topologies, preferred_topologies;
@@ -100,6 +102,7 @@ struct Volume {
 
   std::optional<Capability> in_use;  // the mode of its claims; none: it is unclaimed
   std::optional<Time> exhausted_at;  // a publish failed with RESOURCE_EXHAUSTED
+  std::string exhausted_host;        // on this host
   std::string exhausted_words;
 
   std::optional<Time> created_at;  // when the manager created or registered it
@@ -125,8 +128,8 @@ struct Claim {
   bool lost = false;  // its host is lost: it excludes nobody, and stays only until its controller has been asked
   std::optional<Time> past_since;
 
-  // ControllerPublishVolume: not sent, sent without a known outcome, or done.
-  enum class Publish { kNone, kSent, kDone };
+  // ControllerPublishVolume: not sent, sent without a known outcome, done, or refused by the plugin.
+  enum class Publish { kNone, kSent, kDone, kRefused };
   Publish publish = Publish::kNone;
   StringMap publish_context;
 

@@ -1,17 +1,21 @@
 #include "manager/recovery/recovery.h"
 
+#include <algorithm>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kFirstPause{1};  // between two attempts with the same host
+constexpr std::chrono::seconds kFirstPause{1};          // between two attempts with the same host
+constexpr std::chrono::milliseconds kLookAtOther{200};  // while another host recovers it
 
 }  // namespace
 
@@ -54,7 +58,7 @@ bool Recovery::IsDue(const HostStatus& status) {
 
 // Claims that are left need a controller that is away or refuses, or a person. So the pauses grow.
 void Recovery::Attempt(const HostStatus& host) {
-  const absl::Status status = Recover(host.host.name);
+  const absl::Status status = Recover(host.host.name, Clock::now() + settings_.attempt);
   if (!status.ok() && !absl::IsAborted(status) && !absl::IsCancelled(status)) {
     log::Warning("what a host that is away holds cannot be freed yet",
                  {{"host", host.host.name}, {"cause", Message(status)}});
@@ -68,7 +72,23 @@ absl::StatusOr<std::int64_t> Recovery::LeftByUs(const std::string& key) {
   return Aborted("another host recovers it");
 }
 
-absl::Status Recovery::Recover(const std::string& host) {
+absl::Status Recovery::RecoverNow(const std::string& host, Clock::time_point until) {
+  for (;;) {
+    const absl::Status status = Recover(host, std::min(until, Clock::now() + settings_.attempt));
+    if (status.ok() || absl::IsCancelled(status)) return status;
+    MOORING_RETURN_IF_ERROR(hosts_.Refresh());
+    const std::optional<HostStatus> now = hosts_.Find(host);
+    if (now && now->alive) return FailedPrecondition("host {} is back, and checks its claims itself", Quote(host));
+    if (!absl::IsAborted(status) || Clock::now() + kLookAtOther >= until) {
+      return Unavailable("host {} is declared lost, but its claims cannot be freed yet, which is tried again: {}",
+                         Quote(host), Message(status));
+    }
+    SleepUntil(thread_.get_stop_token(), Clock::now() + kLookAtOther);
+  }
+}
+
+absl::Status Recovery::Recover(const std::string& host, Clock::time_point until) {
+  const std::lock_guard<std::mutex> one(one_at_a_time_);
   const std::string key = RecoveryKey(host);
   Transaction take;
   take.compares = {{.key = key, .modify_revision = 0}, {.key = LiveKey(host), .modify_revision = 0}};
@@ -76,7 +96,6 @@ absl::Status Recovery::Recover(const std::string& host) {
   absl::StatusOr<std::int64_t> taken = shared_.Commit(take);
   if (absl::IsAborted(taken.status())) taken = LeftByUs(key);  // an earlier end of the work could not be stored
   MOORING_RETURN_IF_ERROR(taken.status());
-  const Clock::time_point until = Clock::now() + settings_.attempt;
   const absl::Status claims = claims_.Recover(host, until);
   const absl::Status volumes = absl::IsAborted(claims) ? claims : volumes_.Resume(host, until);
   Transaction end;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -34,6 +35,10 @@ class Recovery {
   // All outlive it. Starts at once.
   Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, Settings settings);
 
+  // Frees now what a host that was declared lost holds. Waits while another host does it. UNAVAILABLE: something is
+  // left, and is freed in the background. FAILED_PRECONDITION: the host is back.
+  absl::Status RecoverNow(const std::string& host, Clock::time_point until);
+
   void BeginStop() { thread_.request_stop(); }
   void Stop();
 
@@ -46,7 +51,7 @@ class Recovery {
   void Run(const std::stop_token& stop);
   bool IsDue(const HostStatus& host);
   void Attempt(const HostStatus& host);
-  absl::Status Recover(const std::string& host);
+  absl::Status Recover(const std::string& host, Clock::time_point until);
   absl::StatusOr<std::int64_t> LeftByUs(const std::string& key);
 
   Hosts& hosts_;
@@ -54,6 +59,7 @@ class Recovery {
   Claims& claims_;
   Volumes& volumes_;
   const Settings settings_;
+  std::mutex one_at_a_time_;                  // held by Recover
   std::map<std::string, Attempts> attempts_;  // by host; used by the thread only
   std::jthread thread_;                       // last: it uses all of the above
 };

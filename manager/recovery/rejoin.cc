@@ -58,6 +58,8 @@ absl::Status Rejoin::CheckClaims() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims,
                            with_.store.ListClaims([&](const Claim& claim) { return claim.node == with_.host; }));
   const auto held = [&](const AttachmentRecord& record) {
+    // The content of a damaged claim is unknown, so its mount stays.
+    if (with_.store.IsUnreadable(ClaimStateKey(record.volume, record.mode, record.allocation))) return true;
     return std::any_of(claims.begin(), claims.end(),
                        [&](const Claim& claim) { return AreOfOneClaim(claim, record) && Holds(claim, with_.host); });
   };

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/requests/controller_with_others.h"
 #include "manager/requests/remote_controller.h"
 
 namespace mooring::manager {
@@ -31,11 +32,12 @@ absl::StatusOr<ReadyPlugin> ClusterPlugins::PickController(const ControllerFor& 
   Clock::time_point wait_until = Clock::now();  // at first, the local directory does not wait
   for (;;) {
     absl::StatusOr<ReadyPlugin> local = PickLocal(call, wait_until);
-    if (local.ok() || !absl::IsUnavailable(local.status())) return local;
+    if (local.ok()) return WithOthers(call, *std::move(local), offers_.host());
+    if (!absl::IsUnavailable(local.status())) return local;
     if (table_.stopping()) return Stopping();
     if (std::optional<ControllerOffer> offer = offers_.NextOfOthers(call)) {
       auto channel = std::make_shared<RemoteController>(sender_, table_, RequestSender::Target{call, offer->host});
-      return ReadyPlugin{InstanceOf(*offer), std::move(offer->fingerprint), std::move(channel)};
+      return WithOthers(call, {InstanceOf(*offer), std::move(offer->fingerprint), std::move(channel)}, offer->host);
     }
     const Clock::time_point now = Clock::now();
     if (now >= until) {
@@ -44,6 +46,14 @@ absl::StatusOr<ReadyPlugin> ClusterPlugins::PickController(const ControllerFor& 
     }
     wait_until = std::min(until, now + kLookAtOthers);
   }
+}
+
+ReadyPlugin ClusterPlugins::WithOthers(const ControllerFor& call, ReadyPlugin first, const std::string& host) {
+  if (call.is_known) {
+    first.channel =
+        std::make_shared<ControllerWithOthers>(offers_, sender_, table_, call, std::move(first.channel), host);
+  }
+  return first;
 }
 
 absl::StatusOr<ReadyPlugin> ClusterPlugins::PickLocal(const ControllerFor& call, Clock::time_point until) {

@@ -23,8 +23,8 @@ class ClusterPlugins final : public PluginDirectory {
   }
 
   // A healthy controller of this host, or else one of another host, each host in turn. Only hosts that can reach the
-  // volume are asked. The error has the last errors
-  // of the instances on this host.
+  // volume are asked. A call about a volume that it refuses goes on to other hosts (controller_with_others.h). The
+  // error has the last errors of the instances on this host.
   absl::StatusOr<ReadyPlugin> PickController(const ControllerFor& call, Clock::time_point until) override;
 
   // The status on this host. Each host that offers a controller counts as one more instance. A plugin that only other
@@ -34,6 +34,7 @@ class ClusterPlugins final : public PluginDirectory {
 
  private:
   absl::StatusOr<ReadyPlugin> PickLocal(const ControllerFor& call, Clock::time_point until);
+  ReadyPlugin WithOthers(const ControllerFor& call, ReadyPlugin first, const std::string& host);
 
   PluginDirectory& local_;
   ControllerOffers& offers_;

@@ -19,6 +19,12 @@ const InstanceStatus* HealthyController(const PluginStatus& plugin) {
   return nullptr;
 }
 
+bool MayAsk(const ControllerFor& call, const ControllerOffer& offer) {
+  const std::vector<std::string>& refused_by = call.refused_by;
+  return std::find(refused_by.begin(), refused_by.end(), offer.host) == refused_by.end() &&
+         IsReachable(call.reaches, offer.fingerprint.topology);
+}
+
 std::set<std::string> PluginsOf(const std::map<std::string, ControllerOffer>& offers) {
   std::set<std::string> plugins;
   for (const auto& [key, offer] : offers) plugins.insert(offer.plugin);
@@ -227,7 +233,7 @@ void ControllerOffers::OnChange(std::function<void(const std::string& plugin)> c
 bool ControllerOffers::IsOfferedHere(const ControllerFor& call) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = here_.find(ControllerStateKey(call.plugin, host_));
-  return found != here_.end() && IsReachable(call.reaches, found->second.fingerprint.topology);
+  return found != here_.end() && MayAsk(call, found->second);
 }
 
 bool ControllerOffers::IsOfferedBy(const std::string& plugin, const std::string& host) const {
@@ -244,9 +250,8 @@ std::vector<ControllerOffer> ControllerOffers::OfOthers() const {
 
 std::vector<ControllerOffer> ControllerOffers::OfOthers(const ControllerFor& call) const {
   std::vector<ControllerOffer> found = OfOthers();
-  std::erase_if(found, [&](const ControllerOffer& offer) {
-    return offer.plugin != call.plugin || !IsReachable(call.reaches, offer.fingerprint.topology);
-  });
+  std::erase_if(found,
+                [&](const ControllerOffer& offer) { return offer.plugin != call.plugin || !MayAsk(call, offer); });
   return found;
 }
 

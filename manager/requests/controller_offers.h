@@ -43,6 +43,7 @@ class ControllerOffers {
   void BeginStop();
   void Stop();  // withdraws the offers, if the lease is still valid
 
+  const std::string& host() const { return host_; }  // this one
   bool IsOfferedHere(const ControllerFor& call) const;
   std::vector<ControllerOffer> OfOthers() const;                           // by plugin and host
   std::vector<ControllerOffer> OfOthers(const ControllerFor& call) const;  // by host

@@ -105,6 +105,7 @@ absl::Status RequestSender::Call(const Target& target, const std::string& method
   for (const Topology& topology : target.controller.reaches) {
     record.add_reaches()->mutable_segments()->insert(topology.segments.begin(), topology.segments.end());
   }
+  record.mutable_refused_by()->Add(target.controller.refused_by.begin(), target.controller.refused_by.end());
   record.set_method(method);
   record.set_requester(host_);
   record.set_preferred_host(target.preferred);

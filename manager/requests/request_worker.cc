@@ -48,6 +48,7 @@ ControllerFor ControllerOf(const v1::ControllerRequest& request) {
   for (const v1::Topology& topology : request.reaches()) {
     controller.reaches.push_back({StringMap(topology.segments().begin(), topology.segments().end())});
   }
+  controller.refused_by.assign(request.refused_by().begin(), request.refused_by().end());
   return controller;
 }
 

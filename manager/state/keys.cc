@@ -103,6 +103,8 @@ std::string RecoveryKey(const std::string& host) { return "shared/recoveries/" +
 std::string EventsPrefix() { return "shared/events/"; }
 std::string EventsPrefix(const std::string& host) { return fmt::format("{}{}/", EventsPrefix(), Escape(host)); }
 
+std::string MountFlagsStateKey(const VolumeKey& volume) { return SecretsStateKey(volume) + "/mount-flags"; }
+
 bool IsSecret(std::string_view key) { return key.starts_with(SecretsPrefix()) || key.starts_with(kRequestSecrets); }
 bool IsOfOneHost(std::string_view key) { return key.starts_with("hosts/"); }
 

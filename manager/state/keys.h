@@ -57,6 +57,7 @@ std::string VolumesPrefix(const std::string& ns);  // of one namespace
 std::string VolumeStateKey(const VolumeKey& volume);
 std::string SecretsPrefix();
 std::string SecretsStateKey(const VolumeKey& volume);
+std::string MountFlagsStateKey(const VolumeKey& volume);  // a secret, too: CSI 1.12, MountVolume.mount_flags
 bool IsSecret(std::string_view key);  // a store of many hosts encrypts its value; watches do not show it
 std::string NewVolumesKey();
 std::string ClusterKey();

@@ -12,7 +12,11 @@ namespace mooring::manager {
 namespace {
 
 absl::Status Unreadable(const std::string& key, std::string_view why) {
-  return Internal("the record {} of the manager's state cannot be read: {}", Quote(key), why);
+  return Internal(
+      "the record {} of the manager's state cannot be read: {}; restore a copy of the state (docs/backup.md), or "
+      "delete "
+      "this record",
+      Quote(key), why);
 }
 
 template <typename Message>
@@ -24,21 +28,27 @@ absl::StatusOr<Message> Parse(const KeyValue& stored) {
 
 // The revisions come from the key, because the message was written before they were known.
 template <typename Message>
-auto Decode(const KeyValue& stored) -> decltype(FromProto(Message())) {
-  MOORING_ASSIGN_OR_RETURN(const Message message, Parse<Message>(stored));
-  auto record = FromProto(message);
-  if (!record.ok()) return Unreadable(stored.key, mooring::Message(record.status()));
+auto Decode(const KeyValue& stored, UnreadableRecords& unreadable) -> decltype(FromProto(Message())) {
+  const absl::StatusOr<Message> message = Parse<Message>(stored);
+  auto record = message.ok() ? FromProto(*message) : message.status();
+  if (message.ok() && !record.ok()) record = Unreadable(stored.key, mooring::Message(record.status()));
+  if (!record.ok()) {
+    unreadable.Note(stored.key, mooring::Message(record.status()));
+    return record;
+  }
+  unreadable.NoteReadable(stored.key);
   record->revisions = {.create = stored.create_revision, .modify = stored.modify_revision};
   return record;
 }
 
 template <typename Message, typename Record>
-absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& listing) {
+absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& listing, UnreadableRecords& unreadable) {
   MOORING_RETURN_IF_ERROR(listing.status());
   std::vector<Record> records;
   records.reserve(listing->values.size());
   for (const KeyValue& stored : listing->values) {
-    MOORING_ASSIGN_OR_RETURN(records.emplace_back(), Decode<Message>(stored));
+    auto record = Decode<Message>(stored, unreadable);
+    if (record.ok()) records.push_back(*std::move(record));
   }
   return records;
 }
@@ -48,21 +58,45 @@ absl::StatusOr<Secrets> DecodeSecrets(const KeyValue& stored) {
   return Secrets({message.secrets().begin(), message.secrets().end()});
 }
 
-// From the values of the volume, its secrets and its claims, as far as they were read.
-absl::StatusOr<VolumeUse> ToVolumeUse(const VolumeKey& key, const Listing& found) {
+void AddProblem(const std::string& problem, Volume& volume) {
+  if (volume.secrets_problem.empty()) volume.secrets_problem = problem;
+}
+
+// A damaged secret is a problem of the volume, as one that cannot be decrypted is.
+void AddSecrets(const KeyValue& stored, Volume& volume) {
+  if (!stored.problem.empty()) return AddProblem(stored.problem, volume);
+  absl::StatusOr<Secrets> secrets = DecodeSecrets(stored);
+  if (!secrets.ok()) return AddProblem(mooring::Message(secrets.status()), volume);
+  volume.secrets = *std::move(secrets);
+}
+
+void AddMountFlags(const KeyValue& stored, Volume& volume) {
+  if (!stored.problem.empty()) return AddProblem(stored.problem, volume);
+  const auto message = Parse<v1::StoredMountFlags>(stored);
+  if (!message.ok()) return AddProblem(mooring::Message(message.status()), volume);
+  volume.mount_options.flags.assign(message->flags().begin(), message->flags().end());
+  volume.flags_left_out = 0;
+}
+
+// From the values of the volume, its secrets, its mount flags and its claims, as far as they were read.
+absl::StatusOr<VolumeUse> ToVolumeUse(const VolumeKey& key, const Listing& found, UnreadableRecords& unreadable) {
   VolumeUse use;
   const KeyValue* secrets = nullptr;
+  const KeyValue* flags = nullptr;
   for (const KeyValue& value : found.values) {
     if (value.key == VolumeStateKey(key)) {
-      MOORING_ASSIGN_OR_RETURN(use.volume, Decode<v1::Volume>(value));
+      MOORING_ASSIGN_OR_RETURN(use.volume, Decode<v1::Volume>(value, unreadable));
     } else if (value.key == SecretsStateKey(key)) {
       secrets = &value;
+    } else if (value.key == MountFlagsStateKey(key)) {
+      flags = &value;
     } else {
-      MOORING_ASSIGN_OR_RETURN(use.claims.emplace_back(), Decode<v1::Claim>(value));
+      MOORING_ASSIGN_OR_RETURN(use.claims.emplace_back(), Decode<v1::Claim>(value, unreadable));
     }
   }
-  if (!use.volume || !use.volume->has_secrets || secrets == nullptr) return use;
-  MOORING_ASSIGN_OR_RETURN(use.volume->secrets, DecodeSecrets(*secrets));
+  if (!use.volume) return use;
+  if (use.volume->has_secrets && secrets != nullptr) AddSecrets(*secrets, *use.volume);
+  if (use.volume->flags_left_out > 0 && flags != nullptr) AddMountFlags(*flags, *use.volume);
   return use;
 }
 
@@ -102,9 +136,14 @@ Changes& Changes::DeleteAt(const std::string& key, const Record& record) {
   return *this;
 }
 
-// The secrets need no compare of their own, because they change only together with their volume.
+// The secrets and mount flags need no compares of their own, because they change only together with their volume.
 Changes& Changes::Put(const Volume& volume) {
-  PutAt(VolumeStateKey(volume.key), volume);
+  const std::vector<std::string>& flags = volume.mount_options.flags;
+  v1::Volume stored = ToProto(volume);
+  stored.mutable_mount_options()->clear_flags();
+  stored.set_mount_flags(flags.empty() ? volume.flags_left_out : static_cast<int>(flags.size()));
+  transaction_.compares.push_back({.key = VolumeStateKey(volume.key), .modify_revision = volume.revisions.modify});
+  transaction_.puts.push_back({.key = VolumeStateKey(volume.key), .value = stored.SerializeAsString()});
   if (!volume.secrets.empty()) {
     v1::StoredSecrets secrets;
     volume.secrets.CopyTo(*secrets.mutable_secrets());
@@ -112,11 +151,19 @@ Changes& Changes::Put(const Volume& volume) {
   } else if (!volume.has_secrets) {
     transaction_.deletes.push_back(SecretsStateKey(volume.key));
   }
+  if (!flags.empty()) {
+    v1::StoredMountFlags message;
+    message.mutable_flags()->Add(flags.begin(), flags.end());
+    transaction_.puts.push_back({.key = MountFlagsStateKey(volume.key), .value = message.SerializeAsString()});
+  } else if (volume.flags_left_out == 0) {
+    transaction_.deletes.push_back(MountFlagsStateKey(volume.key));
+  }
   return *this;
 }
 
 Changes& Changes::Delete(const Volume& volume) {
   transaction_.deletes.push_back(SecretsStateKey(volume.key));
+  transaction_.deletes.push_back(MountFlagsStateKey(volume.key));
   return DeleteAt(VolumeStateKey(volume.key), volume);
 }
 
@@ -152,44 +199,41 @@ Changes& Changes::With(Durability durability) {
   return *this;
 }
 
-// Reads twice if there are secrets. If the volume changes in between, a later Put of it is refused.
+// Without claims.
 absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(VolumeStateKey(key)));
-  if (!stored) return NotFound("there is no volume {}", ToString(key));
-  MOORING_ASSIGN_OR_RETURN(Volume volume, Decode<v1::Volume>(*stored));
-  if (!volume.has_secrets) return volume;
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> secrets, shared_.Get(SecretsStateKey(key)));
-  if (!secrets) return volume;
-  MOORING_ASSIGN_OR_RETURN(volume.secrets, DecodeSecrets(*secrets));
-  return volume;
+  const std::vector<std::string> keys = {VolumeStateKey(key), SecretsStateKey(key), MountFlagsStateKey(key)};
+  MOORING_ASSIGN_OR_RETURN(const Listing found, shared_.Read(keys, std::nullopt, Freshness::kNow));
+  MOORING_ASSIGN_OR_RETURN(VolumeUse use, ToVolumeUse(key, found, unreadable_));
+  if (!use.volume) return NotFound("there is no volume {}", ToString(key));
+  return *std::move(use.volume);
 }
 
 absl::StatusOr<VolumeUse> RecordsStore::GetVolumeUse(const VolumeKey& key, Freshness freshness) {
-  MOORING_ASSIGN_OR_RETURN(const Listing found,
-                           shared_.Read({VolumeStateKey(key), SecretsStateKey(key)}, ClaimsPrefix(key), freshness));
-  return ToVolumeUse(key, found);
+  const std::vector<std::string> keys = {VolumeStateKey(key), SecretsStateKey(key), MountFlagsStateKey(key)};
+  MOORING_ASSIGN_OR_RETURN(const Listing found, shared_.Read(keys, ClaimsPrefix(key), freshness));
+  return ToVolumeUse(key, found, unreadable_);
 }
 
 absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, const std::string& name) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, local_.Get(PluginStateKey(host, name)));
   if (!stored) return NotFound("there is no plugin {}", Quote(name));
-  return Decode<v1::PluginRecord>(*stored);
+  return Decode<v1::PluginRecord>(*stored, unreadable_);
 }
 
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
-  return DecodeAll<v1::Volume, Volume>(shared_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)));
+  return DecodeAll<v1::Volume, Volume>(shared_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)), unreadable_);
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {
-  return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix()));
+  return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix()), unreadable_);
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const std::function<bool(const Claim&)>& wanted) {
   constexpr int kTries = 3;
   std::vector<Claim> claims;
   const auto add = [&](const KeyValue& stored) {
-    MOORING_ASSIGN_OR_RETURN(Claim claim, Decode<v1::Claim>(stored));
-    if (wanted(claim)) claims.push_back(std::move(claim));
+    absl::StatusOr<Claim> claim = Decode<v1::Claim>(stored, unreadable_);
+    if (claim.ok() && wanted(*claim)) claims.push_back(*std::move(claim));
     return absl::OkStatus();
   };
   absl::Status status = shared_.Visit(ClaimsPrefix(), add);
@@ -203,37 +247,49 @@ absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const std::function<
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const VolumeKey& volume) {
-  return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix(volume)));
+  MOORING_ASSIGN_OR_RETURN(const Listing found, shared_.List(ClaimsPrefix(volume)));
+  std::vector<Claim> claims;
+  for (const KeyValue& stored : found.values) {
+    MOORING_ASSIGN_OR_RETURN(claims.emplace_back(), Decode<v1::Claim>(stored, unreadable_));
+  }
+  return claims;
 }
 
 absl::StatusOr<Host> RecordsStore::GetHost(const std::string& name) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(HostStateKey(name)));
   if (!stored) return NotFound("there is no host {}", Quote(name));
-  return Decode<v1::Host>(*stored);
+  return Decode<v1::Host>(*stored, unreadable_);
 }
 
 absl::StatusOr<std::vector<Host>> RecordsStore::ListHosts() {
-  return DecodeAll<v1::Host, Host>(shared_.List(HostsPrefix()));
+  return DecodeAll<v1::Host, Host>(shared_.List(HostsPrefix()), unreadable_);
 }
 
 absl::StatusOr<std::vector<AttachmentRecord>> RecordsStore::ListMounts(const std::string& host) {
-  return DecodeAll<v1::Attachment, AttachmentRecord>(local_.List(MountsPrefix(host)));
+  return DecodeAll<v1::Attachment, AttachmentRecord>(local_.List(MountsPrefix(host)), unreadable_);
 }
 
 absl::StatusOr<std::vector<PluginRecord>> RecordsStore::ListPlugins(const std::string& host) {
-  return DecodeAll<v1::PluginRecord, PluginRecord>(local_.List(PluginsPrefix(host)));
+  return DecodeAll<v1::PluginRecord, PluginRecord>(local_.List(PluginsPrefix(host)), unreadable_);
+}
+
+// A damaged record has a revision that nobody has read, so it would look like a change by another writer for ever.
+absl::Status RecordsStore::ExplainAbort(const Transaction& transaction, const absl::Status& status) {
+  if (!absl::IsAborted(status)) return status;
+  for (const Transaction::Compare& compare : transaction.compares) {
+    if (unreadable_.Has(compare.key)) return Unreadable(compare.key, "a list has left it out");
+  }
+  return status;
 }
 
 absl::StatusOr<std::int64_t> RecordsStore::Commit(const Changes& changes) {
-  switch (SpaceOf(changes.transaction())) {
-    case Space::kShared:
-      return shared_.Commit(changes.transaction());
-    case Space::kLocal:
-      return local_.Commit(changes.transaction());
-    case Space::kBoth:
-      break;
+  const Space space = SpaceOf(changes.transaction());
+  if (space == Space::kBoth) {
+    return Internal("records of all hosts and records of one host cannot be changed in one transaction");
   }
-  return Internal("records of all hosts and records of one host cannot be changed in one transaction");
+  auto revision = (space == Space::kShared ? shared_ : local_).Commit(changes.transaction());
+  if (!revision.ok()) return ExplainAbort(changes.transaction(), revision.status());
+  return revision;
 }
 
 absl::StatusOr<Volume> RecordsStore::PutVolume(Volume volume) {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "manager/records/records.h"
 #include "manager/state/state.h"
+#include "manager/state/unreadable_records.h"
 
 namespace mooring::manager {
 
@@ -21,14 +22,15 @@ namespace mooring::manager {
 // exist yet). Otherwise the commit is ABORTED, and nothing is changed.
 class Changes {
  public:
-  // Stores the volume with its secrets. If it has no secrets here, the stored ones are kept with `has_secrets`, because
-  // ListVolumes does not read them, and deleted without it.
+  // Stores the volume with its secrets and mount flags. If it has no secrets here, the stored ones are kept with
+  // `has_secrets`, because ListVolumes does not read them, and deleted without it. The same holds for the mount flags
+  // and `flags_left_out`.
   Changes& Put(const Volume& volume);
   Changes& Put(const Claim& claim);
   Changes& Put(const Host& host);
   Changes& Put(const std::string& host, const AttachmentRecord& mount);
   Changes& Put(const std::string& host, const PluginRecord& plugin);
-  Changes& Delete(const Volume& volume);  // and its secrets
+  Changes& Delete(const Volume& volume);  // and its secrets and mount flags
   Changes& Delete(const Claim& claim);
   Changes& Delete(const Host& host);
   Changes& Delete(const std::string& host, const AttachmentRecord& mount);
@@ -55,14 +57,15 @@ class RecordsStore {
   explicit RecordsStore(State& state) : RecordsStore(state, state) {}
   RecordsStore(State& shared, State& local) : shared_(shared), local_(local) {}
 
-  // NOT_FOUND names the record.
-  absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
+  // NOT_FOUND names the record. INTERNAL: it is damaged, or, for a volume, one of its claims is.
+  absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets, or Volume::secrets_problem
   absl::StatusOr<VolumeUse> GetVolumeUse(const VolumeKey& key, Freshness freshness = Freshness::kNow);
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
 
   absl::StatusOr<Host> GetHost(const std::string& name);
 
-  // Lists do not read secrets. An empty namespace means all.
+  // Lists leave out secrets, mount flags and damaged records (WhyUnreadable). An empty namespace means all. But a
+  // damaged claim gives INTERNAL in the list of its volume, because it may be that of a writer.
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
   absl::StatusOr<std::vector<Claim>> ListClaims();
   absl::StatusOr<std::vector<Claim>> ListClaims(const std::function<bool(const Claim&)>& wanted);  // State::Visit
@@ -85,12 +88,19 @@ class RecordsStore {
   // Reads the record of a host, changes it and stores it, as ChangeVolume.
   absl::StatusOr<Host> ChangeHost(const std::string& name, const std::function<absl::StatusOr<bool>(Host&)>& change);
 
+  // Why the records that lists have left out cannot be read. IsUnreadable: whether this key is one of them.
+  std::vector<std::string> WhyUnreadable() const { return unreadable_.Messages(); }
+  bool IsUnreadable(const std::string& key) const { return unreadable_.Has(key); }
+
   State& shared() { return shared_; }
   State& local() { return local_; }
 
  private:
+  absl::Status ExplainAbort(const Transaction& transaction, const absl::Status& status);
+
   State& shared_;
   State& local_;
+  UnreadableRecords unreadable_;
 };
 
 }  // namespace mooring::manager

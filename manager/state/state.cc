@@ -9,6 +9,7 @@ namespace mooring::manager {
 absl::StatusOr<std::optional<KeyValue>> State::Get(const std::string& key) {
   MOORING_ASSIGN_OR_RETURN(Listing found, Read({key}, std::nullopt, Freshness::kNow));
   if (found.values.empty()) return std::nullopt;
+  if (const std::string& problem = found.values.front().problem; !problem.empty()) return FailedPrecondition(problem);
   return std::move(found.values.front());
 }
 

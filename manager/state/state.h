@@ -32,6 +32,7 @@ struct KeyValue {
   std::string value;
   std::int64_t create_revision = 0;
   std::int64_t modify_revision = 0;
+  std::string problem = {};  // why the value, a secret, cannot be decrypted; then it is empty
 };
 
 struct Listing {
@@ -119,6 +120,7 @@ class State {
   virtual absl::StatusOr<Listing> Read(const std::vector<std::string>& keys, const std::optional<std::string>& prefix,
                                        Freshness freshness) = 0;
 
+  // FAILED_PRECONDITION: KeyValue::problem.
   absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key);
   absl::StatusOr<Listing> List(const std::string& prefix) { return Read({}, prefix, Freshness::kNow); }
 
@@ -146,7 +148,7 @@ class State {
   // process are kept. A slow reader blocks nobody; it gets OUT_OF_RANGE once it is 100,000 revisions behind.
   virtual absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) = 0;
 
-  // Ends all watches, now and later, with CANCELLED. Other calls still work.
+  // Ends all watches, now and later, with CANCELLED. Other calls still work, but wait less for a store that is away.
   virtual void EndWatches() = 0;
 
  private:

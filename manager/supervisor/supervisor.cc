@@ -80,6 +80,7 @@ absl::Status Supervisor::Start() {
                                          deps_, record, of_it ? of_it.mapped() : std::vector<InstanceDirectory>())};
   }
   for (const auto& [name, of_it] : left) {
+    if (IsDamaged(name)) continue;
     PluginRecord none;
     none.name = name;
     terminating_.push_back(std::make_shared<SupervisedPlugin>(deps_, none, of_it));
@@ -101,6 +102,11 @@ void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop
 }
 
 // After a reboot, or after a directory was removed, the registry still has instances that are gone.
+// Its instances go on, because nobody has said that they should end.
+bool Supervisor::IsDamaged(const std::string& plugin) const {
+  return store_.IsUnreadable(PluginStateKey(deps_.settings.host, plugin));
+}
+
 absl::Status Supervisor::DeregisterMissing(const LeftByPlugin& left, const std::vector<PluginRecord>& records) {
   std::vector<std::string> there;
   for (const auto& [name, of_it] : left) {
@@ -109,6 +115,7 @@ absl::Status Supervisor::DeregisterMissing(const LeftByPlugin& left, const std::
   for (const PluginRecord& record : records) there.push_back(EndpointInstanceId(record));
   for (const PluginType type : kPluginTypes) {
     for (const InstanceInfo& front : registry_.List(type)) {
+      if (IsDamaged(front.name)) continue;
       for (const InstanceInfo& instance : registry_.Instances(type, front.name)) {
         if (std::find(there.begin(), there.end(), instance.instance_id) != there.end()) continue;
         MOORING_RETURN_IF_ERROR(registry_.Deregister(type, instance.name, instance.instance_id));

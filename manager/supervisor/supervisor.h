@@ -79,6 +79,7 @@ class Supervisor {
   using Entries = std::map<std::string, Entry>;
   using LeftByPlugin = std::map<std::string, std::vector<InstanceDirectory>>;
 
+  bool IsDamaged(const std::string& plugin) const;  // its record cannot be read
   absl::Status DeregisterMissing(const LeftByPlugin& left, const std::vector<PluginRecord>& records);
   // Stores `record`, with `declared_by` added, and begins to supervise it. Under mutex_.
   absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Declare(PluginRecord record, const std::string& declared_by);

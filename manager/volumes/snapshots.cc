@@ -63,7 +63,9 @@ absl::Status Volumes::DeleteSnapshot(const std::string& plugin, const std::strin
   csi::v1::DeleteSnapshotRequest request;
   request.set_snapshot_id(snapshot_id);
   secrets.CopyTo(*request.mutable_secrets());
-  const absl::Status status = CallController(plugins_, plugin, request, retry_, until).status();
+  ControllerFor controller(plugin);
+  controller.is_known = true;
+  const absl::Status status = CallController(plugins_, controller, request, retry_, until).status();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 

@@ -68,13 +68,16 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Stage(const AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status Publish(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status RemoveBareTarget(const std::string& path, const PathInfo& target);
+  absl::Status EnsureReadOnly(const AttachmentRecord& record, const PathInfo& target);
   absl::Status CheckArrived(const AttachmentRecord& record);
   absl::Status BindForUser(AttachmentRecord& record);
 
   // volume_unmount.cc
   absl::Status UnmountLocked(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status CallUnpublish(const AttachmentRecord& record, Clock::time_point until);
   absl::Status Unpublish(const AttachmentRecord& record, Clock::time_point until);
   absl::Status Unstage(const AttachmentRecord& record, Clock::time_point until);
+  void UndoRefusedStage(AttachmentRecord& record, Clock::time_point until);
   absl::Status UnmountBroken(const AttachmentRecord& record, Clock::time_point until);
   absl::Status UnmountBrokenStage(const AttachmentRecord& record, Clock::time_point until);
   absl::Status UnmountAllLayers(const std::string& path);

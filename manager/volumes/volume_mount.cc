@@ -1,10 +1,15 @@
 // Stage, publish, bind: each step only if the kernel does not show its mount.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
 
 #include "base/file/path.h"
+#include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/plugins/node_call.h"
@@ -32,11 +37,21 @@ void FillRequest(Request& request, const ReadyPlugin& node, const AttachmentReco
   context.secrets.CopyTo(*request.mutable_secrets());
 }
 
+absl::StatusOr<bool> IsReadOnlyDevice(const std::string& path) {
+  const UniqueFd device(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+  if (!device.ok()) return ErrnoStatus(errno, "open", path);
+  int read_only = 0;
+  if (::ioctl(device.get(), BLKROGET, &read_only) != 0) return ErrnoStatus(errno, "ask", path);
+  return read_only != 0;
+}
+
 }  // namespace
 
 absl::Status VolumeManager::MountLocked(AttachmentRecord& record, const MountContext& context,
                                         Clock::time_point until) {
-  MOORING_RETURN_IF_ERROR(Annotate(Stage(record, context, until), "stage volume " + ToString(record.volume)));
+  const absl::Status staged = Stage(record, context, until);
+  if (IsRefusal(staged)) UndoRefusedStage(record, until);
+  MOORING_RETURN_IF_ERROR(Annotate(staged, "stage volume " + ToString(record.volume)));
   MOORING_RETURN_IF_ERROR(Annotate(Publish(record, context, until), "publish volume " + ToString(record.volume)));
   return Annotate(AsHostError(BindForUser(record)), "bind volume " + ToString(record.volume));
 }
@@ -74,13 +89,17 @@ absl::Status VolumeManager::RemoveBareTarget(const std::string& path, const Path
 
 absl::Status VolumeManager::Publish(AttachmentRecord& record, const MountContext& context, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(PathInfo target, Inspect(record.target_path));
-  if (IsBroken(target)) {
+  const bool was_broken = IsBroken(target);
+  if (was_broken) {
     MOORING_RETURN_IF_ERROR(UnmountBroken(record, until));
     MOORING_ASSIGN_OR_RETURN(target, Inspect(record.target_path));
   }
-  if (IsPublished(record, target)) return absl::OkStatus();
+  if (IsPublished(record, target)) return EnsureReadOnly(record, target);
   MOORING_RETURN_IF_ERROR(AsHostError(MakeDirectories(std::string(ParentOf(record.target_path)))));
   MOORING_RETURN_IF_ERROR(AsHostError(RemoveBareTarget(record.target_path, target)));
+  // Its mount is gone, as after a reboot. A plugin that keeps its targets on disk has it still: published again, it
+  // would have it twice, and refuse to unstage the volume later.
+  if (!record.boot.empty() && !was_broken) CallUnpublish(record, until).IgnoreError();
   const auto make = [&](const ReadyPlugin& node) {
     NodePublishVolumeRequest request;
     FillRequest(request, node, record, context);
@@ -93,11 +112,30 @@ absl::Status VolumeManager::Publish(AttachmentRecord& record, const MountContext
   return CheckArrived(record);
 }
 
+// Some plugins ignore NodePublishVolumeRequest::readonly. A mount is made read-only here. A device node cannot be: a
+// read-only bind of it stops no write to the device.
+absl::Status VolumeManager::EnsureReadOnly(const AttachmentRecord& record, const PathInfo& target) {
+  if (!record.read_only) return absl::OkStatus();
+  if (target.kind == PathInfo::Kind::kBlockDevice) {
+    MOORING_ASSIGN_OR_RETURN(const bool read_only, IsReadOnlyDevice(record.target_path));
+    if (read_only) return absl::OkStatus();
+    return FailedPrecondition(
+        "plugin {} published the device at {} writable, although it was asked for read-only: attach it for writing, or "
+        "use a plugin that publishes devices read-only",
+        Quote(record.plugin), Quote(record.target_path));
+  }
+  if (!target.mount || target.mount->flags.read_only || target.mount->superblock_read_only) return absl::OkStatus();
+  MountFlags flags = target.mount->flags;
+  flags.read_only = true;
+  return Annotate(AsHostError(kernel_.Change({.target = record.target_path, .flags = flags})),
+                  fmt::format("make the mount of plugin {} read-only", Quote(record.plugin)));
+}
+
 // A plugin in another mount namespace can answer OK although its mount is not seen here.
 absl::Status VolumeManager::CheckArrived(const AttachmentRecord& record) {
   const absl::StatusOr<PathInfo> target = kernel_.Find(record.target_path);
   if (!target.ok()) return AsHostError(target.status());
-  if (IsMountOrDevice(*target)) return absl::OkStatus();
+  if (IsMountOrDevice(*target)) return EnsureReadOnly(record, *target);
   return FailedPrecondition(
       "plugin {} answered OK, but nothing is mounted at {} on this host: if the plugin runs in a container, bind {} "
       "into it at the same path with propagation rshared",

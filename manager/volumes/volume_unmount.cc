@@ -21,16 +21,6 @@ namespace {
 using csi::v1::NodeUnpublishVolumeRequest;
 using csi::v1::NodeUnstageVolumeRequest;
 
-absl::Status CallUnpublish(NodeCaller& calls, const AttachmentRecord& record, Clock::time_point until) {
-  const auto make = [&](const ReadyPlugin& node) {
-    NodeUnpublishVolumeRequest request;
-    request.set_volume_id(IdForPlugin(record));
-    request.set_target_path(PathFor(node.instance, record.target_path));
-    return request;
-  };
-  return calls.Call<NodeUnpublishVolumeRequest>(record.plugin, make, until).status();
-}
-
 absl::Status CallUnstage(NodeCaller& calls, const AttachmentRecord& record, Clock::time_point until) {
   const auto make = [&](const ReadyPlugin& node) {
     NodeUnstageVolumeRequest request;
@@ -46,6 +36,16 @@ std::string Below(const std::string& path, const std::string& above) { return pa
 
 }  // namespace
 
+absl::Status VolumeManager::CallUnpublish(const AttachmentRecord& record, Clock::time_point until) {
+  const auto make = [&](const ReadyPlugin& node) {
+    NodeUnpublishVolumeRequest request;
+    request.set_volume_id(IdForPlugin(record));
+    request.set_target_path(PathFor(node.instance, record.target_path));
+    return request;
+  };
+  return ending_calls_.Call<NodeUnpublishVolumeRequest>(record.plugin, make, until).status();
+}
+
 absl::Status VolumeManager::UnmountLocked(const AttachmentRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Annotate(Unbind(record), "unbind volume " + ToString(record.volume)));
   MOORING_RETURN_IF_ERROR(Annotate(Unpublish(record, until), "unpublish volume " + ToString(record.volume)));
@@ -57,7 +57,7 @@ absl::Status VolumeManager::UnmountLocked(const AttachmentRecord& record, Clock:
 
 // A mount that the plugin left behind although it answered OK is unmounted here: otherwise it would stay for ever.
 absl::Status VolumeManager::Unpublish(const AttachmentRecord& record, Clock::time_point until) {
-  const absl::Status said = CallUnpublish(ending_calls_, record, until);
+  const absl::Status said = CallUnpublish(record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (!said.ok() && !absl::IsNotFound(said) && target.kind != PathInfo::Kind::kMissing) return said;
   if (target.mount) MOORING_RETURN_IF_ERROR(UnmountAllLayers(record.target_path));
@@ -78,6 +78,19 @@ absl::Status VolumeManager::Unstage(const AttachmentRecord& record, Clock::time_
   return absl::OkStatus();
 }
 
+// A plugin that cannot serve a volume on this host may refuse the unstage, too. It holds nothing of the volume then,
+// and its claim must not stay for that. Only for a new attachment: another one keeps its staging path to be restored.
+void VolumeManager::UndoRefusedStage(AttachmentRecord& record, Clock::time_point until) {
+  if (record.phase != AttachmentRecord::Phase::kIntent) return;
+  const absl::StatusOr<bool> in_use = HasOtherUsers(record);
+  if (!in_use.ok() || *in_use) return;
+  const absl::Status unstaged = CallUnstage(ending_calls_, record, until);
+  const absl::StatusOr<PathInfo> left = kernel_.Find(record.staging_path);
+  if ((!unstaged.ok() && !IsRefusal(unstaged)) || !left.ok() || left->mount) return;
+  RemoveEmptyDirectories(record.staging_path, StagingsOf(settings_.root, record.plugin, record.volume));
+  record.staging_path.clear();
+}
+
 void VolumeManager::RemoveDirectories(const Volume& volume) {
   for (const std::string& path :
        {StagingsOf(settings_.root, volume.plugin, volume.key), TargetsOf(settings_.root, volume.key)}) {
@@ -88,7 +101,7 @@ void VolumeManager::RemoveDirectories(const Volume& volume) {
 // The plugin is asked first, because it may hold more than the mount. A mount that it leaves is unmounted here.
 absl::Status VolumeManager::UnmountBroken(const AttachmentRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Unbind(record));
-  CallUnpublish(ending_calls_, record, until).IgnoreError();
+  CallUnpublish(record, until).IgnoreError();
   return Annotate(UnmountAllLayers(record.target_path), "unmount the broken mount");
 }
 

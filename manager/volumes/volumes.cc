@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
@@ -21,10 +23,23 @@ absl::Status CheckReady(const Volume& volume) {
                             volume.state == Volume::State::kCreating ? "created" : "deleted");
 }
 
+constexpr std::chrono::seconds kFirstAnswer{10};
+constexpr std::chrono::milliseconds kLookForAnswer{100};
+
+bool HasController(const PluginStatus& plugin) {
+  return plugin.controller_required || plugin.controllers.expected > 0 || plugin.controllers.healthy > 0;
+}
+
+bool HasAnswered(const PluginStatus& plugin) {
+  return std::any_of(plugin.instances.begin(), plugin.instances.end(),
+                     [](const InstanceStatus& each) { return each.fingerprint.complete; });
+}
+
 // Takes from `next` the fields that may change.
 void Merge(Volume& now, const Volume& next) {
   now.capabilities = next.capabilities;
   now.mount_options = next.mount_options;
+  now.flags_left_out = next.flags_left_out;
   now.secrets = next.secrets;
   now.has_secrets = next.has_secrets;
   if (!next.context.empty()) now.context = next.context;
@@ -35,9 +50,7 @@ void Merge(Volume& now, const Volume& next) {
 bool AreSameVolume(const Volume& a, const Volume& b) {
   if (a.plugin != b.plugin || a.key == b.key) return false;
   if (!a.name.empty() && a.name == b.name) return true;
-  // A volume that is being created has no external id yet.
-  const auto has_id = [](const Volume& volume) { return !volume.external_id.empty() || !volume.created_here; };
-  return has_id(a) && has_id(b) && IdForPlugin(a) == IdForPlugin(b);
+  return HasPluginId(a) && HasPluginId(b) && IdForPlugin(a) == IdForPlugin(b);
 }
 
 Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
@@ -124,10 +137,30 @@ absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
   return FailedPrecondition("plugin {} is unknown on this host: run or register it first", Quote(name));
 }
 
+// Waits a while for the first answer of a plugin, which tells its services.
+absl::StatusOr<PluginStatus> Volumes::FindAnswered(const std::string& plugin, Clock::time_point until) {
+  const Clock::time_point patience = std::min(until, Clock::now() + kFirstAnswer);
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(PluginStatus status, FindPlugin(plugin));
+    if (HasController(status) || HasAnswered(status)) return status;
+    if (retry_.stop.stop_requested()) return Stopping();
+    if (Clock::now() >= patience) {
+      std::string words;
+      for (const InstanceStatus& each : status.instances) words += "; " + LastErrorOf(each.instance, each.fingerprint);
+      return Unavailable(
+          "plugin {} has not been ready yet, so its services are not known: try again when it is ('mooring plugin "
+          "status "
+          "{}'){}",
+          Quote(plugin), ShellQuote(plugin), words);
+    }
+    SleepUntil(retry_.stop, std::min(patience, Clock::now() + kLookForAnswer));
+  }
+}
+
 absl::StatusOr<PluginTraits> Volumes::Controller(const ControllerFor& of, Clock::time_point until) {
   const std::string& plugin = of.plugin;
-  MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindPlugin(plugin));
-  if (!status.controller_required && status.controllers.expected == 0 && status.controllers.healthy == 0) {
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindAnswered(plugin, until));
+  if (!HasController(status)) {
     return FailedPrecondition(
         "plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
         Quote(plugin));
@@ -139,6 +172,7 @@ absl::StatusOr<PluginTraits> Volumes::Controller(const ControllerFor& of, Clock:
 absl::StatusOr<Volume> Volumes::GetReady(const VolumeKey& key) {
   MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
   MOORING_RETURN_IF_ERROR(CheckReady(volume));
+  MOORING_RETURN_IF_ERROR(CheckSecrets(volume));
   return volume;
 }
 

@@ -85,6 +85,7 @@ class Volumes {
   absl::Status CheckNotElsewhere(const Volume& volume);
   absl::StatusOr<Volume> StoredAlone(Volume volume);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
+  absl::StatusOr<PluginStatus> FindAnswered(const std::string& plugin, Clock::time_point until);
   absl::StatusOr<PluginTraits> Controller(const ControllerFor& of, Clock::time_point until);
   absl::StatusOr<Volume> GetReady(const VolumeKey& key);
   void Report(const Volume& volume, bool bad, const std::string& text);

@@ -104,12 +104,8 @@ absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
 
 }  // namespace
 
-// Codes that mean that the plugin created nothing. INTERNAL and UNKNOWN may come half-way.
-bool Volumes::MadeNothing(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status) ||
-         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status) ||
-         absl::IsFailedPrecondition(status) || absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
-}
+// Codes that mean that the plugin created nothing.
+bool Volumes::MadeNothing(const absl::Status& status) { return IsRefusal(status) || absl::IsResourceExhausted(status); }
 
 absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
@@ -120,6 +116,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, volume.key, until));
   auto there = store_.GetVolume(volume.key);
   if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
+  if (there.ok()) MOORING_RETURN_IF_ERROR(CheckSecrets(*there));
   if (!there.ok()) {
     MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until));
     return FinishCreate(std::move(volume), Since::kNow, until);

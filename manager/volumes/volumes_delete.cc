@@ -21,9 +21,6 @@ bool DeletedNothing(const absl::Status& status) {
          absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
 }
 
-// The creation was interrupted: the external id is unknown, and the plugin may not have the volume.
-bool HasUnknownId(const Volume& volume) { return volume.created_here && volume.external_id.empty(); }
-
 }  // namespace
 
 absl::Status Volumes::Delete(const VolumeKey& key, Clock::time_point until) {
@@ -52,6 +49,7 @@ absl::StatusOr<std::optional<Volume>> Volumes::ToDelete(const VolumeKey& key, Wh
   MOORING_RETURN_IF_ERROR(volume.status());
   if (which == Which::kInterrupted && volume->state == Volume::State::kReady) return std::nullopt;
   MOORING_RETURN_IF_ERROR(CheckNotElsewhere(*volume));
+  MOORING_RETURN_IF_ERROR(CheckSecrets(*volume));
   return *std::move(volume);
 }
 
@@ -78,7 +76,7 @@ absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key,
 absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   const std::string kept =
       fmt::format("volume {} stays in state deleting: delete it again to continue", ToString(volume.key));
-  if (HasUnknownId(volume)) {  // CreateVolume with the same name tells it
+  if (!HasPluginId(volume)) {  // CreateVolume with the same name tells it
     auto created = CallCreate(volume, until);
     if (MadeNothing(created.status())) return DeleteRecord(volume);
     if (!created.ok()) return Annotate(created.status(), kept);

@@ -23,7 +23,9 @@ void SetCondition(const VolumeInfo& volume, const NodeVolumes::Problems& in_use,
   condition.set_message(problem.empty() ? "healthy" : problem);
 }
 
-absl::Status WithCommandsToFree(const absl::Status& status, const std::string& commands) {
+absl::Status WithCommandsToFree(const absl::Status& status, std::initializer_list<std::string> groups) {
+  std::string commands;
+  for (const std::string& group : groups) commands += (commands.empty() || group.empty() ? "" : "; ") + group;
   if (commands.empty()) return status;
   return FailedPrecondition("{}. If the orchestrator has forgotten it, run where the plugin runs: {}", Message(status),
                             commands);
@@ -49,7 +51,10 @@ absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const cs
                                                                         const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, Required("volume_id", request.volume_id()));
   const absl::Status deleted = catalog_.Delete(volume_id, call);
-  if (absl::IsFailedPrecondition(deleted)) return WithCommandsToFree(deleted, uses_.CommandsToFree(volume_id));
+  if (absl::IsFailedPrecondition(deleted)) {
+    // In the order in which they succeed: a volume that is mounted cannot be unpublished by the controller.
+    return WithCommandsToFree(deleted, {uses_.CommandsToFree(volume_id), catalog_.CommandsToUnpublish(volume_id)});
+  }
   MOORING_RETURN_IF_ERROR(deleted);
   return csi::v1::DeleteVolumeResponse();
 }

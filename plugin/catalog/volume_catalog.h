@@ -72,6 +72,10 @@ class VolumeCatalog : public VolumeSource {
   // published to a node.
   absl::Status Delete(const std::string& id, const Call& call);
 
+  // The commands that unpublish it from its nodes. They are for errors that say that it is in use, because the
+  // orchestrator may have forgotten it. Empty: it is published to no node.
+  std::string CommandsToUnpublish(const std::string& id) { return publications_.CommandsToUnpublish(id); }
+
   // NOT_FOUND: it does not exist or is not ready.
   absl::StatusOr<VolumeInfo> Get(const std::string& id);
 

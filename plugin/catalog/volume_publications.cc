@@ -140,20 +140,27 @@ absl::Status VolumePublications::CheckNotElsewhere(const std::string& id) {
       Quote(id), Quote(there.front().node_id), Quote(node_id_));
 }
 
-// Some orchestrators never unpublish a volume whose plugin was down, so the error has the command for it.
 absl::Status VolumePublications::CheckNone(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
   if (publications.empty()) return absl::OkStatus();
-  std::string nodes, commands;
+  std::string nodes;
   for (const PublicationRecord& publication : publications) {
     nodes += (nodes.empty() ? "" : ", ") + Quote(publication.node_id);
+  }
+  return FailedPrecondition("volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume)",
+                            Quote(id), nodes);
+}
+
+// Some orchestrators never unpublish a volume whose plugin was down.
+std::string VolumePublications::CommandsToUnpublish(const std::string& id) {
+  const auto publications = store_.Publications(id);
+  if (!publications.ok()) return "";
+  std::string commands;
+  for (const PublicationRecord& publication : *publications) {
     commands += fmt::format("{}mooring csi controller-unpublish {} --node {}", commands.empty() ? "" : "; ", id,
                             ShellQuote(publication.node_id));
   }
-  return FailedPrecondition(
-      "volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume). If the orchestrator has "
-      "forgotten it, run where the plugin runs: {}",
-      Quote(id), nodes, commands);
+  return commands;
 }
 
 }  // namespace mooring

@@ -39,6 +39,7 @@ class VolumePublications {
 
   // FAILED_PRECONDITION: the volume is published; the error has the commands that unpublish it.
   absl::Status CheckNone(const std::string& id);
+  std::string CommandsToUnpublish(const std::string& id);  // for people; empty: it is published to no node
 
   // FAILED_PRECONDITION: the volume is published to another node than this one.
   absl::Status CheckNotElsewhere(const std::string& id);

@@ -253,12 +253,13 @@ void PluginServer::Parts::BeginInBackground() {
 }
 
 void PluginServer::Parts::ReconcileUntilDone() {
+  std::string said;
   for (;;) {
     const absl::Status status = Reconcile();
     preflight.Check().IgnoreError();  // logs what is missing
     if (status.ok()) {
       log::Info("ready");
-    } else {
+    } else if (std::exchange(said, Message(status)) != Message(status)) {
       log::Error("cannot serve yet", {{"cause", Message(status)}});
     }
     // Callers that wait read UNAVAILABLE as "starting".

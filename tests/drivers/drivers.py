@@ -24,6 +24,8 @@ class Driver:
     comes_and_goes: bool = False  # it kills itself, so some calls of the manager come later
     is_strict: bool = False
     tool: str = ""  # a program of another project, missing if it could not be fetched
+    places: tuple = ()  # flags that say where a volume is made
+    only: tuple = ()  # the scenarios that show what is special about it; empty: all
 
     def words(self, world, endpoint=None):
         """Its command line."""
@@ -64,11 +66,11 @@ class Driver:
         expect("the attached volumes", [key for key, volume in state["volumes"].items() if volume["nodes"]], [])
 
 
-def strict(name, can, *flags, token="", registered=False, comes_and_goes=False):
+def strict(name, can, *flags, token="", registered=False, comes_and_goes=False, places=(), only=()):
     command = (f"{HERE}/strict/driver.py", "--endpoint={endpoint}", "--data", "{disk}/driver", "--calls", "{work}/calls",
                "--violations", "{work}/violations", "--control", "{control}", *flags)
     return Driver(name=name, plugin="strict.example.org", command=command + (("--token", token) if token else ()),
-                  can=frozenset(can), token=token, registered=registered, comes_and_goes=comes_and_goes, is_strict=True)
+                  can=frozenset(can), token=token, registered=registered, comes_and_goes=comes_and_goes, is_strict=True, places=places, only=only)
 
 
 def given():
@@ -90,6 +92,15 @@ DRIVERS = (
            "--without", "readonly-attach", "--without", "node-expand", registered=True),
     strict("strict-slow", ALL, "--delay", "150", "--ready-after", "2"),
     strict("strict-gone", ALL, "--gone-every", "6", registered=True, comes_and_goes=True),
+    strict("strict-listed", ALL, "--keep-targets",
+           only=("attach_and_detach", "a_reboot_attaches_volumes_again", "a_block_volume_survives_a_reboot",
+                 "docker_asks_again_after_a_reboot", "mount_and_umount_work_with_volumes")),
+    strict("strict-writable", set(ALL) | {"ignores-readonly"}, "--ignore-readonly",
+           only=("a_read_only_attachment_takes_no_writes", "a_reader_is_attached_beside_a_writer",
+                 "a_device_that_stays_writable_is_refused")),
+    strict("strict-placed", ("mount", "create", "stage", "block"), "--need-topology", "--without", "snapshot", "--without",
+           "clone", "--without", "expand", places=("--topology", "strict.example.org/rack=r1"),
+           only=("attach_and_detach", "docker_uses_volumes", "docker_asks_again_after_a_reboot")),
     Driver(name="mooring", plugin="mooring.csi", can=frozenset(ALL), size=("--size", "32MiB"),
            shared="single-node-multi-writer",
            command=("{programs}/mooring-plugin", "--state-dir", "{disk}/driver", "--node-id", "node-1")),

@@ -20,6 +20,8 @@ def scenario(*needs, orders=False):
 
 
 def applies(function, driver):
+    if driver.only and function.__name__ not in driver.only:
+        return False
     if function is a_driver_that_mounts_nothing_is_reported:
         return "mount" not in driver.can
     return function.needs <= driver.can and (not function.orders or (driver.is_strict and driver.registered))
@@ -56,6 +58,15 @@ def a_read_only_attachment_takes_no_writes(world):
     path = world.attach("db", None, "--read-only")
     expect("a write", write(f"{path}/f"), "Read-only file system")
     expect("a write on the host", write(f"{world.target_of(path)}/f"), "Read-only file system")
+
+
+@scenario("ignores-readonly")
+def a_device_that_stays_writable_is_refused(world):
+    """A read-only bind of a device node stops no write, so the manager cannot make it read-only."""
+    world.make_volume("raw", block=True)
+    world.refused("writable, although", "attach", "raw", world.place("raw"), "--for", "web-1", "--read-only")
+    eventually("the attachment is undone", lambda: not world.attachments() and not world.claims())
+    world.detach(world.attach("raw"))
 
 
 @scenario()

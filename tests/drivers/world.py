@@ -197,7 +197,7 @@ class World:
         if not any(flag.startswith("--access") for flag in flags):
             words += ["--access", "single-node-writer"]
         if "create" in self.driver.can:
-            return self.mooring("volume", "create", *words, *self.driver.size)
+            return self.mooring("volume", "create", *words, *self.driver.size, *self.driver.places)
         return self.mooring("volume", "register", *words, "--external-id", name, "--context", f"serial=of {name}")
 
     def remove_volume(self, name):

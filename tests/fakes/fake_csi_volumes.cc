@@ -282,7 +282,9 @@ absl::Status FakeCsiVolumes::Publish(const FakeCsiFeatures& features,
   if (published->second.read_only != wanted.read_only || published->second.capability != wanted.capability) {
     return AlreadyExists("it is published there in another way");
   }
-  if (is_new) Mirror(*volume, request.target_path(), request.volume_capability(), request.readonly());
+  if (is_new) {
+    Mirror(*volume, request.target_path(), request.volume_capability(), request.readonly() && features.obeys_readonly);
+  }
   return absl::OkStatus();
 }
 

@@ -34,7 +34,8 @@ struct FakeCsiFeatures {
   bool node_expands = true;
   bool snapshots = true;
   bool clones = true;
-  bool single_writer = true;  // SINGLE_NODE_MULTI_WRITER, both services
+  bool single_writer = true;   // SINGLE_NODE_MULTI_WRITER, both services
+  bool obeys_readonly = true;  // of NodePublishVolume
 };
 
 struct FakeCsiVolume {

@@ -43,6 +43,13 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     changed_.notify_all();
   }
 
+  // Whether it has answered once. Before, nothing is known of its services.
+  void SetAnswered(const std::string& name, bool answered) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plugins_.at(name).answered = answered;
+    changed_.notify_all();
+  }
+
   // Called once, before the next WaitForNode, with no lock held, so that a test can change the plugins in between.
   void BeforeWaitForNode(std::function<void()> hook) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -80,10 +87,12 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     std::shared_ptr<FakeCsiPlugin> plugin;
     std::shared_ptr<manager::CsiChannel> channel;
     bool node_healthy = true, controller_healthy = true;
+    bool answered = true;
     std::string words;
   };
 
   static bool IsHealthy(const Entry& entry, manager::PluginType type) {
+    if (!entry.answered) return false;
     return type == manager::PluginType::kNode ? entry.node_healthy
                                               : entry.controller_healthy && entry.plugin->features().controller;
   }
@@ -102,7 +111,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     manager::Fingerprint found;
     found.healthy = IsHealthy(entry, type);
     found.problem = found.healthy ? "" : entry.words;
-    found.complete = true;
+    found.complete = entry.answered;
     found.driver_name = features.name;
     found.vendor_version = features.version;
     found.node_id = type == manager::PluginType::kNode ? features.node_id : "";
@@ -128,8 +137,8 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   static manager::PluginStatus Status(const std::string& name, const Entry& entry) {
     manager::PluginStatus status;
     status.name = name;
-    status.controller_required = entry.plugin->features().controller;
-    status.nodes = {entry.node_healthy ? 1 : 0, 1};
+    status.controller_required = entry.answered && entry.plugin->features().controller;
+    status.nodes = {IsHealthy(entry, manager::PluginType::kNode) ? 1 : 0, 1};
     status.controllers = {IsHealthy(entry, manager::PluginType::kController) ? 1 : 0,
                           status.controller_required ? 1 : 0};
     for (const manager::PluginType type : {manager::PluginType::kNode, manager::PluginType::kController}) {

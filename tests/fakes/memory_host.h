@@ -97,7 +97,11 @@ class MemoryHost final : public manager::State {
     if (prefix) ++lists_;
     MOORING_RETURN_IF_ERROR(Check());
     MOORING_ASSIGN_OR_RETURN(manager::Listing found, store_.Read(keys, prefix, freshness));
-    for (const manager::KeyValue& value : found.values) MOORING_RETURN_IF_ERROR(CheckSecret(value.key));
+    for (manager::KeyValue& value : found.values) {
+      if (CheckSecret(value.key).ok()) continue;
+      value.value.clear();
+      value.problem = Message(CheckSecret(value.key));
+    }
     return found;
   }
   absl::StatusOr<std::unique_ptr<manager::Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {

@@ -121,6 +121,7 @@ void ClearState(v1::Volume& volume) {
   volume.clear_created_here();
   volume.clear_in_use();
   volume.clear_exhausted_at_ms();
+  volume.clear_exhausted_host();
   volume.clear_exhausted_words();
   volume.clear_node_expansion_owed();
   volume.clear_created_at_ms();

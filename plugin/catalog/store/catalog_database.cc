@@ -154,7 +154,7 @@ absl::StatusOr<std::vector<PoolCount>> CatalogDatabase::Count(std::string_view w
   return ReadTable(what, [&](Statements& statements) {
     std::vector<PoolCount> counts;
     for (Use row = statements(select); row.Step();) {
-      counts.push_back({.pool = row.Text(0),
+      counts.push_back({.pool = WordIn(row, 0),
                         .state = ParseState(row.Text(1)),
                         .count = static_cast<std::uint64_t>(row.Number(2)),
                         .bytes = static_cast<std::uint64_t>(row.Number(3))});
@@ -167,7 +167,7 @@ absl::StatusOr<std::vector<UnfinishedRecord>> CatalogDatabase::NameUnfinished(st
                                                                               std::string_view select) {
   return ReadTable(what, [&](Statements& statements) {
     std::vector<UnfinishedRecord> records;
-    for (Use row = statements(select); row.Step();) records.push_back({.id = row.Text(0), .pool = row.Text(1)});
+    for (Use row = statements(select); row.Step();) records.push_back({.id = WordIn(row, 0), .pool = WordIn(row, 1)});
     return records;
   });
 }

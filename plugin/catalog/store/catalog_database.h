@@ -16,10 +16,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/text/clean_text.h"
 #include "plugin/catalog/store/catalog_store.h"
 #include "sqlite/sqlite.h"
 
 namespace mooring {
+
+// A word that an answer may contain. Bytes that are not UTF-8, in a damaged row, would make the whole answer
+// unreadable.
+inline std::string WordIn(Use& row, int column) { return CleanText(row.Text(column)); }
 
 class CatalogDatabase {
  public:

@@ -18,14 +18,14 @@ VolumeRecord VolumeIn(Use& row) {
   const auto bytes = static_cast<std::uint64_t>(row.Number(4));
   const auto asked_bytes = static_cast<std::uint64_t>(row.Number(5));
   return {.seq = row.Number(0),
-          .id = row.Text(1),
-          .name = row.Text(2),
+          .id = WordIn(row, 1),
+          .name = WordIn(row, 2),
           .state = ParseState(row.Text(3)),
           .bytes = bytes,
-          .fs_type = row.Text(6),
+          .fs_type = WordIn(row, 6),
           .propagation = PropagationFromColumn(row.Text(9)),
-          .pool = row.Text(7),
-          .source = row.Text(8),
+          .pool = WordIn(row, 7),
+          .source = WordIn(row, 8),
           .tuning = TuningIn(row.Text(10)),
           .ephemeral = row.Text(11),
           .block_only = row.Number(12) != 0,
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<ListedVolume>> ReadyVolumesIn(CatalogDatabase& file, 
     std::vector<ListedVolume> volumes;
     for (Use row = statements(kList, after, limit); row.Step();) {
       if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({VolumeIn(row), {}});
-      if (!row.IsNull(kNode)) volumes.back().nodes.push_back(row.Text(kNode));
+      if (!row.IsNull(kNode)) volumes.back().nodes.push_back(WordIn(row, kNode));
     }
     return volumes;
   });

@@ -15,21 +15,21 @@ SnapshotRecord SnapshotIn(Use& row) {
   const auto bytes = static_cast<std::uint64_t>(row.Number(7));
   const auto restore_bytes = static_cast<std::uint64_t>(row.Number(8));
   return {.seq = row.Number(0),
-          .id = row.Text(1),
-          .name = row.Text(2),
-          .group_id = row.Text(3),
-          .source_volume_id = row.Text(4),
-          .pool = row.Text(5),
+          .id = WordIn(row, 1),
+          .name = WordIn(row, 2),
+          .group_id = WordIn(row, 3),
+          .source_volume_id = WordIn(row, 4),
+          .pool = WordIn(row, 5),
           .state = ParseState(row.Text(6)),
           .bytes = bytes,
-          .fs_type = row.Text(9),
+          .fs_type = WordIn(row, 9),
           .created_at = row.Number(10),
           .block_only = row.Number(11) != 0,
           .restore_bytes = restore_bytes == 0 ? bytes : restore_bytes};
 }
 
 GroupRecord GroupIn(Use& row) {
-  return {.id = row.Text(1), .name = row.Text(2), .state = ParseState(row.Text(3)), .created_at = row.Number(4)};
+  return {.id = WordIn(row, 1), .name = WordIn(row, 2), .state = ParseState(row.Text(3)), .created_at = row.Number(4)};
 }
 
 std::vector<SnapshotRecord> SnapshotsIn(Use&& row) {

@@ -79,6 +79,9 @@ class Controller:
             call.breach("not-advertised", "mutable_parameters without MODIFY_VOLUME")
         if request.HasField("accessibility_requirements") and "topology" not in self.options.capabilities:
             call.breach("not-advertised", "accessibility_requirements without VOLUME_ACCESSIBILITY_CONSTRAINTS")
+        wanted = request.accessibility_requirements
+        if self.options.need_topology and RACK not in [dict(one.segments) for one in wanted.requisite]:
+            refuse("INVALID_ARGUMENT", "no topology is asked for that is here")
         unknown = set(request.parameters) - {"colour"}
         if unknown:
             refuse("INVALID_ARGUMENT", f"there are no parameters {sorted(unknown)}")

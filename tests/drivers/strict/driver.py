@@ -182,6 +182,10 @@ def parse_options():
     parser.add_argument("--name", default="strict.example.org")
     parser.add_argument("--version", default="1.0.0")
     parser.add_argument("--node-id", default="strict-node/1")
+    parser.add_argument("--keep-targets", action="store_true",
+                        help="list the targets of a volume on disk, also after a reboot, as csi-driver-host-path does")
+    parser.add_argument("--ignore-readonly", action="store_true", help="publish writable, whatever is asked for")
+    parser.add_argument("--need-topology", action="store_true", help="make no volume without a topology")
     parser.add_argument("--token", help="every call that can have secrets needs this one as 'token'")
     parser.add_argument("--ready-after", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--calls", metavar="FILE")

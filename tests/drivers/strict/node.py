@@ -74,6 +74,9 @@ class Node:
         targets = self.store.targets_of(request.volume_id)
         if targets:
             call.refuse_breach("FAILED_PRECONDITION", "unstage-published", f"it is still published at {targets}")
+        listed = self.store.volumes[request.volume_id].get("targets", [])
+        if listed:
+            refuse("FAILED_PRECONDITION", f"it has the targets {listed} on record")
         staged = self.store.stage_of(request.volume_id)
         if not staged:
             return self.csi.NodeUnstageVolumeResponse()
@@ -108,6 +111,8 @@ class Node:
             call.breach("target-exists", f"{target} is there already, and it is the driver that makes it")
         self._publish(volume, target, request)
         self.store.published[target] = wanted
+        if self.options.keep_targets:
+            volume.setdefault("targets", []).append(target)
         self.store.save()
         return self.csi.NodePublishVolumeResponse()
 
@@ -132,7 +137,8 @@ class Node:
             call.refuse_breach("FAILED_PRECONDITION", "second-target", f"{mode}: it is published at {others} already")
 
     def _publish(self, volume, target, request):
-        flags = self._flags(request.volume_capability) | (kernel.MS_RDONLY if request.readonly else 0)
+        readonly = request.readonly and not self.options.ignore_readonly
+        flags = self._flags(request.volume_capability) | (kernel.MS_RDONLY if readonly else 0)
         data = self.store.data_of(volume)
         if not volume["block"]:
             os.makedirs(target, exist_ok=True)
@@ -142,8 +148,8 @@ class Node:
         with open(target, "a", encoding="ascii"):
             pass
         # A read-only bind does not keep anybody from writing to the device: the device itself is read-only.
-        devices = [] if request.readonly else kernel.devices_of(data)
-        kernel.bind(devices[0] if devices else kernel.attach(data, request.readonly), target)
+        devices = [] if readonly else kernel.devices_of(data)
+        kernel.bind(devices[0] if devices else kernel.attach(data, readonly), target)
 
     def NodeUnpublishVolume(self, call):
         request = call.request
@@ -152,10 +158,13 @@ class Node:
         there = self.store.published.get(request.target_path)
         if there and there["volume"] != request.volume_id:
             call.refuse_breach("INVALID_ARGUMENT", "other-volume", f"{request.target_path} is {there['volume']!r}'s")
+        listed = self.store.volumes[request.volume_id].get("targets", [])
+        if request.target_path in listed:
+            listed.remove(request.target_path)
         if there:
             self._unpublish(request.target_path)
             del self.store.published[request.target_path]
-            self.store.save()
+        self.store.save()
         if os.path.isdir(request.target_path):
             os.rmdir(request.target_path)
         elif os.path.lexists(request.target_path):
@@ -168,7 +177,8 @@ class Node:
         volume = self.store.volumes[self.store.published[target]["volume"]]
         last = not [path for path in self.store.targets_of(self.store.published[target]["volume"]) if path != target]
         of_publish_alone = device and "stage" not in self.options.capabilities and last
-        if of_publish_alone or (device and self.store.published[target]["readonly"]):
+        is_readonly = self.store.published[target]["readonly"] and not self.options.ignore_readonly
+        if of_publish_alone or (device and is_readonly):
             kernel.detach_device(self.store.data_of(volume), device)
 
     def NodeGetVolumeStats(self, call):

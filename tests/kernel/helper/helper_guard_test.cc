@@ -74,9 +74,9 @@ TEST_F(HelperGuardTest, SymbolicLinksAreNotFollowed) {
   for (const char* image : {"link.img", "dir/disk.img"}) {
     EXPECT_THAT(helper().Mount(MountOfImage(image, "x")), Refused(kLink)) << image;
     EXPECT_THAT(helper().AttachLoop({Image(image), "mooring:x", false}), Refused(kLink));
-    for (const auto& call : {&Mounter::Format, &Mounter::Check, &Mounter::Grow}) {
-      EXPECT_THAT((helper().*call)(Image(image), "ext4"), Refused());
-    }
+    EXPECT_THAT(helper().Format({Image(image), "ext4"}), Refused());
+    EXPECT_THAT(helper().Check(Image(image), "ext4"), Refused());
+    EXPECT_THAT(helper().Grow(Image(image), "ext4"), Refused());
     EXPECT_FALSE(helper().Probe(Image(image)).ok()) << image;
   }
 }

@@ -152,7 +152,7 @@ class KilledTest : public KernelTest, public ::testing::WithParamInterface<Kille
  protected:
   absl::Status Run(const std::string& image) {
     const std::string program = GetParam().program;
-    if (program.starts_with("mkfs")) return mounter_.Format(image, GetParam().fs_type);
+    if (program.starts_with("mkfs")) return mounter_.Format({image, GetParam().fs_type});
     if (program == "e2fsck") return mounter_.Check(image, GetParam().fs_type);
     if (program == "resize2fs") return ResizeAfterGrowth(image);
     return RenewIdentity(image, GetParam().fs_type, HoldImage(image));

@@ -124,6 +124,22 @@ TEST_F(DockerDriverTest, AnswersActivateAndCapabilities) {
             R"({"Capabilities":{"Scope":"local"}})");
 }
 
+TEST_F(DockerDriverTest, VolumeIsMadeWhereItsContainersRun) {
+  FakeCsiFeatures features = plugin_->features();
+  features.topology = {{"zone", "z1"}};
+  plugin_->SetFeatures(features);
+  Create("db", {{"size", "1GiB"}});
+  const auto created = plugin_->Requests<csi::v1::CreateVolumeRequest>();
+  ASSERT_THAT(created, SizeIs(1));
+  ASSERT_EQ(created[0].accessibility_requirements().requisite_size(), 1);
+  EXPECT_EQ(created[0].accessibility_requirements().requisite(0).segments().at("zone"), "z1");
+  EXPECT_EQ(created[0].accessibility_requirements().preferred_size(), 1);
+  features.topology = {{"zone", "z2"}};
+  plugin_->SetFeatures(features);
+  Create("db", {{"size", "1GiB"}});  // the same volume, also if another host asks
+  EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
+}
+
 TEST_F(DockerDriverTest, CreatesMountsUnmountsAndRemoves) {
   Create("db", {{"size", "1GiB"}, {"fsType", "ext4"}, {"param.pool", "fast"}});
   const auto created = plugin_->Requests<csi::v1::CreateVolumeRequest>();

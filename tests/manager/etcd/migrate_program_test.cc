@@ -26,6 +26,7 @@ class MigrateProgramTest : public ::testing::Test {
     Volume volume = SampleVolume("db");
     volume.secrets = {};
     volume.has_secrets = false;
+    volume.mount_options.flags.clear();
     EXPECT_OK(RecordsStore(*Local()).PutVolume(volume));
   }
 
@@ -59,6 +60,15 @@ TEST_F(MigrateProgramTest, ManagerStartsOnlyWithTheStateThatHasTheRecords) {
   EXPECT_EQ(*Migrate(to_sqlite_), R"({"volumes":1,"claims":0})");
   EXPECT_OK(Start(false));
   EXPECT_OK(Migrate(to_sqlite_)) << "there is nothing left to move";
+}
+
+// The lease of the move is still there.
+TEST_F(MigrateProgramTest, ManagerHasItsLeaseAtOnceAfterAMove) {
+  ASSERT_OK(Migrate(to_etcd_));
+  const auto local = Local();
+  const auto shared = OpenSharedState(to_etcd_.manager, *local);
+  ASSERT_OK(shared);
+  EXPECT_NE((*shared)->lease().Number(), 0);
 }
 
 TEST_F(MigrateProgramTest, RunningManagerIsAnError) {

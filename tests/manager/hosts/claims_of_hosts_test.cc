@@ -1,5 +1,6 @@
 // Claims of two hosts over one state, and what happens to those of a host that is away.
 #include "tests/fakes/fake_hosts.h"
+#include "tests/fakes/memory_host.h"
 #include "tests/manager/volumes/claims_fixture.h"
 
 namespace mooring::manager {
@@ -106,8 +107,25 @@ TEST_F(ClaimsOfHostsTest, DrainedHostTakesNoNewClaims) {
   EXPECT_OK(here_.Claim(Request("web-1"))) << "a claim that it holds stays";
   EXPECT_OK(there_.Claim(Request("web-3")));
   ASSERT_OK(there_.hosts.Drain("here", false));
-  ASSERT_OK(here_.hosts.Refresh());
-  EXPECT_OK(here_.Claim(Request("web-2")));
+  EXPECT_OK(here_.Claim(Request("web-2"))) << "it has not looked since, so it looks before it refuses";
+}
+
+// A node that has no room says nothing about other nodes.
+TEST_F(ClaimsOfHostsTest, ExhaustedHostKeepsNoOtherHostOut) {
+  here_.claims.MarkExhausted({"default", "db"}, "no loop device is free");
+  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kResourceExhausted, "no loop device is free"));
+  there_.claims.PluginHealthChanged("fake.csi");
+  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kResourceExhausted, "no loop device is free"));
+  ASSERT_OK(there_.Claim(Writer("web-2")));
+  ASSERT_OK(there_.Release("web-2"));
+  here_.claims.PluginHealthChanged("fake.csi");
+  EXPECT_OK(here_.Claim(Writer("web-1")));
+}
+
+TEST_F(ClaimsOfHostsTest, ControllerThatIsFullForANodeKeepsNoOtherHostOut) {
+  plugin_->Fail("ControllerPublishVolume", ResourceExhausted("node has 64 volumes"));
+  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kResourceExhausted, "64 volumes"));
+  EXPECT_OK(there_.Claim(Writer("web-2")));
 }
 
 TEST_F(ClaimsOfHostsTest, NodeMustBeAHostThatIsAlive) {
@@ -208,6 +226,25 @@ TEST_F(ClaimsOfHostsTest, ClaimThatOthersTookIsNotTheOwnOne) {
   EXPECT_THAT(there_.claims.CheckHeld(*mine), FailsWith(Code::kFailedPrecondition, "was freed"));
   EXPECT_OK(there_.Release("web"));
   EXPECT_EQ(TheClaim().node, "here");
+}
+
+// Its volume is unmounted already, and the plugin may need no secrets to let it go.
+TEST_F(ClaimsOfHostsTest, LostSecretsKeyDoesNotKeepAClaim) {
+  testing::MemoryHost state(state_);
+  RecordsStore store(state);
+  Claims claims(store, directory_, here_.hosts, locks_, events_, HostSide::SettingsOf(*this));
+  Join(store, "here");
+  ASSERT_OK(here_.hosts.Refresh());
+  ASSERT_OK(claims.Claim(Writer("web-1"), Soon()));
+  state.LoseSecretsKey();
+  EXPECT_THAT(claims.Claim(Writer("web-1"), Soon()), FailsWith(Code::kFailedPrecondition, "no key file for secrets"));
+  plugin_->Fail("ControllerUnpublishVolume", InvalidArgument("password is missing"));
+  const VolumeKey db{"default", "db"};
+  EXPECT_THAT(claims.Release(db, ClaimMode::kWrite, "web-1", absl::OkStatus(), Soon()),
+              FailsWith(Code::kInvalidArgument, "password is missing; it was called without secrets: this manager"));
+  ASSERT_OK(claims.Force(
+      db, [](const ClaimRecord&) { return false; }, Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 // The writer of a volume of one host is refused elsewhere before a plugin is asked.

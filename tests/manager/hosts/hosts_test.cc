@@ -54,6 +54,28 @@ TEST_F(HostsTest, NotesAHostWhoseLeaseHasEnded) {
   EXPECT_TRUE(Holds([&] { return !store_.GetHost("b")->away_since.has_value(); })) << "it is back";
 }
 
+TEST_F(HostsTest, DamagedRecordOfAHostStopsNoOther) {
+  Join(store_, "a");
+  Join(store_, "b");
+  Transaction damage;
+  damage.puts.push_back({.key = HostStateKey("c"), .value = "\xFF\xFF"});
+  ASSERT_OK(state_.Commit(damage));
+  const auto hosts = Start("a");
+  EXPECT_TRUE(Holds([&] { return StateOf(*hosts, "a") == "alive" && StateOf(*hosts, "b") == "alive"; }));
+  EXPECT_EQ(StateOf(*hosts, "c"), "unknown");
+}
+
+// Its claims may have been given up meanwhile, which only its record told.
+TEST_F(HostsTest, HostReplacesItsOwnDamagedRecord) {
+  Join(store_, "a");
+  Transaction damage;
+  damage.puts.push_back({.key = HostStateKey("a"), .value = "\xFF\xFF"});
+  ASSERT_OK(state_.Commit(damage));
+  const auto hosts = Start("a");
+  EXPECT_TRUE(Holds([&] { return StateOf(*hosts, "a") == "alive"; }));
+  EXPECT_TRUE(store_.GetHost("a")->gave_up_claims);
+}
+
 TEST_F(HostsTest, OnlyAHostThatIsAwayCanBeLost) {
   Join(store_, "a");
   Join(store_, "b");

@@ -36,6 +36,76 @@ TEST_F(ClusterPluginsTest, LocalControllerComesFirst) {
   EXPECT_THAT(Keys("shared/request"), IsEmpty());
 }
 
+csi::v1::ControllerPublishVolumeRequest PublishOn(const std::string& node) {
+  csi::v1::ControllerPublishVolumeRequest request;
+  request.set_volume_id("vol-1");
+  request.set_node_id(node);
+  request.mutable_volume_capability()->mutable_mount();
+  request.mutable_volume_capability()->mutable_access_mode()->set_mode(
+      csi::v1::VolumeCapability::AccessMode::SINGLE_NODE_WRITER);
+  return request;
+}
+
+// Hosts "a", "b" and "c" have controllers of one plugin. Only "b" has the pool of the volume.
+class RefusingControllersTest : public RequestsFixture {
+ protected:
+  RefusingControllersTest() {
+    volumes_->Add("vol-1");
+    plugin_b_ = b_->AddPlugin(volumes_);
+    plugin_a_ = a_->AddPlugin(std::make_shared<FakeCsiVolumes>());
+    plugin_c_ = c_->AddPlugin(std::make_shared<FakeCsiVolumes>());
+    for (const auto& plugin : {plugin_a_, plugin_c_}) plugin->FailAlways("ControllerPublishVolume", kRefused);
+    volume_.plugin = kPlugin;
+    volume_.external_id = "vol-1";
+    EXPECT_TRUE(a_->Sees(3) && b_->Sees(3) && c_->Sees(3));
+  }
+  absl::Status Publish(TestHost& host, const ControllerFor& controller) {
+    const auto picked = host->sharing->plugins().PickController(controller, Soon());
+    MOORING_RETURN_IF_ERROR(picked.status());
+    return manager::Call(*picked->channel, PublishOn("node-1"), Soon()).status();
+  }
+
+  const absl::Status kRefused = FailedPrecondition("the pool is not one of this plugin's");
+  std::shared_ptr<FakeCsiPlugin> plugin_c_;
+  Volume volume_;
+};
+
+TEST_F(RefusingControllersTest, ControllerThatHasTheVolumeIsFound) {
+  EXPECT_OK(Publish(a_, ControllerFor(volume_)));
+  EXPECT_OK(Publish(c_, ControllerFor(volume_)));
+  EXPECT_EQ(plugin_b_->Count("ControllerPublishVolume"), 2);
+  EXPECT_LE(plugin_a_->Count("ControllerPublishVolume"), 2) << "nobody is asked twice in one call";
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(RefusingControllersTest, RefusalOfAllNamesTheHosts) {
+  plugin_b_->FailAlways("ControllerPublishVolume", NotFound("no such node"));
+  const absl::Status refused = Publish(a_, ControllerFor(volume_));
+  EXPECT_THAT(refused, FailsWith(Code::kFailedPrecondition, "on host 'a': the pool is not one of this plugin's"));
+  EXPECT_THAT(refused, FailsWith(Code::kFailedPrecondition, "on host 'b': no such node")) << "NOT_FOUND does not win";
+  for (const auto& plugin : {plugin_a_, plugin_b_, plugin_c_}) EXPECT_EQ(plugin->Count("ControllerPublishVolume"), 1);
+}
+
+TEST_F(RefusingControllersTest, EqualRefusalsAreToldOnce) {
+  plugin_b_->FailAlways("ControllerPublishVolume", kRefused);
+  EXPECT_EQ(Message(Publish(a_, ControllerFor(volume_))),
+            "ControllerPublishVolume: the pool is not one of this plugin's");
+}
+
+// A controller of another host would make a new volume in a pool of its own.
+TEST_F(RefusingControllersTest, NewVolumeIsMadeByOneHostOnly) {
+  Volume creating = volume_;
+  creating.external_id.clear();
+  creating.created_here = true;
+  EXPECT_EQ(Publish(a_, ControllerFor(creating)).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(plugin_b_->Count("ControllerPublishVolume"), 0);
+}
+
+TEST_F(RefusingControllersTest, UnclearAnswerIsNotHiddenByARefusal) {
+  plugin_b_->FailAlways("ControllerPublishVolume", Internal("half-way"));
+  EXPECT_THAT(Publish(a_, ControllerFor(volume_)), FailsWith(Code::kInternal, "half-way"));
+}
+
 TEST_F(ClusterPluginsTest, StatusCountsControllersOfOtherHosts) {
   StartBoth();
   const auto status = c_->sharing->plugins().Find(kPlugin);

@@ -189,11 +189,12 @@ TEST_F(RequestsTest, SecretsAreInNoPlainKey) {
   EXPECT_EQ(secrets, 4) << "two puts and two deletes";
 }
 
-TEST(HasSecretsTest, LooksAtTheOptionOfCsi) {
+TEST(HasSecretsTest, LooksAtTheOptionOfCsiAndAtMountFlags) {
   auto request = Create("db");
-  request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("noatime");
   (*request.mutable_parameters())["password"] = "not marked as a secret";
   EXPECT_FALSE(HasSecrets(request));
+  request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("noatime");
+  EXPECT_TRUE(HasSecrets(request));
   EXPECT_TRUE(HasSecrets(CreateWithPassword("db")));
 }
 

@@ -39,6 +39,7 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   volume.in_use = Capability{AccessMode::kMultiNodeMultiWriter, AttachmentMode::kBlockDevice};
   volume.node_expansion_owed = true;
   volume.exhausted_at = SampleTime(1);
+  volume.exhausted_host = "host-2";
   volume.exhausted_words = "no more attachments";
   volume.created_at = SampleTime(9);
   return volume;

@@ -180,12 +180,15 @@ TEST(ClaimRulesTest, RefusalSaysSinceWhenAndWhatFreesTheClaim) {
 }
 
 TEST(ClaimRulesTest, ClaimCountsUntilItsRecordIsDeleted) {
-  for (const auto step :
-       {Claim::State::kUnpublishing, Claim::State::kNodeDetached, Claim::State::kControllerDetached}) {
+  const std::pair<Claim::State, const char*> steps[] = {
+      {Claim::State::kUnpublishing, "(unpublishing)"},
+      {Claim::State::kNodeDetached, "(unmounted on its host, but not released by its controller yet)"},
+      {Claim::State::kControllerDetached, "(controller-detached)"}};
+  for (const auto& [step, words] : steps) {
     ClaimState state = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
     state.claims[0].state = step;
     EXPECT_THAT(Decide(ARequest(ClaimMode::kWrite, AccessMode::kSingleNodeWriter), state),
-                FailsWith(Code::kFailedPrecondition, ToString(step)));
+                FailsWith(Code::kFailedPrecondition, words));
   }
   ClaimState past = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
   past.claims[0].past = true;

@@ -96,6 +96,36 @@ TEST_F(ClaimsRollbackTest, FailedRepeatKeepsHeldClaim) {
   EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
 }
 
+// A host whose plugin was started without the pool of a shared volume must not keep other hosts from it.
+TEST_F(ClaimsRollbackTest, PluginThatRefusesPublishAndUnpublishHoldsNothing) {
+  plugin_->FailAlways("ControllerPublishVolume", FailedPrecondition("the pool is not one of this plugin's"));
+  plugin_->FailAlways("ControllerUnpublishVolume", FailedPrecondition("the pool is not one of this plugin's"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kFailedPrecondition, "not one of this plugin's"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+}
+
+TEST_F(ClaimsRollbackTest, RefusedPublishIsRememberedUntilTheUnpublishIsAnswered) {
+  plugin_->FailAlways("ControllerPublishVolume", NotFound("no such volume here"));
+  plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("busy"));
+  EXPECT_THAT(claims_->Claim(Request("web-1"), Clock::now() + milliseconds(100)), FailsWith(Code::kNotFound, ""));
+  ASSERT_EQ(TheClaim().state, State::kNodeDetached);
+  Restart();
+  plugin_->ClearFaults();
+  plugin_->FailAlways("ControllerUnpublishVolume", InvalidArgument("no such volume here"));
+  claims_->Resume("fake.csi", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+// It may have been published half-way, so only the controller's OK frees it.
+TEST_F(ClaimsRollbackTest, PublishWithUnknownOutcomeStaysUntilUnpublished) {
+  plugin_->Fail("ControllerPublishVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  plugin_->FailAlways("ControllerUnpublishVolume", FailedPrecondition("still attached"));
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  EXPECT_EQ(TheClaim().problem, "ControllerUnpublishVolume of plugin 'fake.csi': still attached");
+}
+
 // A past claim has no owner, so a failed attempt to take it over undoes it.
 TEST_F(ClaimsRollbackTest, UndoesPastClaimAfterFailedPublish) {
   ASSERT_OK(Claim(Request("web-1")));

@@ -74,6 +74,51 @@ TEST_F(ForeignMountsTest, RefusesTargetThatIsNotEmpty) {
   EXPECT_EQ(MountsAt(record.target_path), 0U);
 }
 
+// A plugin that keeps its targets on disk would have it twice, and would refuse to unstage the volume later.
+TEST_F(ForeignMountsTest, TargetThatIsGoneIsUnpublishedBeforeItIsPublishedAgain) {
+  AttachmentRecord record = Mounted("web-1");
+  kernel_.With([](FakeKernel& kernel) { kernel.Reboot(); });
+  boot_ = "boot-2";
+  Start();
+  plugin_->ClearLog();
+  ASSERT_FALSE(*manager_->HasMount(record, Soon()));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_THAT(plugin_->Calls(),
+              ElementsAre("NodeStageVolume vol-1", "NodeUnpublishVolume vol-1", "NodePublishVolume vol-1"));
+  EXPECT_EQ(MountsAt(record.target_path), 1U);
+}
+
+TEST_F(ForeignMountsTest, ContentOfATargetThatIsGoneIsNotShownToThePlugin) {
+  AttachmentRecord record = Mounted("web-1");
+  kernel_.With([&](FakeKernel& kernel) {
+    kernel.Reboot();
+    kernel.AddDirectory(record.target_path + "/written");
+  });
+  plugin_->ClearLog();
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "is not empty"));
+  EXPECT_EQ(plugin_->Count("NodeUnpublishVolume"), 0) << "it may delete the content";
+}
+
+// Docker, for example, binds the target itself.
+TEST_F(ForeignMountsTest, TargetIsReadOnlyAlsoIfThePluginIgnoresReadonly) {
+  testing::FakeCsiFeatures features = Features();
+  features.obeys_readonly = false;
+  plugin_->SetFeatures(features);
+  AttachmentRecord record = Record("web-1");
+  record.read_only = true;
+  ASSERT_OK(Mount(record));
+  const auto flags = [&] {
+    return kernel_.With([&](FakeKernel& kernel) { return kernel.MountsAt(record.target_path).at(0).info.flags; });
+  };
+  EXPECT_TRUE(flags().read_only);
+  kernel_.With(
+      [&](FakeKernel& kernel) { ASSERT_OK(kernel.Change({.target = record.target_path, .flags = MountFlags()})); });
+  ASSERT_OK(manager_->Mount(record, kContext, Soon())) << "it is there, but somebody made it writable";
+  EXPECT_TRUE(flags().read_only);
+  AttachmentRecord writer = Mounted("web-2");
+  EXPECT_FALSE(kernel_.With([&](FakeKernel& k) { return k.MountsAt(writer.target_path).at(0).info.flags.read_only; }));
+}
+
 TEST_F(ForeignMountsTest, ReplacesBrokenMount) {
   AttachmentRecord record = Mounted("web-1", "/srv/db");
   for (const std::string& path : {record.staging_path, record.target_path, record.attach_path}) {

@@ -59,6 +59,37 @@ TEST_F(VolumeManagerTest, ErrorNamesStepAndUnmountUndoesIt) {
   EXPECT_FALSE(fs::exists(record.staging_path));
 }
 
+// As a plugin without the pool of a shared volume does.
+TEST_F(VolumeManagerTest, PluginThatRefusesStageAndUnstageHoldsNothing) {
+  plugin_->FailAlways("NodeStageVolume", FailedPrecondition("the pool is not one of this plugin's"));
+  plugin_->FailAlways("NodeUnstageVolume", FailedPrecondition("the pool is not one of this plugin's"));
+  AttachmentRecord record = Record("web-1");
+  EXPECT_THAT(Mount(record), FailsWith(Code::kFailedPrecondition, "stage volume 'db'"));
+  EXPECT_OK(Unmount(record));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1) << "it is asked, all the same";
+}
+
+// Its stage call may have been made half-way.
+TEST_F(VolumeManagerTest, StageWithUnknownOutcomeIsUnstaged) {
+  plugin_->Fail("NodeStageVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  plugin_->Fail("NodeUnstageVolume", FailedPrecondition("busy"));
+  AttachmentRecord record = Record("web-1");
+  EXPECT_FALSE(Mount(record).ok());
+  EXPECT_THAT(Unmount(record), FailsWith(Code::kFailedPrecondition, "unstage volume 'db'"));
+  EXPECT_OK(Unmount(record));
+}
+
+TEST_F(VolumeManagerTest, RefusedStageSparesOtherUsers) {
+  AttachmentRecord first = Record("web-1");
+  first.capability.attachment = AttachmentMode::kBlockDevice;
+  ASSERT_OK(Mount(first));
+  plugin_->FailAlways("NodeStageVolume", FailedPrecondition("no"));
+  AttachmentRecord second = Record("web-2");
+  second.capability.attachment = AttachmentMode::kBlockDevice;
+  EXPECT_FALSE(Mount(second).ok());
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+}
+
 TEST_F(VolumeManagerTest, UnmountIgnoresNotFoundAndMissingTarget) {
   AttachmentRecord record = Mounted("web-1");
   plugin_->Fail("NodeUnpublishVolume", NotFound("no such volume"));

@@ -47,6 +47,20 @@ TEST_F(VolumesTest, HostileNamesGetDistinctPlainNames) {
   }
 }
 
+// It has not said yet whether it has a controller.
+TEST_F(VolumesTest, PluginThatWasNeverReadyIsWaitedFor) {
+  directory_.SetHealthy("fake.csi", false, false, "waits for its disk");
+  directory_.SetAnswered("fake.csi", false);
+  EXPECT_THAT(volumes_->Create(Asked(), AtOnce()), FailsWith(Code::kUnavailable, "'fake.csi' has not been ready yet"));
+  EXPECT_THAT(volumes_->Create(Asked(), AtOnce()), FailsWith(Code::kUnavailable, "waits for its disk"));
+  EXPECT_THAT(All(), IsEmpty());
+  auto created = std::async(std::launch::async, [this] { return Create(Asked()); });
+  std::this_thread::sleep_for(milliseconds(50));
+  directory_.SetAnswered("fake.csi", true);
+  directory_.SetHealthy("fake.csi", true, true);
+  EXPECT_OK(created.get());
+}
+
 TEST_F(VolumesTest, RepeatedCreateGivesSameVolume) {
   const auto first = Create(Asked());
   ASSERT_OK(first);

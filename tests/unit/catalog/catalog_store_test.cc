@@ -54,6 +54,26 @@ TEST_F(CatalogStoreTest, KeepsTheNodeThatHasVolumes) {
   EXPECT_EQ(Open()->KeepNodeId("c").value(), "b");
 }
 
+// A word that is not UTF-8 would make the answer of ListVolumes unreadable, with all other volumes.
+TEST_F(CatalogStoreTest, DamagedRowStopsNoOther) {
+  auto store = Open();
+  for (const char* id : {"a", "b", "c"}) ExpectInserted(*store, Volume(id));
+  ASSERT_OK(store->PutPublication(Publication("b", "n"), 0));
+  store.reset();
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec(
+          "UPDATE volumes SET fs_type = x'ff', pool = x'fe', source = x'fd', capacity_bytes = 'many', tuning = 'x', "
+          "propagation = 'y' WHERE id = 'b'; UPDATE publications SET node_id = x'ff'");
+  store = Open();
+  EXPECT_THAT(ReadyIds(*store), ElementsAre("a", "b", "c"));
+  const auto damaged = store->ListReady(0, 100)->at(1);
+  for (const std::string& word :
+       {damaged.volume.fs_type, damaged.volume.pool, damaged.volume.source, damaged.nodes.at(0)}) {
+    EXPECT_EQ(word, "\xEF\xBF\xBD");
+  }
+  for (const PoolCount& count : *store->CountByPool()) EXPECT_NE(count.pool, "\xFE");
+}
+
 TEST_F(CatalogStoreTest, FindsWhatWasInserted) {
   const auto store = Open();
   VolumeRecord volume = Volume("vol-a", VolumeState::kCreating);

@@ -1,0 +1,25 @@
+// The records of the state that were found damaged. A list leaves them out, so that they stop nothing else.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mooring::manager {
+
+// Safe from several threads.
+class UnreadableRecords {
+ public:
+  void Note(const std::string& key, const std::string& why);  // the first time with a warning in the log
+  void NoteReadable(const std::string& key);                  // somebody has repaired it
+
+  bool Has(const std::string& key) const;
+  std::vector<std::string> Messages() const;  // why each cannot be read
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> why_;  // by key; under mutex_
+};
+
+}  // namespace mooring::manager
