@@ -29,6 +29,8 @@ std::vector<std::string> SplitMountWords(std::string_view words) {
 }
 
 bool IsForOthers(const std::string& word) {
+  // mount(8) changes the mount by these: a subdirectory, an owner. The directory is made anyway.
+  if (word.starts_with("X-mount.") && !word.starts_with("X-mount.mkdir")) return false;
   const libmnt_optmap* const map = mnt_get_builtin_optmap(MNT_USERSPACE_MAP);
   char* known = nullptr;
   unsigned long flags = 0;

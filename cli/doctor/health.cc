@@ -75,8 +75,10 @@ void SpareOthers(const std::vector<Place>& places, const Place& hung, std::vecto
   });
 }
 
+// The unmount here may have reached the other namespace by propagation.
 std::string UmountCommand(const std::string& target, pid_t pid) {
-  return fmt::format("mooring umount {}{}", ShellQuote(target), pid == 0 ? "" : fmt::format(" --pid {}", pid));
+  const std::string there = pid == 0 ? "" : fmt::format(" --pid {} --if-exists", pid);
+  return fmt::format("mooring umount {}{}", ShellQuote(target), there);
 }
 
 // The commands that make waiting calls return. The name of a FUSE connection is the device number in the encoding of

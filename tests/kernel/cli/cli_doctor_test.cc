@@ -156,8 +156,9 @@ TEST_F(CliDoctorFuseTest, DeadServer) {
   const Ran found = Doctor("srv/v" + AsSeenBy(task));
   EXPECT_EQ(found.status, kFindings);
   EXPECT_THAT(found.out, AllOf(HasSubstr("problem (broken-mount)"), HasSubstr("Transport endpoint is not connected")));
-  EXPECT_THAT(Commands(found), ElementsAre("mooring umount " + Path("srv/v"),
-                                           fmt::format("mooring umount {} --pid {}", Path("srv/v"), task.pid())));
+  EXPECT_THAT(Commands(found),
+              ElementsAre("mooring umount " + Path("srv/v"),
+                          fmt::format("mooring umount {} --pid {} --if-exists", Path("srv/v"), task.pid())));
   ASSERT_EQ(RunCommands(found), 0) << found.out;
   EXPECT_THAT(MountsAt(Path("srv/v")), IsEmpty());
   EXPECT_EQ(CountIn(task, Path("srv/v")), "0");

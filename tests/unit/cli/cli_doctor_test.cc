@@ -53,7 +53,7 @@ TEST(BrokenMountTest, FindsEachErrno) {
   }
   EXPECT_THAT(Broken(view, 0), IsEmpty());
   EXPECT_THAT(Broken(view, EACCES), IsEmpty());
-  EXPECT_THAT(Broken(view, ENOTCONN, 20).at(0).commands, ElementsAre("mooring umount /srv/v --pid 20"));
+  EXPECT_THAT(Broken(view, ENOTCONN, 20).at(0).commands, ElementsAre("mooring umount /srv/v --pid 20 --if-exists"));
 }
 
 TEST(BrokenMountTest, HungMountIsAbortedFirst) {
@@ -65,7 +65,7 @@ TEST(BrokenMountTest, HungMountIsAbortedFirst) {
   EXPECT_THAT(commands("fuseblk", makedev(8, 17)),
               ElementsAre("echo 1 > /sys/fs/fuse/connections/8388625/abort", "mooring umount /srv/v"));
   EXPECT_THAT(commands("nfs4", makedev(0, 57)), ElementsAre("umount -f /srv/v", "mooring umount /srv/v"));
-  EXPECT_THAT(commands("nfs4", makedev(0, 57), 20), ElementsAre("mooring umount /srv/v --pid 20"));
+  EXPECT_THAT(commands("nfs4", makedev(0, 57), 20), ElementsAre("mooring umount /srv/v --pid 20 --if-exists"));
 }
 
 TEST(BrokenMountTest, NoCommandForRootOrCoveredMounts) {

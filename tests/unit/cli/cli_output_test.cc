@@ -91,7 +91,7 @@ TEST(FailureTest, ErrorOfACallNamesItsCode) {
 
 TEST(FailureTest, EscapesControlCharacters) {
   EXPECT_EQ(ToLine(Refused("\x1b]0;title\a\nmooring: ok")),
-            "NodePublishVolume: FAILED_PRECONDITION (9): \\x1b]0;title\\x07\\nmooring: ok");
+            "NodePublishVolume: FAILED_PRECONDITION (9): \\x1b]0;title\\x07; mooring: ok");
 }
 
 TEST(FailureTest, OnlyWrongArgumentsAreUsageErrors) {

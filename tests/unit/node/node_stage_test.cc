@@ -127,12 +127,13 @@ TEST_F(NodeStageTest, SecondStagingPathWithOtherFilesystemOptionsIsRefused) {
   EXPECT_OK(Stage(StageAt("/staging/b", WithFlags(MountCapability(), {"noatime", "discard"}))));
 }
 
-TEST_F(NodeStageTest, MessagesContainNoMountFlags) {
+// Only options that the plugin knows are accepted, and none of them has a secret.
+TEST_F(NodeStageTest, MessagesShowTheOptionsThatDiffer) {
   ASSERT_OK(Stage(StageAt("/staging/a", WithFlags(MountCapability(), {"commit=33", "noexec"}))));
   for (const char* path : {"/staging/a", "/staging/b"}) {
     const absl::Status status = Stage(StageAt(path, WithFlags(MountCapability(), {"commit=44", "nosuid"})));
     ASSERT_FALSE(status.ok());
-    for (const char* flag : {"33", "44", "noexec", "nosuid"}) EXPECT_THAT(Message(status), Not(HasSubstr(flag)));
+    EXPECT_THAT(Message(status), HasSubstr("commit=44"));
   }
 }
 

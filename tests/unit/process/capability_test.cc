@@ -73,8 +73,8 @@ TEST(CapabilityTest, MissingAndUnknownFieldsAreInvalid) {
 }
 
 TEST(CapabilityTest, HostileMountFlagsAreRefused) {
-  for (const char* flag : {"bind", "rbind", "remount", "loop=/dev/loop0", "context=system_u:object_r:tmp_t:s0", "move",
-                           "noatime,bind", "offset=4096", "", "rw\nro", "X-mount.mkdir"}) {
+  for (const char* flag : {"bind", "rbind", "remount", "loop=/dev/loop0", "context=a b", "move", "noatime,bind",
+                           "offset=4096", "", "rw\nro", "X-mount.subdir=x", "X-mount.owner=0"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseCapability(Mount(CsiMode::SINGLE_NODE_WRITER, "", {flag})).status()) ||
                 std::string(flag).empty())
         << flag;
