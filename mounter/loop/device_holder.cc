@@ -97,7 +97,10 @@ absl::Status HoldDevice(int fd, dev_t device) {
 absl::Status ReleaseDevice(dev_t device) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(device));
   for (const pid_t pid : holders) {
-    if (EndSideProcess(pid, [&] { return Holds(pid, device).value_or(false); })) continue;
+    absl::StatusOr<bool> holds = true;
+    const bool ended = EndSideProcess(pid, [&] { return (holds = Holds(pid, device)).value_or(false); });
+    if (!holds.ok()) return holds.status();
+    if (ended) continue;
     return Unavailable("process {} holds the loop device {}:{} open and does not end: call again", pid, major(device),
                        minor(device));
   }

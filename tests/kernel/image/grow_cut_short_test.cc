@@ -97,7 +97,7 @@ TEST_F(GrowCutShortTest, FailureIsUndoneAtOnceWhereTheHelperSurvives) {
   if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
   PutOnPath("resize2fs",
             fmt::format("KILL_AT=60 LD_PRELOAD={} exec /usr/sbin/resize2fs \"$@\"", MOORING_KILL_AT_WRITE));
-  EXPECT_THAT(mounter_.Grow(image_, "ext4"), FailsWith(StatusCode::kInternal, "resize2fs"));
+  EXPECT_THAT(mounter_.Grow(image_, "ext4"), FailsWith(StatusCode::kAborted, "resize2fs"));
   ExpectUsable(kSmall);
   RestorePath();
   ASSERT_OK(mounter_.Grow(image_, "ext4"));
