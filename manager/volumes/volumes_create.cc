@@ -157,10 +157,11 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
     return created.status();
   }
   if (!created.ok()) {
-    return Annotate(created.status(),
-                    fmt::format("it is unknown whether volume {} exists, and its record stays in state creating: "
-                                "repeat the request to continue, or delete the volume",
-                                ToString(volume.key)));
+    return Annotate(
+        created.status(),
+        fmt::format("it is unknown whether volume {} exists, and its record stays in state creating: "
+                    "repeat the request to continue, or delete the volume; the next start of the manager undoes it",
+                    ToString(volume.key)));
   }
   created->state = Volume::State::kReady;
   created->worker.clear();

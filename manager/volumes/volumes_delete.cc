@@ -74,8 +74,9 @@ absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key,
 }
 
 absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
-  const std::string kept =
-      fmt::format("volume {} stays in state deleting: delete it again to continue", ToString(volume.key));
+  const std::string kept = fmt::format(
+      "volume {} stays in state deleting: delete it again to continue; the next start of the manager continues it, too",
+      ToString(volume.key));
   if (!HasPluginId(volume)) {  // CreateVolume with the same name tells it
     auto created = CallCreate(volume, until);
     if (MadeNothing(created.status())) return DeleteRecord(volume);

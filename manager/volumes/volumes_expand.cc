@@ -63,9 +63,10 @@ absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, const Volume& before
     return NotExpanded(before, expanded.status());
   }
   if (!expanded.ok()) {
-    return Annotate(expanded.status(), fmt::format("volume {} has {} bytes at its plugin, but its filesystem has not "
-                                                   "grown yet; repeat the request to continue",
-                                                   ToString(volume.key), volume.capacity_bytes));
+    return Annotate(expanded.status(),
+                    fmt::format("volume {} has {} bytes at its plugin, but its filesystem has not "
+                                "grown yet; repeat the request to continue, else the next mount does it",
+                                ToString(volume.key), volume.capacity_bytes));
   }
   if (!*expanded) return volume;
   return ChangeReady(volume.key, [](Volume& record) { record.node_expansion_owed = false; });
