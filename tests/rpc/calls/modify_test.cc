@@ -99,7 +99,7 @@ TEST_F(Modify, InvalidParametersAreRefusedAndNothingIsApplied) {
   const std::string staging = Staging(id);
   ASSERT_OK(driver().Stage(id, staging));
   Refuse(id, {{"noatime", "true"}, {"colour", "blue"}}, Code::kInvalidArgument, "'colour' is unknown");
-  Refuse(id, {{"noatime", "true"}, {"readAhead", "1000"}}, Code::kInvalidArgument, "multiple of 4KiB");
+  Refuse(id, {{"noatime", "true"}, {"readAhead", "1000B"}}, Code::kInvalidArgument, "multiple of 4KiB");
   Refuse(id, {{"noatime", "true"}, {"readAhead", "1GiB"}}, Code::kInvalidArgument, "up to 64MiB");
   Refuse(id, {{"noatime", "true"}, {"readAhead", "-1"}}, Code::kInvalidArgument, "readAhead");
   Refuse(id, {{"readAhead", "8KiB"}, {"noatime", "yes"}}, Code::kInvalidArgument, "neither true nor false");
