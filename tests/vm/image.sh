@@ -80,7 +80,7 @@ make_kernel() {
 # processor would take longer to unpack it than to boot. Debian 13 has zstd there, which is unpacked in seconds.
 unpack_kernel() {
   local offset
-  offset=$({ LC_ALL=C grep -obUaP '\xFD7zXZ\x00' "$1" || true; } | sed -n '1s/:.*//p')
+  offset=$({ LC_ALL=C grep -obUaP '\xFD7zXZ\x00' "$1" || true; } | LC_ALL=C sed -n '1s/:.*//p')
   if [ -z "$offset" ]; then
     cat "$1"
   else
