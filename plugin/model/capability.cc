@@ -129,6 +129,11 @@ std::string ToString(const Capability& capability) {
                             capability.names_dev ? ",dev" : "", ToString(capability.options.options));
 }
 
+std::string WithoutMountFlags(const std::string& capability) {
+  const std::size_t flags = capability.find(kFlags);
+  return flags == std::string::npos ? capability : capability.substr(0, flags) + ", mount flags not shown";
+}
+
 bool IsAskedAgain(const std::string& known, const std::string& asked) {
   if (known == asked) return true;
   const std::size_t group = known.find(kGroup), flags = known.find(kFlags);

@@ -58,9 +58,11 @@ absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capa
 std::string ToString(AccessType type);  // "mount", "block"
 std::string ToString(AccessMode mode);  // "SINGLE_NODE_WRITER"
 
-// A line with all fields: equal texts mean equal capabilities. Messages show it: ParseMountFlags lets no secret
-// through.
+// A line with all fields: equal texts mean equal capabilities.
 std::string ToString(const Capability& capability);
+
+// The same text without mount flags, which may be sensitive: for messages, which reach logs.
+std::string WithoutMountFlags(const std::string& capability);
 
 // Whether a repeated call with the capability `asked` agrees with the recorded `known`. A call without a group agrees
 // with any group: kubelet names none when VOLUME_MOUNT_GROUP is no longer offered, also for running pods.

@@ -52,7 +52,7 @@ absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
 
 absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
   return AlreadyExists("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
-                       Quote(spec.target_path), how, AskedFor(spec));
+                       Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec)));
 }
 
 // Options of a staged filesystem that are not on record, or not asked for, are not compared.

@@ -36,10 +36,9 @@ absl::Status FilesystemStager::CheckSameOptions(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> other, finder_.FindLive(spec.volume_id, differs));
   if (!other) return absl::OkStatus();
   return FailedPrecondition(
-      "volume {} is in use at {} with other filesystem options (mount_flags): {}, and {} are asked for. All stagings "
-      "of "
-      "a volume share one filesystem: unstage it there first",
-      spec.volume_id, Quote(other->path), other->options, wanted);
+      "volume {} is in use at {} with other filesystem options (mount_flags) than are asked for. All stagings of a "
+      "volume share one filesystem: unstage it there first",
+      spec.volume_id, Quote(other->path));
 }
 
 absl::Status FilesystemStager::Stage(const StageSpec& spec, const NodeVolume& volume, bool in_use) {

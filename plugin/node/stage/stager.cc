@@ -15,7 +15,7 @@ namespace {
 
 absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
   return AlreadyExists("volume {} is staged at {} with another capability ({}); asked for: {}", spec.volume_id,
-                       Quote(spec.staging_path), how, ToString(spec.capability));
+                       Quote(spec.staging_path), WithoutMountFlags(how), WithoutMountFlags(ToString(spec.capability)));
 }
 
 absl::Status StagedFilesystemFailed(const StageSpec& spec, const PathInfo& place) {

@@ -148,12 +148,14 @@ TEST_F(NodePublishTest, TargetThatBecameReadOnlyAlreadyExists) {
   EXPECT_THAT(Publish(PublishAt("/pods/1")), FailsWith(StatusCode::kAlreadyExists, "/pods/1"));
 }
 
-TEST_F(NodePublishTest, MessagesShowTheOptionsThatDiffer) {
+TEST_F(NodePublishTest, MessagesContainNoFilesystemOptions) {
   StageIt(WithFlags(MountCapability(), {"commit=33", "noexec"}));
   ASSERT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"commit=33"}))));
-  const absl::Status status = Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"commit=44", "nosuid"})));
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("commit=33"), HasSubstr("commit=44")));
-  EXPECT_FALSE(Publish(PublishAt("/pods/2", WithFlags(MountCapability(), {"commit=44", "nosuid"}))).ok());
+  for (const char* target : {"/pods/1", "/pods/2"}) {
+    const absl::Status status = Publish(PublishAt(target, WithFlags(MountCapability(), {"commit=44", "nosuid"})));
+    ASSERT_FALSE(status.ok());
+    for (const char* flag : {"33", "44", "noexec", "nosuid"}) EXPECT_THAT(Message(status), Not(HasSubstr(flag)));
+  }
 }
 
 TEST_F(NodePublishTest, RepeatedPublishCompletesRecordOfKilledOne) {

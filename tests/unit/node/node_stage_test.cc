@@ -127,13 +127,12 @@ TEST_F(NodeStageTest, SecondStagingPathWithOtherFilesystemOptionsIsRefused) {
   EXPECT_OK(Stage(StageAt("/staging/b", WithFlags(MountCapability(), {"noatime", "discard"}))));
 }
 
-// Only options that the plugin knows are accepted, and none of them has a secret.
-TEST_F(NodeStageTest, MessagesShowTheOptionsThatDiffer) {
+TEST_F(NodeStageTest, MessagesContainNoMountFlags) {
   ASSERT_OK(Stage(StageAt("/staging/a", WithFlags(MountCapability(), {"commit=33", "noexec"}))));
   for (const char* path : {"/staging/a", "/staging/b"}) {
     const absl::Status status = Stage(StageAt(path, WithFlags(MountCapability(), {"commit=44", "nosuid"})));
     ASSERT_FALSE(status.ok());
-    EXPECT_THAT(Message(status), HasSubstr("commit=44"));
+    for (const char* flag : {"33", "44", "noexec", "nosuid"}) EXPECT_THAT(Message(status), Not(HasSubstr(flag)));
   }
 }
 
