@@ -14,6 +14,12 @@
 namespace mooring::manager {
 namespace {
 
+// A detach that may be refused puts the record back if its user still has the mount. So it needs its claim until then.
+bool StaysMounted(const AttachmentRecord& record) {
+  return record.phase == AttachmentRecord::Phase::kMounted ||
+         (record.phase == AttachmentRecord::Phase::kUnmounting && record.refusable);
+}
+
 // The attachment waits for its plugin, or is not mounted yet. Attachments below its path would be hidden by its mount.
 bool IsMountToCome(const AttachmentRecord& record, const absl::Status& status) {
   const bool again = IsWorthAnotherTry(status) || absl::IsCancelled(status);
@@ -90,12 +96,12 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
 absl::Status Attachments::CheckClaims(const std::vector<AttachmentRecord>& records,
                                       const std::function<bool(const AttachmentRecord&)>& held, Missing missing) {
   for (const AttachmentRecord& seen : records) {
-    if (seen.phase != AttachmentRecord::Phase::kMounted || held(seen)) continue;
+    if (!StaysMounted(seen) || held(seen)) continue;
     MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                              locks_.Request(seen.allocation, seen.request, Clock::now() + settings_.detach_time));
     std::optional<AttachmentRecord> record = journal_.Find(seen.allocation, seen.request);
     const bool is_other = !record || record->revisions.create != seen.revisions.create;  // attached since, with a claim
-    if (is_other || record->phase != AttachmentRecord::Phase::kMounted) continue;
+    if (is_other || !StaysMounted(*record)) continue;
     MOORING_RETURN_IF_ERROR(CheckClaim(*std::move(record), missing));
   }
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "manager/attach/detacher.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -36,9 +37,12 @@ absl::Status Detacher::Detach(AttachmentRecord record, const OnStep& on_step, Cl
 // If the record cannot be stored, the detach is still under way, and is repeated.
 bool Detacher::IsRefused(AttachmentRecord& record) {
   if (!record.refusable || !volumes_.IsAttached(record)) return false;
-  record.phase = AttachmentRecord::Phase::kMounted;
-  record.refusable = false;
-  return journal_.Put(record, Durability::kOrdered).ok();
+  AttachmentRecord mounted = record;
+  mounted.phase = AttachmentRecord::Phase::kMounted;
+  mounted.refusable = false;
+  if (!journal_.Put(mounted, Durability::kOrdered).ok()) return false;
+  record = std::move(mounted);
+  return true;
 }
 
 bool Detacher::IsClaimShared(const AttachmentRecord& record) const {

@@ -19,9 +19,11 @@ struct Refusal {
   absl::Status status;
 };
 
-// All instances of a plugin have the same calls.
-bool MayOthersDoIt(const absl::Status& status) {
-  return !status.ok() && !absl::IsCancelled(status) && !absl::IsUnimplemented(status) && !IsWorthAnotherTry(status);
+// All instances of a plugin have the same calls. CSI demands OK from a host that does not know the volume. So two
+// answers are final: an error that may come half-way, and a delete that is refused because of a use.
+bool MayOthersDoIt(const std::string& method, const absl::Status& status) {
+  if (absl::IsFailedPrecondition(status) && method.find("/Delete") != method.npos) return false;
+  return (IsRefusal(status) || absl::IsNotFound(status)) && !absl::IsUnimplemented(status);
 }
 
 // An error that may come half-way must not be hidden by a refusal, nor a refusal by NOT_FOUND, which a caller may take
@@ -52,7 +54,7 @@ absl::Status ControllerWithOthers::Call(const std::string& method, const google:
                                         google::protobuf::Message& response, Clock::time_point until) {
   std::vector<Refusal> refusals = {{host_, first_->Call(method, request, response, until)}};
   ControllerFor next = controller_;
-  while (MayOthersDoIt(refusals.back().status)) {
+  while (MayOthersDoIt(method, refusals.back().status)) {
     next.refused_by.push_back(refusals.back().host);
     const std::optional<ControllerOffer> offer = offers_.NextOfOthers(next);
     if (!offer || refusals.size() == kMostHosts || Clock::now() >= until) return Summarize(refusals);

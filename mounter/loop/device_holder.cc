@@ -23,31 +23,39 @@
 namespace mooring {
 namespace {
 
-// The errors of files in /proc whose process has ended.
-bool MeansEnded(int error) { return error == ENOENT || error == ESRCH; }
+// The errors of files in /proc whose process has ended, or belongs to somebody else: any process can take the name of a
+// holder. A holder has the privileges of this process at most, so it can always be looked at.
+bool MeansNoHolder(int error) { return error == ENOENT || error == ESRCH || error == EACCES || error == EPERM; }
 
 absl::StatusOr<bool> IsHolder(const std::string& process) {
   const std::string path = "/proc/" + process + "/comm";
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 32> name = {};
   const ssize_t size = fd.ok() ? ::read(fd.get(), name.data(), name.size()) : -1;
-  if (size < 0 && MeansEnded(errno)) return false;
+  if (size < 0 && MeansNoHolder(errno)) return false;
   if (size < 0) return ErrnoStatus(errno, "read", path);
   return std::string_view(name.data(), static_cast<std::size_t>(size)) == std::string(kHolderName) + "\n";
 }
 
 absl::StatusOr<bool> HasOpen(const std::string& process, dev_t device) {
   const std::string directory = "/proc/" + process + "/fd";
+  if (!UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).ok() && MeansNoHolder(errno))
+    return false;
   const absl::StatusOr<std::vector<std::string>> names = EntriesOrNone(directory);
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
-    struct stat status = {};
     const std::string path = directory + "/" + name;
-    if (::stat(path.c_str(), &status) != 0) {
-      if (MeansEnded(errno)) continue;
+    std::array<char, 8> leads_to = {};
+    const ssize_t size = ::readlink(path.c_str(), leads_to.data(), leads_to.size());
+    if (size < 0 && !MeansNoHolder(errno)) return ErrnoStatus(errno, "look at", path);
+    // Another file may lie on a filesystem that hangs.
+    if (size < 0 || !std::string_view(leads_to.data(), static_cast<std::size_t>(size)).starts_with("/dev/")) continue;
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) == 0) {
+      if (S_ISBLK(status.st_mode) && status.st_rdev == device) return true;
+    } else if (!MeansNoHolder(errno)) {
       return ErrnoStatus(errno, "look at", path);
     }
-    if (S_ISBLK(status.st_mode) && status.st_rdev == device) return true;
   }
   return false;
 }

@@ -6,8 +6,10 @@
 #include <linux/loop.h>
 #include <linux/major.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,12 +51,33 @@ absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
 // An error is not taken for "free": a second device over a file would destroy its filesystem.
 absl::StatusOr<bool> IsBound(unsigned number) { return IsInSysfs(fmt::format("/sys/block/loop{}/loop", number)); }
 
-// A task can change the label of a raw device that it may write to, and then the hold alone tells the volume.
+// A task can write the label of its raw device. Only the hold tells the volume.
 absl::StatusOr<std::string> LabelOf(const loop_info64& status, unsigned number) {
   if (!IsRawNumber(number)) return LabelIn(status);
   MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> held, LabelOfHold(number));
-  if (held) return *held;
-  return (status.lo_flags & LO_FLAGS_READ_ONLY) != 0 ? LabelIn(status) : "";
+  return held.value_or("");
+}
+
+bool SysfsSays(unsigned number, const char* file, char answer) {
+  std::ifstream stream(fmt::format("/sys/block/loop{}/{}", number, file));
+  return stream.get() == answer;
+}
+
+// A task can exchange the file of its read-only device for one whose server hangs, or answers nobody else
+// (LOOP_CHANGE_FD). So the file of a held device is not asked. Empty: it is no such device.
+absl::StatusOr<std::optional<LoopInfo>> HeldReader(unsigned number) {
+  std::optional<LoopInfo> reader;
+  if (!IsRawNumber(number) || !SysfsSays(number, "ro", '1')) return reader;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> label, LabelOfHold(number));
+  if (!label) return reader;
+  reader.emplace();
+  reader->device = LoopPath(number);
+  reader->device_number = makedev(LOOP_MAJOR, number);
+  reader->backing_rdev = reader->device_number;  // no other device
+  reader->label = *label;
+  reader->read_only = reader->raw = true;
+  reader->auto_clear = SysfsSays(number, "loop/autoclear", '1');
+  return reader;
 }
 
 // Everything but LoopInfo::mounted.
@@ -118,6 +141,8 @@ absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
 
 // Sysfs answers without asking the file's filesystem. A device without a file there is about to be free.
 absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
+  MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> reader, HeldReader(number));
+  if (reader) return reader;
   LoopInfo info;
   info.device = LoopPath(number);
   info.device_number = makedev(LOOP_MAJOR, number);
@@ -145,10 +170,16 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
   if (!fd.ok()) return std::optional<LoopInfo>();
   loop_info64 status = {};
   const int error = AskStatus(fd.get(), status);
+  if (error != 0 && error != ENXIO) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> reader, HeldReader(number));
+    if (reader) return reader;
+  }
   return MeansDeadServer(error) ? HungLoop(number) : FromAnswer(error, status, number);
 }
 
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
+  // An earlier version attached raw volumes with the kernel's numbers.
+  if (spec.raw && !loop.raw && !loop.mounted && loop.label == spec.label) return absl::OkStatus();
   const bool foreign = spec.raw && !loop.raw && !loop.mounted;
   if (loop.raw != spec.raw && !foreign) {
     return FailedPrecondition("{} is in use as a {} through {}: end that use first", Quote(image.path),
@@ -225,6 +256,8 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
   return loop;
 }
 
+bool IsAdded(unsigned number) { return ::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) == 0; }
+
 absl::Status NoRawDevice(const absl::Status& why) {
   return FailedPrecondition(
       "{}: block volumes have loop devices of their own, from {} on: give the container the host's /dev, or CAP_MKNOD "
@@ -249,6 +282,9 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     MOORING_ASSIGN_OR_RETURN(const unsigned number, spec.raw ? AddRawDevice() : FreeLoopNumber());
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
+    const bool no_node = spec.raw && !fd.ok() && ::access(LoopPath(number).c_str(), F_OK) != 0 && IsAdded(number);
+    if (no_node) RemoveRawDevice(number);
+    if (no_node) return NoRawDevice(fd.status());
     if (absl::IsNotFound(fd.status())) continue;
     if (!fd.ok()) {
       MOORING_RETURN_IF_ERROR(CheckLoopDevices());
@@ -329,7 +365,10 @@ absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted)
   if (major(device) != LOOP_MAJOR) return loop;
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(minor(device)));
   if (!fd.ok()) return loop;
-  MOORING_ASSIGN_OR_RETURN(loop, Status(fd.get(), minor(device)));
+  MOORING_ASSIGN_OR_RETURN(loop, HeldReader(minor(device)));
+  if (!loop) {
+    MOORING_ASSIGN_OR_RETURN(loop, Status(fd.get(), minor(device)));
+  }
   if (!loop) return loop;
   loop->mounted = mounted;
   if (!mounted) MOORING_RETURN_IF_ERROR(AskWhetherMounted(*loop));
@@ -338,6 +377,8 @@ absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted)
 
 absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
   if (major(device) != LOOP_MAJOR) return std::optional<std::string>();
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> reader, HeldReader(minor(device)));
+  if (reader) return std::optional<std::string>(reader->label);
   const absl::StatusOr<UniqueFd> fd = OpenDevice(minor(device), O_RDONLY);
   if (absl::IsNotFound(fd.status())) return std::optional<std::string>();
   if (!fd.ok()) return fd.status();
@@ -355,26 +396,54 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
   absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
   if (absl::IsNotFound(fd.status())) return UniqueFd();
   if (!fd.ok()) return fd;
-  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
+  MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> now, HeldReader(number));
+  if (!now) {
+    MOORING_ASSIGN_OR_RETURN(now, Status(fd->get(), number));
+  }
   if (!now || !now->IsSameDevice(loop)) return UniqueFd();
   return fd;
+}
+
+// The kernel takes pages for clean whose write has failed, and the next fsync(2) finds nothing to write. This makes all
+// cached pages dirty again, without changing them: a task may write at the same time.
+void MakeDirtyAgain(int fd) {
+  const UniqueFd writable(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC));
+  std::uint64_t bytes = 0;
+  if (!writable.ok() || ::ioctl(fd, BLKGETSIZE64, &bytes) != 0) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::size_t kChunk = std::size_t{64} << 20U;
+  for (std::uint64_t at = 0; at < bytes; at += kChunk) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, bytes - at));
+    void* const memory =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, writable.get(), static_cast<off_t>(at));
+    if (memory == MAP_FAILED) return;
+    std::vector<unsigned char> cached((size + page - 1) / page);
+    if (::mincore(memory, size, cached.data()) == 0) {
+      for (std::size_t i = 0; i < cached.size(); ++i) {
+        if ((cached[i] & 1U) != 0)
+          __atomic_fetch_or(static_cast<unsigned char*>(memory) + i * page, 0, __ATOMIC_RELAXED);
+      }
+    }
+    ::munmap(memory, size);
+  }
 }
 
 absl::Status FlushDevice(int fd, const std::string& device) {
   if (::fsync(fd) == 0) return absl::OkStatus();
   const absl::Status status = ErrnoStatus(errno, "write to its file or disk the data that tasks wrote to", device);
+  MakeDirtyAgain(fd);
   return absl::Status(status.code(),
                       Message(status) +
-                          ": some of that data may be lost, and the device stays attached; make room for "
-                          "its file, or mend its filesystem or disk, and call again");
+                          ": the device stays attached, with that data in memory; make room for its file, or mend the "
+                          "filesystem or disk of that file, and call again");
 }
 
 absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new) {
   OpenLoop open;
   MOORING_ASSIGN_OR_RETURN(open.fd, OpenAsFound(loop));
-  if (!open.fd.ok() || !loop.raw) return Aborted("{} was detached at this moment: call again", loop.device);
+  if (!open.fd.ok()) return Aborted("{} was detached at this moment: call again", loop.device);
   open.info = loop;
-  MOORING_RETURN_IF_ERROR(PutHold(open.fd.get(), minor(loop.device_number), loop.label));
+  if (loop.raw) MOORING_RETURN_IF_ERROR(PutHold(open.fd.get(), minor(loop.device_number), loop.label));
   MOORING_RETURN_IF_ERROR(is_new ? StartHolder(open.fd.get()) : HoldDevice(open.fd.get(), loop.device_number));
   return Relabel(open, loop.label, false);
 }
@@ -390,7 +459,7 @@ absl::Status DetachLoopDevice(const LoopInfo& loop) {
   if (loop.raw) MOORING_RETURN_IF_ERROR(RemoveHold(number));
   MOORING_RETURN_IF_ERROR(ChangeStatus(fd.get(), loop.device, SetAutoClear));
   fd.reset();
-  if (loop.raw) RemoveRawDevice(number);
+  if (loop.raw) RemoveUnusedRawDevices();
   return absl::OkStatus();
 }
 

@@ -28,7 +28,7 @@ namespace {
 // The hold shows a single sector. So programs of the host that look for filesystems find nothing on it.
 constexpr std::uint64_t kHoldBytes = 512;
 
-// A device that one thread has added, and not bound yet, is not unused for another.
+// While it is held, no thread removes a device that another one has added and not yet bound.
 std::mutex& AddingMutex() {
   static std::mutex mutex;
   return mutex;
@@ -97,6 +97,11 @@ bool IsInRawRange(unsigned number) { return number >= kFirstRawNumber && number 
 bool IsRawNumber(unsigned number) { return IsInRawRange(number) && number % 2 == 0; }
 
 unsigned HoldOf(unsigned raw_number) { return raw_number + 1; }
+
+void RemoveUnusedRawDevices() {
+  const std::lock_guard<std::mutex> lock(AddingMutex());
+  RemoveUnusedDevices();
+}
 
 absl::StatusOr<unsigned> AddRawDevice() {
   static unsigned next = RandomStart();

@@ -39,6 +39,9 @@ unsigned HoldOf(unsigned raw_number);
 // of the range first.
 absl::StatusOr<unsigned> AddRawDevice();
 
+// Removes all devices of the range that are bound to nothing.
+void RemoveUnusedRawDevices();
+
 // Removes a device that is bound to nothing. Another process may have it open: then a later AddRawDevice removes it.
 void RemoveRawDevice(unsigned number);
 

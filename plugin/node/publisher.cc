@@ -241,10 +241,7 @@ absl::Status Publisher::CheckReadersOrWriters(const PublishSpec& spec, bool read
   if (!other) return absl::OkStatus();
   return FailedPrecondition(
       "volume {} is published {} at {}, so it cannot be published {} at {}: a reader of a block volume would see old "
-      "data "
-      "beside a writer, because the kernel has a cache for each of them. Unpublish it there first, publish both alike, "
-      "or "
-      "use a filesystem",
+      "data beside a writer. Unpublish it there first, publish both alike, or use a filesystem",
       spec.volume_id, read_only ? "writable" : "read-only", Quote(other->path), read_only ? "read-only" : "writable",
       Quote(spec.target_path));
 }

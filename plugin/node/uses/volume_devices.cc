@@ -49,7 +49,7 @@ absl::StatusOr<LoopInfo> VolumeDevices::AttachReadOnly(const NodeVolume& volume,
 
 absl::Status VolumeDevices::HoldAgain(const NodeVolume& volume, const LoopInfo& loop) {
   const bool as_attached = !loop.auto_clear && !loop.label.empty() && loop.offset == 0 && loop.size_limit == 0;
-  if (as_attached) return absl::OkStatus();
+  if (as_attached && loop.raw) return absl::OkStatus();
   const absl::StatusOr<LoopInfo> now = Attach(volume);
   if (!now.ok()) return Unexpected(now.status());
   if (now->device_number == loop.device_number) return absl::OkStatus();
@@ -62,10 +62,11 @@ absl::StatusOr<std::vector<LoopInfo>> VolumeDevices::DevicesOf(const std::string
                                                                std::vector<LoopInfo> loops) {
   const auto is_lost = [](const LoopInfo& loop) { return loop.raw && loop.label.empty(); };
   if (std::any_of(loops.begin(), loops.end(), is_lost)) {
-    MOORING_ASSIGN_OR_RETURN(const std::set<dev_t> lost, LostDevicesOf(volume_id));
+    MOORING_ASSIGN_OR_RETURN(const std::set<dev_t> own, OwnDevicesOf(volume_id));
     for (LoopInfo& loop : loops) {
-      if (!lost.contains(loop.device_number)) continue;
-      loop.label = LabelFor(volume_id);
+      const bool reads = own.contains(loop.backing_rdev);
+      if (!is_lost(loop) || (!reads && !own.contains(loop.device_number))) continue;
+      loop.label = reads ? ReadOnlyLabelFor(volume_id) : LabelFor(volume_id);
       MOORING_RETURN_IF_ERROR(mounter_.HoldLoop(loop));
     }
   }
@@ -75,28 +76,32 @@ absl::StatusOr<std::vector<LoopInfo>> VolumeDevices::DevicesOf(const std::string
   return loops;
 }
 
-absl::StatusOr<std::set<dev_t>> VolumeDevices::LostDevicesOf(const std::string& volume_id) {
-  std::set<dev_t> lost;
+absl::StatusOr<std::set<dev_t>> VolumeDevices::OwnDevicesOf(const std::string& volume_id) {
+  std::set<dev_t> own;
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (!volume.ok() || StagingOf(*volume) != Staging::kLoopDevice) return lost;
+  if (!volume.ok()) return own;
+  if (volume->device != 0) own.insert(volume->device);
+  if (StagingOf(*volume) != Staging::kLoopDevice) return own;
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> over, mounter_.FindLoops(volume->path));
   for (const LoopInfo& loop : over) {
-    if (loop.raw && loop.label.empty()) lost.insert(loop.device_number);
+    if (loop.raw) own.insert(loop.device_number);
   }
-  return lost;
+  return own;
 }
 
 absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
   absl::Status held;
   for (const LoopInfo& loop : devices) {
-    if (loop.raw) held.Update(mounter_.HoldLoop(loop));
+    if (!loop.mounted) held.Update(mounter_.HoldLoop(loop));
   }
   return held;
 }
 
 absl::Status VolumeDevices::Flush(const std::string& volume_id) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  const bool is_gone = absl::IsNotFound(volume.status()) || absl::IsFailedPrecondition(volume.status());
+  if (!volume.ok() && !is_gone) return volume.status();
   if (volume.ok() && StagingOf(*volume) == Staging::kBlockDevice) return mounter_.Flush(volume->path);
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, FindAnswering(volume_id));
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));

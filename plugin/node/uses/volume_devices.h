@@ -52,7 +52,7 @@ class VolumeDevices {
 
  private:
   absl::StatusOr<std::vector<LoopInfo>> DevicesOf(const std::string& volume_id, std::vector<LoopInfo> loops);
-  absl::StatusOr<std::set<dev_t>> LostDevicesOf(const std::string& volume_id);
+  absl::StatusOr<std::set<dev_t>> OwnDevicesOf(const std::string& volume_id);
   absl::StatusOr<std::vector<LoopInfo>> FindAnswering(const std::string& volume_id);
   absl::Status DetachUnbound(const std::vector<LoopInfo>& loops, const std::vector<ListedMount>& mounts, bool needed);
   absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<ListedMount>& mounts);

@@ -206,13 +206,16 @@ TEST_F(BlockDataInAFullPool, UnstageThatCannotFlushFailsAndKeepsTheDevice) {
   Shell("cat /dev/zero >" + ballast + " 2>/dev/null");
   WriteUnsynced(Target("a"), Pattern(5));
   ASSERT_OK(driver().Unpublish(id, Target("a")));
-  const auto refused = driver().Unstage(id, Staging(id));
-  EXPECT_FALSE(refused.status.ok());
-  EXPECT_THAT(std::string(refused.status.message()), HasSubstr("call again"));
-  EXPECT_EQ(LoopsHere().size(), 1U) << "it stays attached";
+  for (int call = 0; call < 3; ++call) {
+    const auto refused = driver().Unstage(id, Staging(id));
+    EXPECT_FALSE(refused.status.ok()) << "the data is in no file";
+    EXPECT_THAT(std::string(refused.status.message()), HasSubstr("call again"));
+    EXPECT_EQ(LoopsHere().size(), 1U) << "it stays attached";
+  }
   fs::remove(ballast);
   EXPECT_OK(driver().Unstage(id, Staging(id)));
   ExpectNoLoops();
+  EXPECT_TRUE(ReadAll(Image(id)) == Pattern(5)) << "and the call after that writes it";
 }
 
 }  // namespace
