@@ -14,8 +14,7 @@ namespace {
 absl::Status Unreadable(const std::string& key, std::string_view why) {
   return Internal(
       "the record {} of the manager's state cannot be read: {}; restore a copy of the state (docs/backup.md), or "
-      "delete "
-      "this record",
+      "delete this record",
       Quote(key), why);
 }
 

@@ -101,12 +101,12 @@ void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop
   }
 }
 
-// After a reboot, or after a directory was removed, the registry still has instances that are gone.
-// Its instances go on, because nobody has said that they should end.
+// The instances of a plugin with a damaged record go on, because nobody has said that they should end.
 bool Supervisor::IsDamaged(const std::string& plugin) const {
   return store_.IsUnreadable(PluginStateKey(deps_.settings.host, plugin));
 }
 
+// After a reboot, or after a directory was removed, the registry still has instances that are gone.
 absl::Status Supervisor::DeregisterMissing(const LeftByPlugin& left, const std::vector<PluginRecord>& records) {
   std::vector<std::string> there;
   for (const auto& [name, of_it] : left) {

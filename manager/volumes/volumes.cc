@@ -148,9 +148,8 @@ absl::StatusOr<PluginStatus> Volumes::FindAnswered(const std::string& plugin, Cl
       std::string words;
       for (const InstanceStatus& each : status.instances) words += "; " + LastErrorOf(each.instance, each.fingerprint);
       return Unavailable(
-          "plugin {} has not been ready yet, so its services are not known: try again when it is ('mooring plugin "
-          "status "
-          "{}'){}",
+          "plugin {} has not been ready yet, so its services are not known: try again when it is "
+          "('mooring plugin status {}'){}",
           Quote(plugin), ShellQuote(plugin), words);
     }
     SleepUntil(retry_.stop, std::min(patience, Clock::now() + kLookForAnswer));
