@@ -318,5 +318,12 @@ def loops_below(directory):
     for file in glob.glob("/sys/block/loop*/loop/backing_file"):
         with contextlib.suppress(OSError), open(file, encoding="utf-8") as name:
             if name.read().startswith(directory + "/"):
-                found.append("/dev/" + file.split("/")[3])
+                found += holds_of(file.split("/")[3]) + ["/dev/" + file.split("/")[3]]
     return found
+
+
+def holds_of(name):
+    """The loop device that holds a raw device, mounter/loop/raw_device.h: it has the next number."""
+    hold = f"loop{int(name[4:]) + 1}"
+    is_hold = int(name[4:]) >= 65536 and os.path.exists(f"/sys/block/{hold}/loop")
+    return [f"/dev/{hold}"] if is_hold else []

@@ -35,9 +35,10 @@ use_volumes() {
 use_volume() {
   kubelet_stage "$1"
   kubelet_publish "$1" pod
+  ! is_block "$1" || kubelet_unpublish "$1" pod # a block volume has readers or writers
   kubelet_publish "$1" reader --read-only
   is_block "$1" || take_snapshot "$1" # of a device in use no copy is of one instant
-  kubelet_unpublish "$1" pod
+  is_block "$1" || kubelet_unpublish "$1" pod
   kubelet_unpublish "$1" reader
   kubelet_unstage "$1"
   kubelet_delete "$1"
