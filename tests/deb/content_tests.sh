@@ -88,7 +88,7 @@ test_a6_each_program_tells_release_and_commit() {
     for program in $(programs_of "$name"); do
       said+=("$program")
       expect "what ${program##*/} says" "$("$program" --version)" \
-        "${program##*/} $(dpkg-deb -f "$(package "$name")" Version | sed 's/-1$//') ($commit)"
+        "${program##*/} $(dpkg-deb -f "$(package "$name")" Version | sed -E 's/-1(~deb[0-9]+)?$//') ($commit)"
     done
   done
   expect "programs" "${#said[@]}" 4

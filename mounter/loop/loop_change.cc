@@ -1,0 +1,118 @@
+// Changes of an attached loop device: holding, flushing, detaching, resizing.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "base/status.h"
+#include "mounter/loop/device_holder.h"
+#include "mounter/loop/loop_config.h"
+#include "mounter/loop/loop_device.h"
+#include "mounter/loop/raw_device.h"
+
+namespace mooring {
+namespace {
+
+void SetAutoClear(loop_info64& status) { status.lo_flags |= LO_FLAGS_AUTOCLEAR; }
+
+absl::Status ChangeStatus(int fd, const std::string& device, const std::function<void(loop_info64&)>& change) {
+  loop_info64 now = {};
+  if (::ioctl(fd, LOOP_GET_STATUS64, &now) != 0) return ErrnoStatus(errno, "ask for the status of", device);
+  loop_info64 wanted = now;
+  change(wanted);
+  if (std::memcmp(&wanted, &now, sizeof now) == 0 || ::ioctl(fd, LOOP_SET_STATUS64, &wanted) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "change the status of", device);
+}
+
+// The kernel takes pages for clean whose write has failed, and the next fsync(2) finds nothing to write. This makes all
+// cached pages dirty again, without changing them: a task may write at the same time.
+void MakeDirtyAgain(int fd) {
+  const UniqueFd writable(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC));
+  std::uint64_t bytes = 0;
+  if (!writable.ok() || ::ioctl(fd, BLKGETSIZE64, &bytes) != 0) return;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::size_t kChunk = std::size_t{64} << 20U;
+  for (std::uint64_t at = 0; at < bytes; at += kChunk) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, bytes - at));
+    void* const memory =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, writable.get(), static_cast<off_t>(at));
+    if (memory == MAP_FAILED) return;
+    std::vector<unsigned char> cached((size + page - 1) / page);
+    if (::mincore(memory, size, cached.data()) == 0) {
+      for (std::size_t i = 0; i < cached.size(); ++i) {
+        if ((cached[i] & 1U) != 0)
+          __atomic_fetch_or(static_cast<unsigned char*>(memory) + i * page, 0, __ATOMIC_RELAXED);
+      }
+    }
+    ::munmap(memory, size);
+  }
+}
+
+}  // namespace
+
+absl::Status FlushDevice(int fd, const std::string& device) {
+  if (::fsync(fd) == 0) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(errno, "write to its file or disk the data that tasks wrote to", device);
+  MakeDirtyAgain(fd);
+  return absl::Status(status.code(),
+                      Message(status) +
+                          ": the device stays attached, with that data in memory; make room for its file, or mend the "
+                          "filesystem or disk of that file, and call again");
+}
+
+absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new) {
+  OpenLoop open;
+  MOORING_ASSIGN_OR_RETURN(open.fd, OpenAsFound(loop));
+  if (!open.fd.ok()) return Aborted("{} was detached at this moment: call again", loop.device);
+  open.info = loop;
+  if (loop.raw) MOORING_RETURN_IF_ERROR(PutHold(open.fd.get(), minor(loop.device_number), loop.label));
+  MOORING_RETURN_IF_ERROR(is_new ? StartHolder(open.fd.get()) : HoldDevice(open.fd.get(), loop.device_number));
+  return Relabel(open, loop.label, false);
+}
+
+// LOOP_CLR_FD would drop what the page cache of the device has not written yet: after it the device takes no writes any
+// more. With autoclear, the kernel writes the page cache when the last user closes the device, and then detaches it.
+absl::Status DetachLoopDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(FlushDevice(fd.get(), loop.device));
+  MOORING_RETURN_IF_ERROR(ReleaseDevice(loop.device_number));
+  const unsigned number = minor(loop.device_number);
+  if (loop.raw) MOORING_RETURN_IF_ERROR(RemoveHold(number));
+  MOORING_RETURN_IF_ERROR(ChangeStatus(fd.get(), loop.device, SetAutoClear));
+  fd.reset();
+  if (loop.raw) RemoveUnusedRawDevices();
+  return absl::OkStatus();
+}
+
+absl::Status ResizeLoopDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return FailedPrecondition("{} is no longer the device of its file", loop.device);
+  if (::ioctl(fd.get(), LOOP_SET_CAPACITY) != 0) return ErrnoStatus(errno, "take over the new size of", loop.device);
+  return absl::OkStatus();
+}
+
+absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear) {
+  return ChangeStatus(loop.fd.get(), loop.info.device, [&](loop_info64& status) {
+    status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
+    if (auto_clear) SetAutoClear(status);
+    status.lo_offset = 0;
+    status.lo_sizelimit = 0;
+    SetLabel(status, label);
+  });
+}
+
+}  // namespace mooring
