@@ -19,10 +19,9 @@ struct Refusal {
   absl::Status status;
 };
 
-// All instances of a plugin have the same calls. CSI demands OK from a host that does not know the volume. So two
-// answers are final: an error that may come half-way, and a delete that is refused because of a use.
-bool MayOthersDoIt(const std::string& method, const absl::Status& status) {
-  if (absl::IsFailedPrecondition(status) && method.find("/Delete") != method.npos) return false;
+// All instances of a plugin have the same calls. An error that may come half-way is final: CSI demands OK for a delete
+// from a host that does not know the volume.
+bool MayOthersDoIt(const absl::Status& status) {
   return (IsRefusal(status) || absl::IsNotFound(status)) && !absl::IsUnimplemented(status);
 }
 
@@ -54,7 +53,7 @@ absl::Status ControllerWithOthers::Call(const std::string& method, const google:
                                         google::protobuf::Message& response, Clock::time_point until) {
   std::vector<Refusal> refusals = {{host_, first_->Call(method, request, response, until)}};
   ControllerFor next = controller_;
-  while (MayOthersDoIt(method, refusals.back().status)) {
+  while (MayOthersDoIt(refusals.back().status)) {
     next.refused_by.push_back(refusals.back().host);
     const std::optional<ControllerOffer> offer = offers_.NextOfOthers(next);
     if (!offer || refusals.size() == kMostHosts || Clock::now() >= until) return Summarize(refusals);

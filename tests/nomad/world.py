@@ -3,7 +3,7 @@ import json
 import os
 import shutil
 
-from host import docker, eventually, expect, loops, mounts, run
+from host import detach, docker, eventually, expect, loops, mounts, run
 from nomad import Agent, Allocation, PluginTask, Server, Usage, remove_all_containers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -99,7 +99,7 @@ class World:
         for mount in reversed(mounts(self.root)):
             run("umount", mount.target, check=False)
         for device in loops():
-            run("losetup", "-d", device, check=False)
+            detach(device)
         shutil.rmtree(self.state, ignore_errors=True)
         World.current = None
 

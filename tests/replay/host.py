@@ -102,7 +102,20 @@ def loops():
         with contextlib.suppress(OSError):  # gone meanwhile
             attached["/dev/" + file.split("/")[3]] = read(file).strip()
     ours = [name for name, image in attached.items() if os.path.basename(image)[:36] in Plugin.volumes]
-    return sorted(ours + [name for name, image in attached.items() if image in ours])
+    return sorted(ours + [name for name, image in attached.items() if image in ours and not is_hold(name)])
+
+
+def is_hold(device):
+    """Whether it holds a raw device, mounter/loop/raw_device.h."""
+    number = int(device.removeprefix("/dev/loop"))
+    return number >= 65536 and number % 2 == 1
+
+
+def detach(device):
+    number = int(device.removeprefix("/dev/loop"))
+    if number >= 65536:
+        run("losetup", "-d", f"/dev/loop{number + 1}", check=False)
+    run("losetup", "-d", device, check=False)
 
 
 def write(path, text="data"):

@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/replay"))
 
 from csi import Plugin  # noqa: E402
-from host import (Container, bind, docker, eventually, expect, expect_true, loops, mount_at,  # noqa: E402
+from host import (Container, bind, detach, docker, eventually, expect, expect_true, loops, mount_at,  # noqa: E402
                   mounts, refused, run, run_tests, write)
 
 NAME = "mooring:latest"
@@ -117,7 +117,7 @@ class Swarm:
         docker("plugin", "disable", "-f", NAME, check=False)
         docker("plugin", "rm", "-f", NAME, check=False)
         for device in loops():
-            run("losetup", "-d", device, check=False)
+            detach(device)
         shutil.rmtree(self.state, ignore_errors=True)
         Swarm.current = None
 
