@@ -100,8 +100,6 @@ absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vec
 
 absl::Status VolumeDevices::Flush(const std::string& volume_id) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  const bool is_gone = absl::IsNotFound(volume.status()) || absl::IsFailedPrecondition(volume.status());
-  if (!volume.ok() && !is_gone) return volume.status();
   if (volume.ok() && StagingOf(*volume) == Staging::kBlockDevice) return mounter_.Flush(volume->path);
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, FindAnswering(volume_id));
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));

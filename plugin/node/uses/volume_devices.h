@@ -39,7 +39,7 @@ class VolumeDevices {
   // container.
   absl::Status HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops);
 
-  // Writes what tasks wrote to the image or disk. OK if the volume has no device, or is not known any more.
+  // Writes what tasks wrote to the image or disk. OK if the volume has no device, or its image or disk is missing.
   absl::Status Flush(const std::string& volume_id);
 
   // Detaches the devices that nothing needs. Staging paths on record, calls under way and mounts of the device node
