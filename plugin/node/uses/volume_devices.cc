@@ -93,7 +93,7 @@ absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vec
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
   absl::Status held;
   for (const LoopInfo& loop : devices) {
-    if (!loop.mounted) held.Update(mounter_.HoldLoop(loop));
+    if (loop.raw || !loop.mounted) held.Update(mounter_.HoldLoop(loop));
   }
   return held;
 }
