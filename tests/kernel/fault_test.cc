@@ -240,6 +240,7 @@ TEST_F(FaultTest, AttachLoop) {
       .undo =
           [&] {
             for (const LoopLine& loop : LoopsOver(request.backing_file)) testing::DetachLoop(loop);
+            EXPECT_TRUE(NoLoopOver(request.backing_file)) << "another process may have it open for a moment";
           },
       .stride = 7,
   });

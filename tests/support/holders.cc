@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -22,13 +25,15 @@ unsigned NumberIn(const std::string& name) {
   return name.starts_with("loop") ? static_cast<unsigned>(std::atoi(name.c_str() + 4)) : 0;
 }
 
-bool Holds(const fs::path& process, const std::string& device) {
+// The holder may have opened the device by another path than `device`.
+bool Holds(const fs::path& process, dev_t device) {
   std::string name;
   std::ifstream file(process / "comm");
   if (!std::getline(file, name) || name != "mooring-hold") return false;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(process / "fd", error)) {
-    if (fs::read_symlink(entry.path(), error) == device) return true;
+    struct stat open = {};
+    if (::stat(entry.path().c_str(), &open) == 0 && S_ISBLK(open.st_mode) && open.st_rdev == device) return true;
   }
   return false;
 }
@@ -59,11 +64,12 @@ void DetachHold(const std::string& device) {
 }
 
 std::vector<pid_t> HoldersOfDevice(const std::string& device) {
+  const unsigned number = NumberIn(fs::path(device).filename());
   std::vector<pid_t> holders;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid > 0 && Holds(entry.path(), device)) holders.push_back(pid);
+    if (pid > 0 && Holds(entry.path(), makedev(LOOP_MAJOR, number))) holders.push_back(pid);
   }
   return holders;
 }
