@@ -80,11 +80,15 @@ absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new) {
   open.info = loop;
   if (loop.raw) MOORING_RETURN_IF_ERROR(PutHold(open.fd.get(), minor(loop.device_number), loop.label));
   MOORING_RETURN_IF_ERROR(is_new ? StartHolder(open.fd.get()) : HoldDevice(open.fd.get(), loop.device_number));
+  if (loop.raw && loop.read_only) return absl::OkStatus();  // its task can change neither start nor size
   return Relabel(open, loop.label, false);
 }
 
 // LOOP_CLR_FD would drop what the page cache of the device has not written yet: after it the device takes no writes any
 // more. With autoclear, the kernel writes the page cache when the last user closes the device, and then detaches it.
+//
+// A task can exchange the file of its read-only device for one whose server hangs (LOOP_CHANGE_FD). Its status is not
+// asked, because that asks the file. Nothing was written to it, so fsync(2) does not reach the file either.
 absl::Status DetachLoopDevice(const LoopInfo& loop) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(loop));
   if (!fd.ok()) return absl::OkStatus();
@@ -92,7 +96,11 @@ absl::Status DetachLoopDevice(const LoopInfo& loop) {
   MOORING_RETURN_IF_ERROR(ReleaseDevice(loop.device_number));
   const unsigned number = minor(loop.device_number);
   if (loop.raw) MOORING_RETURN_IF_ERROR(RemoveHold(number));
-  MOORING_RETURN_IF_ERROR(ChangeStatus(fd.get(), loop.device, SetAutoClear));
+  if (!loop.raw || !loop.read_only) {
+    MOORING_RETURN_IF_ERROR(ChangeStatus(fd.get(), loop.device, SetAutoClear));
+  } else if (::ioctl(fd.get(), LOOP_CLR_FD) != 0 && errno != ENXIO) {
+    return ErrnoStatus(errno, "detach", loop.device);
+  }
   fd.reset();
   if (loop.raw) RemoveUnusedRawDevices();
   return absl::OkStatus();

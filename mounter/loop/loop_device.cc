@@ -239,13 +239,10 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
   return loop;
 }
 
-bool IsAdded(unsigned number) { return ::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) == 0; }
-
 absl::Status NoRawDevice(const absl::Status& why) {
   return FailedPrecondition(
       "{}: block volumes have loop devices of their own, from {} on: give the container the host's /dev, or CAP_MKNOD "
-      "and "
-      "the devices /dev/loop* (b 7:*)",
+      "and the devices /dev/loop* (b 7:*)",
       Message(why), LoopPath(kFirstRawNumber));
 }
 
@@ -265,7 +262,7 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     MOORING_ASSIGN_OR_RETURN(const unsigned number, spec.raw ? AddRawDevice() : FreeLoopNumber());
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
-    const bool no_node = spec.raw && !fd.ok() && ::access(LoopPath(number).c_str(), F_OK) != 0 && IsAdded(number);
+    const bool no_node = spec.raw && !fd.ok() && ::access(LoopPath(number).c_str(), F_OK) != 0 && LoopExists(number);
     if (no_node) RemoveRawDevice(number);
     if (no_node) return NoRawDevice(fd.status());
     if (absl::IsNotFound(fd.status())) continue;

@@ -156,6 +156,8 @@ absl::StatusOr<unsigned> FreeLoopNumber() {
   return IsTaken(free) || IsInRawRange(free) ? FreeNumberWithNode(control) : free;
 }
 
+bool LoopExists(unsigned number) { return ::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) == 0; }
+
 absl::Status AddLoop(unsigned number) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd control, OpenControl());
   if (::ioctl(control.get(), LOOP_CTL_ADD, static_cast<unsigned long>(number)) >= 0) return absl::OkStatus();

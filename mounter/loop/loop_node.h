@@ -15,6 +15,9 @@ std::string LoopPath(unsigned number);  // "/dev/loop3"
 // through another node. On failure errno says why.
 UniqueFd OpenLoopNode(unsigned number, int flags);
 
+// Whether the kernel has the device, bound or free.
+bool LoopExists(unsigned number);
+
 // The number of a device that was free at that moment, from the kernel. It is none for raw volumes
 // (mounter/loop/raw_device.h), and none whose name in /dev another file has. FAILED_PRECONDITION: /dev/loop-control
 // cannot be opened.

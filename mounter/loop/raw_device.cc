@@ -40,12 +40,10 @@ unsigned RandomStart() {
   return kFirstRawNumber + (random % (kEndOfRawNumbers - kFirstRawNumber)) / 2 * 2;
 }
 
-bool Exists(unsigned number) { return ::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) == 0; }
-
 // Another file may have its name in /dev.
 bool IsUnused(unsigned number) {
   struct stat node = {};
-  return !Exists(number) && ::lstat(LoopPath(number).c_str(), &node) != 0;
+  return !LoopExists(number) && ::lstat(LoopPath(number).c_str(), &node) != 0;
 }
 
 // A device without a file, which a task may have made by opening its old node. The kernel would give it to the next
@@ -125,7 +123,7 @@ void RemoveRawDevice(unsigned number) {
   struct stat node = {};
   const std::string path = LoopPath(number);
   if (::lstat(path.c_str(), &node) != 0 || !S_ISBLK(node.st_mode)) return;
-  if (node.st_rdev == makedev(LOOP_MAJOR, number) && !Exists(number)) ::unlink(path.c_str());
+  if (node.st_rdev == makedev(LOOP_MAJOR, number) && !LoopExists(number)) ::unlink(path.c_str());
 }
 
 absl::StatusOr<std::optional<std::string>> LabelOfHold(unsigned raw_number) {

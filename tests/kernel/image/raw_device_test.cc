@@ -5,12 +5,15 @@
 #include <linux/loop.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/sysmacros.h>
 
+#include <future>
 #include <set>
 
 #include "mounter/loop/device_holder.h"
 #include "tests/kernel/kernel_test.h"
+#include "tests/support/fuse_server.h"
 #include "tests/support/holders.h"
 
 namespace mooring::testing {
@@ -137,6 +140,29 @@ TEST_F(RawDeviceTest, ReaderThatExchangesItsFileKeepsItsLabelAndIsDetached) {
   // Another process may have it open for a moment.
   EXPECT_TRUE(Eventually([&] { return !Exists("/sys/block/" + reader.device.substr(5) + "/loop"); }));
   ASSERT_OK(mounter_.DetachLoop(other));
+  ASSERT_OK(mounter_.DetachLoop(base));
+}
+
+TEST_F(RawDeviceTest, ReaderThatExchangesItsFileForOneThatHangsIsHeldAndDetached) {
+  const LoopInfo base = Attach(Sparse("image", kMiB));
+  FuseServer fuse(Dir("fuse"));
+  const std::string file = File("fuse/own", std::string(kMiB, 'x'));
+  for (const bool refuses : {false, true}) {
+    const LoopInfo reader = Attach(base.device, true, "reader");
+    UniqueFd own(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::ioctl(Task(reader, O_RDONLY).get(), LOOP_CHANGE_FD, own.get()), 0);
+    own.reset();
+    refuses ? fuse.Fail(EIO) : fuse.Hang();
+    std::future<void> calls = std::async(std::launch::async, [&] {
+      EXPECT_OK(mounter_.HoldLoop(reader));
+      EXPECT_OK(mounter_.DetachLoop(reader));
+    });
+    EXPECT_EQ(calls.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+    refuses ? fuse.Fail(0) : fuse.Resume();
+    calls.wait();
+    EXPECT_TRUE(Eventually([&] { return !Exists("/sys/block/" + reader.device.substr(5) + "/loop"); }));
+  }
+  ASSERT_EQ(::umount2(Path("fuse").c_str(), MNT_DETACH), 0);
   ASSERT_OK(mounter_.DetachLoop(base));
 }
 
