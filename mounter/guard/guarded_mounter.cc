@@ -244,7 +244,7 @@ absl::Status GuardedMounter::HoldLoop(const LoopInfo& loop) {
   MOORING_RETURN_IF_ERROR(CheckLabel(loop.label));
   MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
   if (as_found) return mounter_.HoldLoop(loop);
-  return FailedPrecondition("{} is no longer the device of its file", Quote(loop.device));
+  return Aborted("{} is no longer the device of its file: call again", Quote(loop.device));
 }
 
 absl::Status GuardedMounter::DetachLoop(const LoopInfo& loop) {

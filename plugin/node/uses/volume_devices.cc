@@ -67,7 +67,9 @@ absl::StatusOr<std::vector<LoopInfo>> VolumeDevices::DevicesOf(const std::string
       const bool reads = own.contains(loop.backing_rdev);
       if (!is_lost(loop) || (!reads && !own.contains(loop.device_number))) continue;
       loop.label = reads ? ReadOnlyLabelFor(volume_id) : LabelFor(volume_id);
-      MOORING_RETURN_IF_ERROR(mounter_.HoldLoop(loop));
+      const absl::Status held = mounter_.HoldLoop(loop);
+      if (!held.ok() && !absl::IsAborted(held)) return held;
+      if (!held.ok()) loop.label.clear();  // a call before detached it, and its last user has gone just now
     }
   }
   std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id; });

@@ -225,7 +225,8 @@ TEST_F(GuardedMounterTest, ADetachedDeviceCountsAsDetached) {
   const LoopInfo foreign = Foreign();
   ASSERT_NE(foreign.device, ours.device);
   EXPECT_OK(guarded_.DetachLoop(ours));
-  for (const auto& status : {guarded_.ResizeLoop(ours), guarded_.HoldLoop(ours), guarded_.TuneLoop(ours, {})}) {
+  EXPECT_THAT(guarded_.HoldLoop(ours), FailsWith(StatusCode::kAborted, "no longer the device of its file"));
+  for (const auto& status : {guarded_.ResizeLoop(ours), guarded_.TuneLoop(ours, {})}) {
     ExpectRefused(status, StatusCode::kFailedPrecondition, "no longer the device of its file");
   }
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 1U);

@@ -94,6 +94,16 @@ TEST_F(NodeBlockTest, DeviceWithoutAHoldIsFoundByItsFile) {
   ExpectNothingLeft();
 }
 
+// A program of the host may have it open for a moment.
+TEST_F(NodeBlockTest, ADetachedDeviceThatGoesJustNowIsNotMissed) {
+  StageIt();
+  ASSERT_OK(Publish(ReadOnlyAt("/pods/ro")));
+  mounter_.With([](FakeKernel& kernel) { kernel.EndHolds(); });
+  mounter_.Fail("HoldLoop", Aborted("it is detached"), 2);
+  EXPECT_OK(Unstage("/staging/a"));
+  EXPECT_FALSE(mounter_.HasFaults());
+}
+
 TEST_F(NodeBlockTest, UnstageFlushesAndFailsIfThatFails) {
   StageIt();
   ASSERT_OK(Stage(StageAt("/staging/b", Many())));
