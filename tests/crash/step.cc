@@ -175,11 +175,12 @@ bool IsMessage(const Call& known, const std::string& object) {
   return known.path < 0 && (!object.starts_with('/') || object == "/dev/null" || object.starts_with("/proc/"));
 }
 
+// A loop device may lie over another one, which it holds or reads.
 bool IsForeignLoop(const std::string& object, const std::string& directory) {
-  constexpr std::string_view kLoop = "/dev/loop";
-  if (!object.starts_with(kLoop) || object == "/dev/loop-control") return false;
-  const std::string file = ReadFile("/sys/block/" + fs::path(object).filename().string() + "/loop/backing_file");
-  return !file.empty() && !file.starts_with(directory) && !file.starts_with(kLoop);
+  if (!object.starts_with("/dev/loop") || object == "/dev/loop-control") return false;
+  std::string file = ReadFile("/sys/block/" + fs::path(object).filename().string() + "/loop/backing_file");
+  if (file.ends_with('\n')) file.pop_back();
+  return !file.empty() && !file.starts_with(directory) && (!file.starts_with("/dev/") || IsForeignLoop(file, directory));
 }
 
 void NameIoctl(Step& step, std::uint64_t number) {
