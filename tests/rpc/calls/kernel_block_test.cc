@@ -116,6 +116,19 @@ TEST_F(KernelBlock, StartHoldsDevicesAgain) {
   ExpectNoLoops();
 }
 
+TEST_F(KernelBlock, StartHoldsADeviceAgainThatItsTaskHasMounted) {
+  const std::string id = Published(Target("a"), kSharedBlock);
+  const std::string device = LoopsHere().at(0).device, at = MakeDirectories("task");
+  ASSERT_EQ(Shell("mkfs.ext4 -q " + Target("a") + " && mount " + Target("a") + " " + at), 0);
+  KillHolders(device);
+  Restart(SIGKILL);
+  EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
+  ASSERT_EQ(Shell("umount " + at), 0);
+  ExpectKeptAfterDetach(device);
+  UnpublishAndUnstage(id, Target("a"));
+  ExpectNoLoops();
+}
+
 TEST_F(KernelBlock, PublishRefusesADeviceOfAnotherFile) {
   const std::string id = Published(Target("a"), kSharedBlock);
   const std::string device = LoopsHere().at(0).device;
