@@ -124,8 +124,9 @@ def output(*command):
 
 
 def owners(libraries):
-    """{library: its package}, of one question: dpkg reads all that it has for each."""
-    found = output("dpkg-query", "--search", *(f"*/{library}" for library in sorted(libraries)))
+    """{library: its package}, of one question: dpkg reads all that it has for each. Not those of other architectures."""
+    directory = output("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+    found = output("dpkg-query", "--search", *(f"*/{directory}/{library}" for library in sorted(libraries)))
     lines = (line.partition(": ") for line in found.splitlines())
     return {path.rsplit("/", 1)[-1]: package.split(",")[0].split(":")[0] for package, _, path in lines}
 
