@@ -175,8 +175,8 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
   return Plan{request, known ? known->options : ToString(spec.capability.options.options)};
 }
 
-// The device of the volume. The volume is staged if a record says so, or if its loop device exists and the records were
-// lost.
+// The device of the volume. The volume is staged if a record says so. If the records were lost, it is staged if its loop
+// device is held: a task may keep a device open that an unstage has let go.
 absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                                     const std::optional<VolumeUse>& staged) {
   if (StagingOf(volume) == Staging::kBlockDevice) {
@@ -198,11 +198,11 @@ absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, con
   if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
   for (const LoopInfo& loop : loops) {
-    if (!loop.raw || (loop.label != LabelFor(spec.volume_id) && !loop.label.empty())) continue;
+    if (!loop.raw || loop.label != LabelFor(spec.volume_id)) continue;
     MOORING_RETURN_IF_ERROR(devices_.HoldAgain(volume, loop));
     return loop.device;
   }
-  if (loops.empty()) return NotStaged(spec, "it has no device");
+  if (loops.empty() || loops.front().label.empty()) return NotStaged(spec, "it has no device");
   return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
 }
 

@@ -126,6 +126,14 @@ TEST_F(NodeBlockTest, PublishWithoutRecordsUsesExistingDevice) {
   ExpectNothingLeft();
 }
 
+// Its last unstage has let the device go, and a task still has it open.
+TEST_F(NodeBlockTest, PublishDoesNotUseADeviceThatGoes) {
+  StageIt();
+  mounter_.With([](FakeKernel& kernel) { kernel.EndHolds(); });
+  LoseRecords();
+  EXPECT_THAT(Publish(WritableAt("/pods/rw")), FailsWith(StatusCode::kFailedPrecondition, "it has no device"));
+}
+
 TEST_F(NodeBlockTest, PublishFromOtherStagingPathIsRefused) {
   StageIt();
   const std::string before = World();
