@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,8 +144,11 @@ func (c *client) record(o operation, do func(context.Context, *operation) error)
 
 // Answers that say what happened. Every other error leaves it open.
 var refusals = []string{"has no free", "is claimed on node", "is claimed as"}
-var nothings = []string{"connect: connection refused", "connect: no such file or directory", "cannot be used now",
-	"is unreachable"}
+
+// The manager's socket does not answer, or the manager could not begin. A manager that lost etcd in the middle of a change
+// says so, in words of the connection as well.
+var nothings = []string{"Error while dialing: dial unix", "cannot be used now", "is unreachable"}
+var doubts = []string{"it is not known whether", "is retried in the background"}
 
 func outcomeOf(kind string, err error) string {
 	if err == nil {
@@ -161,10 +165,9 @@ func outcomeOf(kind string, err error) string {
 			return outcomeNone // the claim is attached, or of another host
 		}
 	}
-	for _, words := range nothings {
-		if strings.Contains(text, words) {
-			return outcomeNone
-		}
+	contains := func(words string) bool { return strings.Contains(text, words) }
+	if slices.ContainsFunc(nothings, contains) && !slices.ContainsFunc(doubts, contains) {
+		return outcomeNone
 	}
 	return outcomeUnknown
 }
