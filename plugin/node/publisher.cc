@@ -176,7 +176,7 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
 }
 
 // The device of the volume. The volume is staged if a record says so. If the records were lost, it is staged if its loop
-// device is held: a task may keep a device open that an unstage has let go.
+// device is held. A task may keep a device open that an unstage has let go.
 absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                                     const std::optional<VolumeUse>& staged) {
   if (StagingOf(volume) == Staging::kBlockDevice) {

@@ -3,6 +3,7 @@
 Fields are sent as they stand, so that a request can have what an orchestrator's has: a message that is empty and there,
 `{"mount": {}}`. The Python messages are made from csi.proto by protoc.
 """
+import contextlib
 import importlib
 import os
 import subprocess
@@ -39,20 +40,30 @@ class Refused(Exception):
 
 
 class Plugin:
-    """The server at a socket. Each call is made on a connection of its own and kept in `calls`."""
+    """The server at a socket. Each call is made on a connection of its own, if the connection is not kept, and noted in
+    `calls`."""
 
     volumes = set()  # the ids of all that were made, by whichever plugin
 
-    def __init__(self, socket):
+    def __init__(self, socket, keeps_connection=False):
         self.socket = socket
         self.calls = []
+        self.channel = self._connect() if keeps_connection else None
+
+    def _connect(self):
+        return grpc.insecure_channel(f"unix:{self.socket}", options=[("grpc.use_local_subchannel_pool", 1)])
+
+    def connect_again(self):
+        """At once, to a server that was started again."""
+        self.channel.close()
+        self.channel = self._connect()
 
     def call(self, method, request=None, timeout=None):
         """The answer as a message; Refused. Without a time-out as long as it takes."""
         known = _methods[method]
         message = json_format.ParseDict(request or {}, getattr(_csi, known.input_type.name)())
         self.calls.append((method, request or {}))
-        with grpc.insecure_channel(f"unix:{self.socket}") as channel:
+        with contextlib.nullcontext(self.channel) if self.channel else self._connect() as channel:
             invoke = channel.unary_unary(f"/{known.containing_service.full_name}/{method}",
                                          request_serializer=known.input_type._concrete_class.SerializeToString,
                                          response_deserializer=known.output_type._concrete_class.FromString)
