@@ -175,8 +175,8 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
   return Plan{request, known ? known->options : ToString(spec.capability.options.options)};
 }
 
-// The device of the volume. The volume is staged if a record says so. If the records were lost, it is staged if its loop
-// device is held. A task may keep a device open that an unstage has let go.
+// The device of the volume. The volume is staged if a record says so. If the records were lost, it is staged if its
+// loop device is held. A task may keep a device open that an unstage has let go.
 absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                                     const std::optional<VolumeUse>& staged) {
   if (StagingOf(volume) == Staging::kBlockDevice) {

@@ -180,7 +180,8 @@ bool IsForeignLoop(const std::string& object, const std::string& directory) {
   if (!object.starts_with("/dev/loop") || object == "/dev/loop-control") return false;
   std::string file = ReadFile("/sys/block/" + fs::path(object).filename().string() + "/loop/backing_file");
   if (file.ends_with('\n')) file.pop_back();
-  return !file.empty() && !file.starts_with(directory) && (!file.starts_with("/dev/") || IsForeignLoop(file, directory));
+  return !file.empty() && !file.starts_with(directory) &&
+         (!file.starts_with("/dev/") || IsForeignLoop(file, directory));
 }
 
 void NameIoctl(Step& step, std::uint64_t number) {

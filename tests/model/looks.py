@@ -36,7 +36,7 @@ def describe(block):
 
 
 class Looks:
-    """Of a World: has its paths and calls."""
+    """A part of World, with its paths and calls."""
 
     def content(self, volume, target):
         """As the model has it, but in bytes."""
