@@ -18,6 +18,7 @@
 #include "base/text/quote.h"
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/thaw_guard.h"
+#include "mounter/loop/loop_device.h"
 
 namespace mooring {
 namespace {
@@ -106,7 +107,7 @@ absl::StatusOr<std::uint64_t> CopyChangesOf(const CopyJob& job, Clock::time_poin
 absl::Status SyncDevices(const Jobs& jobs) {
   for (const CopyJob& job : jobs) {
     for (const UniqueFd& device : job.use.written) {
-      if (::fsync(device.get()) != 0) return ErrnoStatus(errno, "sync the block device over", job.source.path);
+      MOORING_RETURN_IF_ERROR(FlushDevice(device.get(), job.source.path));
     }
   }
   return absl::OkStatus();

@@ -251,6 +251,9 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
   if (S_ISREG(image.status.st_mode)) {  // other programs stack loop devices on a block device
     const ImageAccess access = spec.read_only ? ImageAccess::kRead : ImageAccess::kWrite;
     MOORING_RETURN_IF_ERROR(LockAttachment(file, image.path, access));
+  } else if (spec.read_only) {
+    // LOOP_CONFIGURE flushes the device below, and forgets the data whose write fails.
+    MOORING_RETURN_IF_ERROR(FlushDevice(file.get(), image.path));
   }
   constexpr int kAttempts = 64;  // each fails because another process took the same free number, and waits longer
   // The kernel names the same free device to all callers, so the threads of this process ask one after the other.

@@ -14,14 +14,15 @@ WEIGHTS = {
     "create": 8, "delete": 4, "grow": 3, "snapshot": 3, "unsnapshot": 2, "group": 1, "ungroup": 1, "modify": 1,
     "stage": 10, "unstage": 6, "publish": 16, "unpublish": 10, "node_grow": 3, "stats": 2,
     "write": 40, "overrun": 1, "remove": 2, "hold": 2, "end_task": 1, "attack": 1, "list": 1, "kill": 1, "restart": 0.4, "reboot": 0.2,
+    "fill": 2,
 }
 CALLS = ("create", "delete", "grow", "snapshot", "unsnapshot", "group", "ungroup", "modify", "stage", "unstage", "publish",
          "unpublish", "node_grow", "stats")
 
 
 class Generator:
-    def __init__(self, chance, model, backends):
-        self.chance, self.model, self.backends = chance, model, backends
+    def __init__(self, chance, model, backends, fills=False):
+        self.chance, self.model, self.backends, self.fills = chance, model, backends, fills
 
     def next(self):
         while True:
@@ -175,8 +176,8 @@ class Generator:
         how = self.pick(HOW)
         if how == "direct" and volume.pool == "memory":
             how = "plain"  # tmpfs has no direct I/O on older kernels
-        if not volume.targets[place["target"]].writable():
-            how = "plain"
+        if not volume.targets[place["target"]].writable() or self.model.full:
+            how = "plain"  # in memory it has room
         return {**place, "how": how}
 
     def device(self):
@@ -227,3 +228,6 @@ class Generator:
 
     def a_reboot(self):
         return {}
+
+    def a_fill(self):
+        return {"on": not self.model.full} if self.fills else None

@@ -112,6 +112,6 @@ class Looks:
 
     def check_clean(self):
         """After all was deleted."""
-        left = [path for path in glob.glob(f"{self.state}/volumes/*") if re.search(r"(vol|snap)-", path)]
+        left = [path for path in glob.glob(f"{self.images}/*") if re.search(r"(vol|snap)-", path)]
         if left:
             raise Wrong(f"left over: {left}")

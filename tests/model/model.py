@@ -73,6 +73,7 @@ class Model:
     def __init__(self, grows_ext4):
         self.grows_ext4 = grows_ext4  # a mounted one: needs CAP_SYS_RESOURCE
         self.volumes, self.snapshots, self.groups = {}, {}, {}
+        self.full = False  # the disk below the images
         self.numbers = 0
         self.latest = {}  # of each name, also of one that was deleted: the number of the volume or snapshot
 
@@ -86,7 +87,8 @@ class Model:
 
     def allowed(self, step):
         """The codes that the step may end with."""
-        return getattr(self, f"may_{step['do']}")(step, self.volumes.get(step.get("volume")))
+        codes = getattr(self, f"may_{step['do']}")(step, self.volumes.get(step.get("volume")))
+        return codes | ({"RESOURCE_EXHAUSTED", RANGE} if self.full and OK in codes and step["do"] != "fill" else set())
 
     def apply(self, step, code):
         """The effect of the step, which ended with this code."""
@@ -340,7 +342,10 @@ class Model:
     def may_list(self, *_):
         return {OK}
 
-    may_kill = may_restart = may_reboot = may_list
+    may_kill = may_restart = may_reboot = may_fill = may_list
+
+    def done_fill(self, step, _):
+        self.full = step["on"]
 
     def done_reboot(self, *_):
         for volume in self.volumes.values():

@@ -50,7 +50,9 @@ class History:
         self.model = Model(grows_ext4())
         pool_fs = self.chance.choice(options.pools)
         backends = [BACKENDS[name] for name in options.backends]
-        self.generator = Generator(self.chance, self.model, self.chance.sample(backends, min(3, len(backends))))
+        fills = BACKENDS["block"] in backends and self.chance.random() < 0.15  # a full disk breaks a filesystem, not a device
+        mine = [BACKENDS["block"]] if fills else self.chance.sample(backends, min(3, len(backends)))
+        self.generator = Generator(self.chance, self.model, mine, fills)
         self.pool_fs = pool_fs
         self.steps = []
         self.codes, self.seconds = collections.Counter(), collections.Counter()
@@ -80,6 +82,8 @@ class History:
         """Where steps before were left out, a user may have no target, and a file may be missing."""
         volume = self.model.volumes.get(step.get("volume"))
         if step["do"] in USERS and not (volume and step["target"] in volume.targets):
+            return False
+        if step["do"] == "fill" and step["on"] == self.model.full:
             return False
         if step["do"] == "stage" and volume and volume.image() and step["block"] and not volume.block:
             return False
@@ -124,6 +128,8 @@ class History:
 
     def take_down(self, world):
         """Looks at each volume and snapshot once more through a new stage, then deletes all."""
+        if self.model.full:
+            self.follow(world, {"do": "fill", "on": False})
         tasks = sorted(task for volume in self.model.volumes.values() for task in volume.tasks)
         for task in tasks:
             self.follow(world, {"do": "end_task", "task": task})

@@ -4,18 +4,18 @@ W = "/tmp/by-hand"
 
 
 def script_of(steps, pool_fs):
-    lines = [f"mkdir -p {W}/state {W}/plain {W}/node"]
-    if pool_fs != "tmpfs":
-        lines += [f"truncate -s 6G {W}/disk.img && mkfs.{pool_fs} -q {W}/disk.img && mount -o loop {W}/disk.img {W}/state"]
+    lines = [f"mkdir -p {W}/state {W}/images {W}/plain {W}/node"]
+    if pool_fs == "tmpfs":
+        lines += [f"mount -t tmpfs none {W}/images"]
     else:
-        lines += [f"mount -t tmpfs none {W}/state"]
+        lines += [f"truncate -s 6G {W}/disk.img && mkfs.{pool_fs} -q {W}/disk.img && mount -o loop {W}/disk.img {W}/images"]
     lines += [start(), f"export CSI_ENDPOINT=unix://{W}/csi.sock"]
     return "\n".join(lines + [line_of(step) for step in steps])
 
 
 def start():
     return (f"mooring-plugin --endpoint {W}/csi.sock --state-dir {W}/state --mount-root {W}/node --node-id node-1 \\\n"
-            f"  --pool name=default,backend=image --pool name=plain,backend=directory,path={W}/plain \\\n"
+            f"  --pool name=default,backend=image,path={W}/images --pool name=plain,backend=directory,path={W}/plain \\\n"
             "  --pool name=memory,backend=tmpfs,size=1GiB &")
 
 
@@ -70,6 +70,10 @@ def _write(step):
 
 def _remove(step):
     return f"rm {_place(step)}"
+
+
+def _fill(step):
+    return f"fallocate -l $(df --output=avail -B1 {W}/images | tail -1) {W}/images/.filler" if step["on"] else f"rm {W}/images/.filler"
 
 
 def _grow(step):

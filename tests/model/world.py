@@ -19,7 +19,7 @@ from model import BLOCK
 NODE = "node-1"
 PATIENCE = 60
 NO_ANSWER = ("ABORTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-POOL_BYTES = {"tmpfs": 0, "ext4": 6 << 30, "xfs": 6 << 30, "btrfs": 6 << 30}
+POOL_BYTES = 6 << 30
 LOOP_CLR_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64 = 0x4C01, 0x4C04, 0x4C05
 SIZE_OF_LOOP_INFO64, LABEL_AT = 232, 56
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -30,20 +30,22 @@ class World(Looks):
         self.options, self.work, self.pool_fs = options, work, pool_fs
         self.ids, self.plugin, self.tasks = {}, None, {}
         self.manner, self.after, self.others = None, 0, []
-        self.state = f"{work}/state"
-        for directory in ("state", "plain", "node", "run"):
+        self.state, self.images = f"{work}/state", f"{work}/images"
+        for directory in ("state", "images", "plain", "node", "run"):
             os.makedirs(f"{work}/{directory}", exist_ok=True)
-        if pool_fs != "tmpfs":
-            self.make_pool()
+        self.make_pool()
         self.csi = Plugin(f"{work}/run/csi.sock", keeps_connection=True)
         self.start()
 
     def make_pool(self):
-        """The state directory on a filesystem of its own."""
+        """A filesystem for the images."""
+        if self.pool_fs == "tmpfs":
+            run("mount", "-t", "tmpfs", "-o", "size=1G", "none", self.images)
+            return
         disk = f"{self.work}/disk.img"
-        run("truncate", "-s", str(POOL_BYTES[self.pool_fs]), disk)
+        run("truncate", "-s", str(POOL_BYTES), disk)
         run(f"mkfs.{self.pool_fs}", "-q", disk)
-        run("mount", "-o", "loop", disk, self.state)
+        run("mount", "-o", "loop", disk, self.images)
 
     # Programs
 
@@ -52,7 +54,7 @@ class World(Looks):
         before = [f"{self.options.programs}/without", self.options.kernel, "--"] if self.options.kernel else []
         self.plugin = subprocess.Popen(
             [*before, f"{self.options.programs}/mooring-plugin", "--endpoint", f"{self.work}/run/csi.sock", "--state-dir", self.state,
-             "--mount-root", f"{self.work}/node", "--node-id", NODE, "--pool", "name=default,backend=image",
+             "--mount-root", f"{self.work}/node", "--node-id", NODE, "--pool", f"name=default,backend=image,path={self.images}",
              "--pool", f"name=plain,backend=directory,path={self.work}/plain", "--pool", "name=memory,backend=tmpfs,size=1GiB"],
             stdout=log, stderr=log, start_new_session=True)
         log.close()
@@ -301,6 +303,22 @@ class World(Looks):
         if plugin:
             self.start()
 
+    def do_fill(self, step):
+        """The disk below the images has no room any more, or again."""
+        filler = f"{self.images}/.filler"
+        if not step["on"]:
+            os.unlink(filler)
+            return
+        with open(filler, "wb") as file:
+            size = os.statvfs(self.images).f_bavail * os.statvfs(self.images).f_frsize
+            while size >= BLOCK:
+                try:
+                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    size //= 2
+
     def do_restart(self, _):
         self.end(signal.SIGTERM)
         self.start()
@@ -318,7 +336,7 @@ class World(Looks):
             self.kill_all(name)
         for mount in reversed(mounts(f"{self.work}/node")):
             run("umount", mount.target)
-        self.detach(self.state)
+        self.detach(self.images)
 
     @staticmethod
     def detach(directory):
@@ -335,8 +353,7 @@ class World(Looks):
 
     def close(self):
         self.stop()
-        if self.pool_fs != "tmpfs":
-            run("umount", "-d", self.state, check=False)
+        run("umount", "-d", self.images, check=False)
 
     def log(self, lines=30):
         with open(f"{self.work}/log", encoding="utf-8", errors="replace") as file:

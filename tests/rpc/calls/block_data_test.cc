@@ -194,25 +194,48 @@ TEST_F(BlockData, SnapshotAndCloneHaveUnsyncedData) {
 class BlockDataInAFullPool : public BlockData {
  protected:
   void SetUp() override {
-    MountTmpfs(state_dir(), "size=64m,mode=700");
+    MountTmpfs(state_dir() + "/volumes", "size=64m,mode=700");
     BlockData::SetUp();
   }
+  // A volume with data that is only in memory. It is staged, and not published any more.
+  std::string WrittenInAFullPool(unsigned seed) {
+    const std::string id = Created(kSharedBlock, 20 * kMiB);
+    StageAndPublish(id, Target("a"), kSharedBlock);
+    Shell("cat /dev/zero >" + ballast_ + " 2>/dev/null");
+    WriteUnsynced(Target("a"), Pattern(seed));
+    EXPECT_OK(driver().Unpublish(id, Target("a")));
+    return id;
+  }
+
+  const std::string ballast_ = state_dir() + "/volumes/ballast";
 };
 
+// Before a reader's device is attached, and before a copy is made, the kernel or the mounter flushes the writer's
+// device.
+TEST_F(BlockDataInAFullPool, ReaderOrCopyThatCannotFlushIsRefusedAndLosesNothing) {
+  const std::string id = WrittenInAFullPool(6);
+  for (int call = 0; call < 2; ++call) {
+    const auto refused = driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true);
+    EXPECT_THAT(std::string(refused.status.message()), HasSubstr("call again"));
+    EXPECT_FALSE(driver().Snap("snap", id).status.ok());
+  }
+  fs::remove(ballast_);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
+  EXPECT_TRUE(ReadAll(Target("ro")) == Pattern(6));
+  ASSERT_OK(driver().Unpublish(id, Target("ro")));
+  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(ReadAll(Image(id)) == Pattern(6));
+}
+
 TEST_F(BlockDataInAFullPool, UnstageThatCannotFlushFailsAndKeepsTheDevice) {
-  const std::string id = Created(kSharedBlock, 20 * kMiB);
-  StageAndPublish(id, Target("a"), kSharedBlock);
-  const std::string ballast = state_dir() + "/ballast";
-  Shell("cat /dev/zero >" + ballast + " 2>/dev/null");
-  WriteUnsynced(Target("a"), Pattern(5));
-  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  const std::string id = WrittenInAFullPool(5);
   for (int call = 0; call < 3; ++call) {
     const auto refused = driver().Unstage(id, Staging(id));
     EXPECT_FALSE(refused.status.ok()) << "the data is in no file";
     EXPECT_THAT(std::string(refused.status.message()), HasSubstr("call again"));
     EXPECT_EQ(LoopsHere().size(), 1U) << "it stays attached";
   }
-  fs::remove(ballast);
+  fs::remove(ballast_);
   EXPECT_OK(driver().Unstage(id, Staging(id)));
   ExpectNoLoops();
   EXPECT_TRUE(ReadAll(Image(id)) == Pattern(5)) << "and the call after that writes it";
