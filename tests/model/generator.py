@@ -227,7 +227,7 @@ class Generator:
         return {}
 
     def a_reboot(self):
-        return {}
+        return None if self.model.full else {}
 
     def a_fill(self):
         return {"on": not self.model.full} if self.fills else None

@@ -88,7 +88,9 @@ class Model:
     def allowed(self, step):
         """The codes that the step may end with."""
         codes = getattr(self, f"may_{step['do']}")(step, self.volumes.get(step.get("volume")))
-        return codes | ({"RESOURCE_EXHAUSTED", RANGE} if self.full and OK in codes and step["do"] != "fill" else set())
+        if self.full and OK in codes and step["do"] != "fill":
+            return codes | {"RESOURCE_EXHAUSTED", RANGE, "INTERNAL"}  # the I/O error of a device does not tell why
+        return codes
 
     def apply(self, step, code):
         """The effect of the step, which ended with this code."""
