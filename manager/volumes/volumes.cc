@@ -91,24 +91,26 @@ absl::StatusOr<Volume> Volumes::ChangeReady(const VolumeKey& key, const std::fun
 }
 
 // The claims on two records of the same volume would not exclude each other.
-absl::Status Volumes::RefuseTwin(const Volume& volume) {
+absl::Status Volumes::RefuseTwin(const Volume& volume, Damaged damaged) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   for (const Volume& other : volumes) {
     if (!AreSameVolume(volume, other)) continue;
     return AlreadyExists("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
                          Quote(volume.plugin), ToString(other.key));
   }
-  return absl::OkStatus();
+  if (damaged == Damaged::kIgnored) return absl::OkStatus();
+  return Annotate(store_.CheckReadable(VolumesPrefix()),
+                  fmt::format("volume {} may have a record under another name already", ToString(volume.key)));
 }
 
 // Every commit that gives a volume its external id also puts the key NewVolumesKey. It compares that this key has not
 // changed since the other volumes were read. So of two records with the same id only one is stored, whichever hosts
 // they come from.
-absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume) {
+absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Damaged damaged) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> last, store_.shared().Get(NewVolumesKey()));
     const std::int64_t before = last ? last->modify_revision : 0;
-    MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume, damaged));
     const auto revision = store_.Commit(Changes().Put(volume).IfAndTouch(NewVolumesKey(), before));
     if (absl::IsAborted(revision.status())) {
       MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> now, store_.shared().Get(NewVolumesKey()));

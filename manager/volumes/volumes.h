@@ -43,7 +43,7 @@ class Volumes {
 
   // Registers a volume that the plugin has. A plugin with a controller is asked by ValidateVolumeCapabilities.
   // ALREADY_EXISTS: the key has another volume, or the plugin's volume has another key; claims on two keys of one
-  // volume would not exclude each other.
+  // volume would not exclude each other. INTERNAL: the record of another volume is damaged, so that cannot be excluded.
   absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
 
   // Changes the fields that may change (CheckUpdate). `volume.revisions.modify`: 0, or the revision that the record
@@ -81,9 +81,11 @@ class Volumes {
  private:
   // volumes.cc
   absl::StatusOr<Volume> ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change);
-  absl::Status RefuseTwin(const Volume& volume);
+  // A damaged record may be the same volume under another key. It is ignored only for a name that was unique.
+  enum class Damaged { kRefused, kIgnored };
+  absl::Status RefuseTwin(const Volume& volume, Damaged damaged);
   absl::Status CheckNotElsewhere(const Volume& volume);
-  absl::StatusOr<Volume> StoredAlone(Volume volume);
+  absl::StatusOr<Volume> StoredAlone(Volume volume, Damaged damaged);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
   absl::StatusOr<PluginStatus> FindAnswered(const std::string& plugin, Clock::time_point until);
   absl::StatusOr<PluginTraits> Controller(const ControllerFor& of, Clock::time_point until);

@@ -137,7 +137,7 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
   if (volume.name.empty()) {
     volume.name = NewName(volume.key);  // unique
   } else {
-    MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume, Damaged::kRefused));
   }
   volume.state = Volume::State::kCreating;
   volume.created_at = std::chrono::system_clock::now();
@@ -165,7 +165,7 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
   }
   created->state = Volume::State::kReady;
   created->worker.clear();
-  auto ready = StoredAlone(*std::move(created));
+  auto ready = StoredAlone(*std::move(created), begun == Since::kNow ? Damaged::kIgnored : Damaged::kRefused);
   if (absl::IsAlreadyExists(ready.status())) {  // the volume of the plugin already has another key
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
   }
@@ -208,7 +208,7 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   volume.revisions = {};
   volume.in_use.reset();
   volume.exhausted_at.reset();
-  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume)));
+  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume), Damaged::kRefused));
   Report(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
   return stored;
 }

@@ -81,7 +81,7 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
     auto created = CallCreate(volume, until);
     if (MadeNothing(created.status())) return DeleteRecord(volume);
     if (!created.ok()) return Annotate(created.status(), kept);
-    auto settled = StoredAlone(*std::move(created));
+    auto settled = StoredAlone(*std::move(created), Damaged::kRefused);
     if (absl::IsAlreadyExists(settled.status())) return DeleteRecord(volume);  // the volume belongs to another key
     MOORING_RETURN_IF_ERROR(settled.status());
     volume = *std::move(settled);

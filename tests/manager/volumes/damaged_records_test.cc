@@ -88,5 +88,24 @@ TEST_F(DamagedRecordsTest, KeptClaimOfAnUnreadableAttachmentIsNotReleased) {
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
+TEST_F(DamagedRecordsTest, VolumeThatMayHaveAnUnreadableRecordIsRefused) {
+  const std::string key = VolumeStateKey({"default", "db"});
+  Damage(key);
+  plugin_->volumes().Add("ext-new");
+  EXPECT_THAT(volumes_->Register(Registered("twin", "ext-db"), Soon()), FailsWith(Code::kInternal, key));
+  EXPECT_THAT(volumes_->Register(Registered("twin", "ext-new"), Soon()), FailsWith(Code::kInternal, "delete this"));
+  Volume named = Registered("named", "");
+  named.name = "a-name";
+  EXPECT_THAT(volumes_->Create(named, Soon()), FailsWith(Code::kInternal, key));
+  EXPECT_EQ(plugin_->Count("CreateVolume"), 0);
+
+  EXPECT_OK(volumes_->Create(Registered("unique", ""), Soon())) << "the manager chooses a name that nobody has";
+  ClaimRequest other = Request("web-1");
+  other.volume.id = "other";
+  EXPECT_OK(Claim(other));
+  Delete(key);
+  EXPECT_OK(volumes_->Register(Registered("twin", "ext-db"), Soon())) << "without a restart";
+}
+
 }  // namespace
 }  // namespace mooring::manager
