@@ -123,11 +123,21 @@ absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Damaged damaged) {
   }
 }
 
+// INTERNAL: its record is damaged, so it may be at work.
+absl::StatusOr<bool> Volumes::IsGone(const std::string& host) {
+  if (const auto status = hosts_.Find(host)) return !status->alive;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> live, store_.shared().Get(LiveKey(host)));
+  if (live) return false;
+  const absl::Status record = store_.GetHost(host).status();
+  if (!record.ok() && !absl::IsNotFound(record)) return record;
+  return !record.ok();
+}
+
 // Two hosts must not work at a volume at the same time: one would undo what the other does.
 absl::Status Volumes::CheckNotElsewhere(const Volume& volume) {
   if (volume.state == Volume::State::kReady || hosts_.IsOurs(volume.worker)) return absl::OkStatus();
-  const auto host = hosts_.Find(volume.worker);
-  if (!host || !host->alive) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool is_gone, IsGone(volume.worker));
+  if (is_gone) return absl::OkStatus();
   const char* const what = volume.state == Volume::State::kCreating ? "created" : "deleted";
   return Unavailable("volume {} is being {} by host {}: try again, or repeat the request there", ToString(volume.key),
                      what, Quote(volume.worker));

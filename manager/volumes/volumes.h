@@ -84,6 +84,7 @@ class Volumes {
   // A damaged record may be the same volume under another key. It is ignored only for a name that was unique.
   enum class Damaged { kRefused, kIgnored };
   absl::Status RefuseTwin(const Volume& volume, Damaged damaged);
+  absl::StatusOr<bool> IsGone(const std::string& host);
   absl::Status CheckNotElsewhere(const Volume& volume);
   absl::StatusOr<Volume> StoredAlone(Volume volume, Damaged damaged);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);

@@ -1,11 +1,15 @@
 // The content of a damaged record is unknown. So the manager assumes the worst of it, and stops nothing else.
+#include "manager/api/handlers.h"
 #include "manager/attach/attachments.h"
 #include "manager/state/keys.h"
 #include "tests/fakes/counting_brokers.h"
+#include "tests/fakes/fake_hosts.h"
 #include "tests/manager/volumes/claims_fixture.h"
 
 namespace mooring::manager {
 namespace {
+
+using testing::Join;
 
 class DamagedRecordsTest : public ClaimsFixture {
  protected:
@@ -105,6 +109,27 @@ TEST_F(DamagedRecordsTest, VolumeThatMayHaveAnUnreadableRecordIsRefused) {
   EXPECT_OK(Claim(other));
   Delete(key);
   EXPECT_OK(volumes_->Register(Registered("twin", "ext-db"), Soon())) << "without a restart";
+}
+
+TEST_F(DamagedRecordsTest, NobodyTakesOverTheWorkOfAHostWhoseRecordIsDamaged) {
+  testing::FakeHosts hosts(store_, "here");
+  Volumes volumes(store_, directory_, hosts, node_, locks_, events_, retry_);
+  Volume volume = Stored("db");
+  volume.state = Volume::State::kDeleting;
+  volume.worker = "there";
+  ASSERT_OK(store_.PutVolume(volume));
+  Join(store_, "there");
+  Damage(HostStateKey("there"));
+  ASSERT_OK(hosts.Refresh());
+  EXPECT_THAT(volumes.Delete(volume.key, Soon()), FailsWith(Code::kUnavailable, "by host 'there'")) << "it has a lease";
+  testing::Vanish(store_, "there");
+  v1::ListHostsRequest host;
+  host.set_name("there");
+  EXPECT_THAT((HostHandlers{hosts, store_, {}}.ListHosts(host)), FailsWith(Code::kInternal, HostStateKey("there")));
+  EXPECT_THAT(volumes.Delete(volume.key, Soon()), FailsWith(Code::kInternal, HostStateKey("there")));
+  EXPECT_EQ(plugin_->Count("DeleteVolume"), 0);
+  Delete(HostStateKey("there"));
+  EXPECT_OK(volumes.Delete(volume.key, Soon())) << "a person has deleted its record";
 }
 
 }  // namespace
