@@ -107,7 +107,7 @@ absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
 // Codes that mean that the plugin created nothing.
 bool Volumes::MadeNothing(const absl::Status& status) { return IsRefusal(status) || absl::IsResourceExhausted(status); }
 
-absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
   if (!volume.external_id.empty()) {
     return InvalidArgument("the plugin chooses the external id of a new volume: to use an existing one, register it");
@@ -118,7 +118,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
   if (there.ok()) MOORING_RETURN_IF_ERROR(CheckSecrets(*there));
   if (!there.ok()) {
-    MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until));
+    MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until, is_abandoned));
     return FinishCreate(std::move(volume), Since::kNow, until);
   }
   MOORING_RETURN_IF_ERROR(CheckSameRequest(*there, volume));
@@ -131,9 +131,10 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
                                                : FinishCreate(*std::move(there), Since::kBefore, until);
 }
 
-absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(ControllerFor(volume), until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
+  MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));
   if (volume.name.empty()) {
     volume.name = NewName(volume.key);  // unique
   } else {
