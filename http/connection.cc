@@ -35,6 +35,11 @@ void Connection::BeginCall() {
   text_ = std::string();
 }
 
+bool Connection::IsAbandoned() const {
+  pollfd asked = {fd_.get(), 0, 0};  // POLLHUP and POLLERR need not be asked for
+  return ::poll(&asked, 1, 0) > 0;
+}
+
 bool Connection::Answer(const Response& response) {
   text_ = ToBytes(response);
   state_ = State::kAnswers;

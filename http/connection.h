@@ -34,6 +34,8 @@ class Connection {
   std::optional<std::variant<Request, Refusal>> TakeRequest() { return std::exchange(request_, std::nullopt); }
   void BeginCall();  // the connection waits for Answer
 
+  bool IsAbandoned() const;  // Request::is_abandoned
+
   // Begins to send. False: the connection is over.
   bool Answer(const Response& response);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ struct Request {
   std::string method;  // "GET", as the client wrote it
   std::string path;    // without the query
   std::string body;
+  // Whether the client has closed its connection, so that nobody reads the answer. A client that has only ended its
+  // side (shutdown(2)) still waits. Over TCP the two look alike, so it says false. Safe from any thread.
+  std::function<bool()> is_abandoned = [] { return false; };
 };
 
 struct Response {

@@ -169,7 +169,9 @@ bool Server::Loop::Serve(Connection& connection) {
   if (const auto* refusal = std::get_if<Refusal>(&*taken)) {
     return connection.Answer(refuse_(refusal->status, refusal->words));
   }
-  auto job = [this, &connection, request = std::get<Request>(*std::move(taken))] {
+  auto& request = std::get<Request>(*taken);
+  request.is_abandoned = [&connection] { return connection.IsAbandoned(); };
+  auto job = [this, &connection, request = std::move(request)] {
     Response response = Call(request);
     const std::lock_guard<std::mutex> lock(mutex_);
     answers_.emplace_back(&connection, std::move(response));

@@ -37,7 +37,9 @@ absl::StatusOr<AttachmentName> NameOf(const MountJournal& journal, const v1::Det
   }
   MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath("the path to detach", request.attach_path()));
   const std::optional<AttachmentRecord> record = journal.FindAttached(path);
-  return record ? AttachmentName{record->allocation, record->request} : AttachmentName();
+  if (record) return AttachmentName{record->allocation, record->request};
+  MOORING_RETURN_IF_ERROR(journal.CheckReadable());
+  return AttachmentName();
 }
 
 }  // namespace
@@ -61,7 +63,10 @@ absl::Status AttachHandlers::Attach(const v1::AttachRequest& request, const ApiC
 absl::Status AttachHandlers::Detach(const v1::DetachRequest& request, const ApiCall& call,
                                     const Send<v1::DetachReply>& send) {
   MOORING_ASSIGN_OR_RETURN(const AttachmentName name, NameOf(journal, request));
-  if (request.must_exist() && !journal.Find(name.allocation, name.request)) return NothingAttached(journal, request);
+  if (request.must_exist() && !journal.Find(name.allocation, name.request)) {
+    MOORING_RETURN_IF_ERROR(journal.CheckReadable(name.allocation, name.request));
+    return NothingAttached(journal, request);
+  }
   if (!name.allocation.empty()) {
     MOORING_RETURN_IF_ERROR(attachments.Detach(name.allocation, name.request, Attachments::Failure::kChangesNothing,
                                                StepSender(send, request.steps()), call.until));

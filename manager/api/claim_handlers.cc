@@ -33,10 +33,16 @@ bool ClaimHandlers::IsAttached(const Claim& claim) const {
                      [&](const AttachmentRecord& record) { return record.allocation == claim.allocation; });
 }
 
+absl::Status ClaimHandlers::Force(const VolumeKey& key, const ApiCall& call) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> held, store.ListClaims(key));
+  for (const Claim& claim : held) MOORING_RETURN_IF_ERROR(journal.CheckReadable(claim.allocation));
+  return claims.Force(
+      key, [&](const Claim& claim) { return IsAttached(claim); }, call.until);
+}
+
 absl::Status ClaimHandlers::ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request,
                                        const ApiCall& call) {
-  const auto is_mounted = [&](const Claim& claim) { return IsAttached(claim); };
-  if (request.force()) return claims.Force(key, is_mounted, call.until);
+  if (request.force()) return Force(key, call);
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
   for (const ClaimMode mode : ModesOf(request)) {
     MOORING_RETURN_IF_ERROR(attachments.Release(key, mode, request.allocation(), call.until));

@@ -92,6 +92,7 @@ struct ClaimHandlers {
 
  private:
   bool IsAttached(const Claim& claim) const;
+  absl::Status Force(const VolumeKey& key, const ApiCall& call);
   absl::Status ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request, const ApiCall& call);
 };
 

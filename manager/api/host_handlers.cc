@@ -46,8 +46,10 @@ absl::StatusOr<v1::ListHostsResponse> HostHandlers::ListHosts(const v1::ListHost
     if (!request.name().empty() && request.name() != status.host.name) continue;
     *response.add_hosts() = Described(status, hosts.self(), claims);
   }
-  if (response.hosts().empty() && !request.name().empty())
+  if (response.hosts().empty() && !request.name().empty()) {
+    MOORING_RETURN_IF_ERROR(store.GetHost(request.name()).status());
     return NotFound("there is no host {}", Quote(request.name()));
+  }
   return response;
 }
 

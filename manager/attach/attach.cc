@@ -40,12 +40,13 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
   }
   MOORING_RETURN_IF_ERROR(Annotate(settings_.may_attach(), "attach " + NameOf(record)));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(record.allocation, record.request, until));
+  MOORING_RETURN_IF_ERROR(CheckAwaited(request.is_abandoned));
   std::optional<AttachmentRecord> existing = journal_.Find(record.allocation, record.request);
-  if (!existing) return AttachAnew(record, request.seen, on_step, until);
+  if (!existing) return AttachAnew(record, request, on_step, until);
   if (existing->phase != AttachmentRecord::Phase::kMounted) {  // an interrupted attach or detach is finished first
     MOORING_RETURN_IF_ERROR(
         Annotate(detacher_.Detach(*existing, on_step, until), "the earlier attachment is still being detached"));
-    return AttachAnew(record, request.seen, on_step, until);
+    return AttachAnew(record, request, on_step, until);
   }
   if (const std::string difference = Difference(record, *existing); !difference.empty()) {
     return AlreadyExists("{} has {} attached in another way: {}; detach it first", Quote(record.allocation),
@@ -55,25 +56,26 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
   return *existing;
 }
 
-absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record, const Seen& seen,
+absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record, const AttachRequest& request,
                                                          const OnStep& on_step, Clock::time_point until) {
-  const absl::StatusOr<ClaimAnswer> answer = IntendAndClaim(record, seen, on_step, until);
+  const absl::StatusOr<ClaimAnswer> answer = IntendAndClaim(record, request, on_step, until);
   if (absl::IsCancelled(answer.status())) return CutShort(record);
   MOORING_RETURN_IF_ERROR(Annotate(answer.status(), "attach " + NameOf(record)));
-  const absl::Status status = MountClaimed(record, *answer, on_step, until);
+  const absl::Status status = MountClaimed(record, *answer, request.is_abandoned, on_step, until);
   if (absl::IsCancelled(status)) return CutShort(record);
   if (!status.ok()) return RollBack(record, Annotate(status, "attach " + NameOf(record)), on_step, until);
   return record;
 }
 
 // The claim's lock is held from the intent on, so that a concurrent release sees both intent and claim, or neither.
-absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(AttachmentRecord& record, const Seen& seen,
+absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(AttachmentRecord& record, const AttachRequest& request,
                                                         const OnStep& on_step, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(record.volume, record.mode, record.allocation, until));
+  MOORING_RETURN_IF_ERROR(CheckAwaited(request.is_abandoned));
   MOORING_RETURN_IF_ERROR(WriteIntent(record, until));
   on_step("claim");
-  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, seen, until);
+  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, request, until);
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   // If the intent or the claim cannot be deleted, both are undone in the background, as after a crash.
   const bool owed = claims_.IsRollbackOwed(record.volume, record.mode, record.allocation);
@@ -88,7 +90,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const AttachmentRecord& reco
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(record.volume, record.mode, record.allocation, until));
   on_step("claim");
-  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, nullptr, until);
+  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, {}, until);
   if (!answer.ok()) return Annotate(answer.status(), "claim");
   return answer;
 }
@@ -105,7 +107,7 @@ absl::Status Attachments::WriteIntent(AttachmentRecord& record, Clock::time_poin
   return journal_.Put(record, Durability::kOrdered);
 }
 
-absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& record, const Seen& seen,
+absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& record, const AttachRequest& asked,
                                                         Clock::time_point until) {
   ClaimRequest request{.volume = record.volume,
                        .allocation = record.allocation,
@@ -113,7 +115,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& 
                        .external_node_id = record.external_node_id,
                        .mode = record.mode,
                        .capability = record.capability,
-                       .seen = seen};
+                       .seen = asked.seen};
   const Clock::time_point patience = std::min(until, Clock::now() + settings_.claim_patience);
   for (Clock::duration pause = settings_.claim_pause;; pause = std::min(2 * pause, settings_.longest_retry)) {
     absl::StatusOr<ClaimAnswer> answer = claims_.Claim(request, until);
@@ -121,18 +123,23 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& 
     if (Clock::now() + pause >= patience) return answer;
     SleepUntil(stop_.get_token(), Clock::now() + pause);
     if (stop_.stop_requested()) return Stopping();
+    MOORING_RETURN_IF_ERROR(CheckAwaited(asked.is_abandoned));
     request.seen = nullptr;  // too old by now
   }
 }
 
-absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
+absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer,
+                                       const IsAbandoned& is_abandoned, const OnStep& on_step,
                                        Clock::time_point until) {
   FillIn(record, answer);
   MOORING_RETURN_IF_ERROR(CheckPropagation(record.propagation, record.read_only));
   MOORING_RETURN_IF_ERROR(volumes_.Prepare(record, until));
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kOrdered));
   on_step("mount");
-  MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
+  MountContext context = ContextOf(answer);
+  context.is_abandoned = is_abandoned;
+  MOORING_RETURN_IF_ERROR(MountAt(record, context, until));
+  MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));  // nobody would unmount it
   MOORING_RETURN_IF_ERROR(claims_.CheckHeld(answer));
   record.phase = AttachmentRecord::Phase::kMounted;
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
@@ -140,8 +147,8 @@ absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnsw
   return absl::OkStatus();
 }
 
-absl::Status Attachments::MountAt(AttachmentRecord& record, const ClaimAnswer& answer, Clock::time_point until) {
-  const absl::Status status = volumes_.Mount(record, ContextOf(answer), until);
+absl::Status Attachments::MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until) {
+  const absl::Status status = volumes_.Mount(record, context, until);
   if (absl::IsResourceExhausted(status)) claims_.MarkExhausted(record.volume, Message(status));
   return status;
 }
@@ -186,7 +193,7 @@ absl::Status Attachments::Revive(AttachmentRecord& record, const OnStep& on_step
   if (!mounted) {
     MOORING_ASSIGN_OR_RETURN(ClaimAnswer answer, ClaimAgain(record, on_step, until));
     on_step("mount");
-    MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
+    MOORING_RETURN_IF_ERROR(MountAt(record, ContextOf(answer), until));
     MOORING_RETURN_IF_ERROR(claims_.CheckHeld(answer));
     mounted_now = std::move(answer.volume);
   }

@@ -22,6 +22,8 @@ struct AttachRequest {
   std::string attach_path;                          // empty: the caller uses AttachmentRecord::source
   bool until_reboot = false;                        // AttachmentRecord::until_reboot
   std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
+  // Asked after each wait. If it is true, nothing begins any more, and a mount under way is undone.
+  IsAbandoned is_abandoned = nullptr;
 };
 
 // INVALID_ARGUMENT: a name, the propagation or the path is not valid.

@@ -58,7 +58,7 @@ absl::Status Attachments::Detach(const std::string& allocation, const std::strin
                                  const OnStep& asked_step, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(allocation, request, until));
   std::optional<AttachmentRecord> record = journal_.Find(allocation, request);
-  if (!record) return absl::OkStatus();
+  if (!record) return journal_.CheckReadable(allocation, request);
   const bool may_be_refused = record->refusable || record->phase == AttachmentRecord::Phase::kMounted;
   const bool refusable = failure == Failure::kChangesNothing && may_be_refused;
   if (record->phase != AttachmentRecord::Phase::kUnmounting || record->refusable != refusable) {
@@ -90,6 +90,7 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
         "separately)",
         ToString(volume), Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path));
   }
+  MOORING_RETURN_IF_ERROR(journal_.CheckReadable(allocation));
   return claims_.ReleaseKept(volume, mode, allocation, until);
 }
 

@@ -102,18 +102,18 @@ class Attachments {
   void Report(const std::string& kind, const AttachmentRecord& record, const absl::Status& status);
 
   // attach.cc
-  using Seen = std::shared_ptr<const VolumeUse>;  // ClaimRequest::seen
-  absl::StatusOr<AttachmentRecord> AttachAnew(AttachmentRecord record, const Seen& seen, const OnStep& on_step,
-                                              Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> IntendAndClaim(AttachmentRecord& record, const Seen& seen, const OnStep& on_step,
-                                             Clock::time_point until);
+  absl::StatusOr<AttachmentRecord> AttachAnew(AttachmentRecord record, const AttachRequest& request,
+                                              const OnStep& on_step, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> IntendAndClaim(AttachmentRecord& record, const AttachRequest& request,
+                                             const OnStep& on_step, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> ClaimAgain(const AttachmentRecord& record, const OnStep& on_step,
                                          Clock::time_point until);
   absl::Status WriteIntent(AttachmentRecord& record, Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> ClaimWithRetry(const AttachmentRecord& record, const Seen& seen, Clock::time_point until);
-  absl::Status MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
-                            Clock::time_point until);
-  absl::Status MountAt(AttachmentRecord& record, const ClaimAnswer& answer, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> ClaimWithRetry(const AttachmentRecord& record, const AttachRequest& asked,
+                                             Clock::time_point until);
+  absl::Status MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const IsAbandoned& is_abandoned,
+                            const OnStep& on_step, Clock::time_point until);
+  absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
   absl::Status RollBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,
                         Clock::time_point until);

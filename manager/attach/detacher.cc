@@ -25,13 +25,19 @@ absl::Status Detacher::Detach(AttachmentRecord record, const OnStep& on_step, Cl
   absl::Status status = unmounted;
   if (!IsClaimShared(record)) {
     on_step("release");
-    const absl::Status released = claims_.Release(record.volume, record.mode, record.allocation, unmounted, until);
+    const absl::Status released = Release(record, unmounted, until);
     if (status.ok()) status = Annotate(released, "release the claim");
   }
   // Synced, so that after a power cut the volume is not mounted again for a caller who was told that it is detached.
   if (status.ok()) return journal_.Remove(record, Durability::kSynced);
   StoreProblem(record, status);
   return status;
+}
+
+// An attachment that cannot be read may share the claim.
+absl::Status Detacher::Release(const AttachmentRecord& record, const absl::Status& unmounted, Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(journal_.CheckReadable(record.allocation));
+  return claims_.Release(record.volume, record.mode, record.allocation, unmounted, until);
 }
 
 // If the record cannot be stored, the detach is still under way, and is repeated.

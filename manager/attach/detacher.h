@@ -31,6 +31,7 @@ class Detacher {
  private:
   bool IsRefused(AttachmentRecord& record);
   bool IsClaimShared(const AttachmentRecord& record) const;
+  absl::Status Release(const AttachmentRecord& record, const absl::Status& unmounted, Clock::time_point until);
 
   MountJournal& journal_;
   ClaimBroker& claims_;

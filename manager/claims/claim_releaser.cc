@@ -311,13 +311,19 @@ absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_m
 }
 
 // A person has decided, so a controller that refuses, or that no host has any more, keeps the claim no longer. A claim
-// that is freed so may still be published at the storage, which then refuses other nodes by itself.
+// that is freed so may still be published at the storage, which then refuses other nodes by itself. Any other error may
+// come half-way (IsRefusal), so the node may still have the volume.
 absl::Status ClaimReleaser::FinishByForce(const ClaimRecord& claim, Clock::time_point until) {
   const absl::Status status = Finish(claim, Durability::kSynced, until);
   if (status.ok() || absl::IsCancelled(status)) return status;
-  if (IsWorthAnotherTry(status)) {
+  if (!IsRefusal(status)) {
     const auto volume = records_.store().GetVolume(claim.volume);
-    if (!volume.ok() || !controller_.IsGone(volume->plugin)) return status;
+    if (!volume.ok() || !controller_.IsGone(volume->plugin)) {
+      return Annotate(status,
+                      fmt::format("the claim of {} stays, because it is unknown whether {} still has the volume; "
+                                  "its release is repeated",
+                                  Quote(claim.allocation), Quote(claim.node)));
+    }
   }
   MOORING_RETURN_IF_ERROR(Free(claim, Durability::kSynced));
   records_.Report(claim, true, fmt::format("freed by force, without its controller: {}", Message(status)));

@@ -76,8 +76,8 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<std::vector<ClaimRecord>> KeepHouse(const IsMounted& is_mounted, Clock::duration patience);
 
   // Frees the claims of a volume without asking the node, and also if the controller refuses or no host has one any
-  // more. FAILED_PRECONDITION: an allocation is alive, or its volume is still mounted. UNAVAILABLE: freed, except that
-  // the controller is owed its call.
+  // more. FAILED_PRECONDITION: an allocation is alive, or its volume is still mounted. Any other error does not tell
+  // whether the node still has the volume: the claim stays, and its release is repeated.
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
     return releaser_.Force(volume, is_mounted, until);
   }

@@ -55,6 +55,11 @@ void SleepUntil(const std::stop_token& stop, Clock::time_point until) {
   never.wait_until(lock, stop, until, [] { return false; });
 }
 
+absl::Status CheckAwaited(const IsAbandoned& is_abandoned) {
+  if (!is_abandoned || !is_abandoned()) return absl::OkStatus();
+  return Aborted("the caller has gone away, so the call is not carried out");
+}
+
 absl::Status Stopping() { return absl::CancelledError("the manager is stopping"); }
 
 bool IsWorthAnotherTry(const absl::Status& status) {

@@ -83,6 +83,12 @@ absl::StatusOr<typename CsiCall<Request>::Response> Call(CsiChannel& channel, co
   return response;
 }
 
+// Whether the caller of a call has gone away; null: nobody tells.
+using IsAbandoned = std::function<bool()>;
+
+// ABORTED: nobody waits for the call any more, so what has not begun must not begin.
+absl::Status CheckAwaited(const IsAbandoned& is_abandoned);
+
 // The error of a wait that the manager's stop has ended: CANCELLED, which within the manager means nothing else. The
 // operation has not failed: nothing is recorded and nothing is undone, as if the manager had been killed. The next
 // start continues from the records.

@@ -28,8 +28,10 @@ namespace {
 constexpr char kContentType[] = "application/vnd.docker.plugins.v1.2+json";
 constexpr char kFlag[] = "--docker-socket";
 
-// Docker gives up after 2 minutes; it gets the error before that.
-constexpr Clock::duration kCallTime = std::chrono::seconds(110);
+// Docker gives up after 2 minutes, and after a minute where nothing is made (moby, daemon/volume/drivers/proxy.go). It
+// gets the error before that.
+constexpr std::array kLongCalls = {"/VolumeDriver.Create", "/VolumeDriver.Mount"};
+constexpr Clock::duration kLongTime = std::chrono::seconds(110), kShortTime = std::chrono::seconds(50);
 
 // Each call that waits for its plugin holds a thread. There are many, so that a plugin that hangs leaves some for the
 // others. Docker sends a name, an id and options.
@@ -52,13 +54,14 @@ http::Response Refuse(int status, const std::string& words) {
 }
 
 // An exception (SQLite, out of memory) becomes an error that Docker shows.
-std::string Guarded(const DockerHttpServer::Handler& handler, const std::string& method, const std::string& body) {
-  const Clock::time_point until = Clock::now() + kCallTime;
-  const DeadlineScope deadline(until);  // for the calls below that have no deadline parameter
+std::string Guarded(const DockerHttpServer::Handler& handler, const http::Request& request) {
+  const bool is_long = std::find(kLongCalls.begin(), kLongCalls.end(), request.path) != kLongCalls.end();
+  const DockerCall call = {Clock::now() + (is_long ? kLongTime : kShortTime), request.is_abandoned};
+  const DeadlineScope deadline(call.until);  // for the calls below that have no deadline parameter
   try {
-    return handler(method, body, until);
+    return handler(request.path, request.body, call);
   } catch (const std::exception& error) {
-    log::Error("docker", {{"call", method}, {"unexpected", error.what()}});
+    log::Error("docker", {{"call", request.path}, {"unexpected", error.what()}});
     return ErrorBody(fmt::format("unexpected: {}", error.what()));
   }
 }
@@ -67,7 +70,7 @@ http::Response AnswerTo(const DockerHttpServer::Handler& handler, const http::Re
   if (request.method != "POST" || std::find(kPaths.begin(), kPaths.end(), request.path) == kPaths.end()) {
     return Refuse(404, fmt::format("there is no method {}", Quote(request.method + " " + request.path, 80)));
   }
-  return {.type = kContentType, .body = Guarded(handler, request.path, request.body)};
+  return {.type = kContentType, .body = Guarded(handler, request)};
 }
 
 // Sets the mode before bind(2), so that others cannot connect at any moment.

@@ -12,11 +12,15 @@
 
 namespace mooring::manager {
 
+struct DockerCall {
+  Clock::time_point until;             // when its work ends
+  IsAbandoned is_abandoned = nullptr;  // Docker has given up, or has ended
+};
+
 class DockerHttpServer {
  public:
-  // DockerVolumeDriver::Handle: takes method, body and deadline, and returns the body of the answer. Called from many
-  // threads.
-  using Handler = std::function<std::string(const std::string&, const std::string&, Clock::time_point)>;
+  // DockerVolumeDriver::Handle: takes method and body, and returns the body of the answer. Called from many threads.
+  using Handler = std::function<std::string(const std::string&, const std::string&, const DockerCall&)>;
 
   // Binds the socket with mode 0600, replaces one that no process serves, and makes its directory if it is missing.
   // FAILED_PRECONDITION: another process serves the socket.

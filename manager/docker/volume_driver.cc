@@ -111,8 +111,10 @@ absl::StatusOr<Capability> ChooseCapability(const Volume& volume, bool read_only
 class DockerRequest {
  public:
   DockerRequest(const DockerVolumeDriver::Collaborators& with, const DockerVolumeDriver::Settings& settings, Json json,
-                Clock::time_point until)
-      : with_(with), settings_(settings), json_(std::move(json)), until_(until) {}
+                const DockerCall& call)
+      : with_(with), settings_(settings), json_(std::move(json)), call_(call), until_(call.until) {}
+
+  const IsAbandoned& is_abandoned() const { return call_.is_abandoned; }
 
   absl::StatusOr<Json> Create();
   absl::StatusOr<Json> Remove();
@@ -134,6 +136,7 @@ class DockerRequest {
   const DockerVolumeDriver::Collaborators& with_;
   const DockerVolumeDriver::Settings& settings_;
   const Json json_;
+  const DockerCall& call_;
   const Clock::time_point until_;
 };
 
@@ -221,7 +224,7 @@ absl::StatusOr<Json> DockerRequest::Create() {
   MOORING_ASSIGN_OR_RETURN(DockerCreateOptions options, ParseDockerOptions(texts));
   const DockerRecord record = {.read_only = options.read_only, .propagation = options.propagation};
   MOORING_ASSIGN_OR_RETURN(Volume volume, VolumeFrom(key, std::move(options)));
-  MOORING_ASSIGN_OR_RETURN(const Volume created, with_.volumes.Create(std::move(volume), until_));
+  MOORING_ASSIGN_OR_RETURN(const Volume created, with_.volumes.Create(std::move(volume), until_, is_abandoned()));
   MOORING_RETURN_IF_ERROR(StoreDockerRecord(with_.state, settings_.host, created, record));
   return Json::object();
 }
@@ -232,8 +235,8 @@ absl::StatusOr<Json> DockerRequest::Remove() {
   const auto volume = with_.volumes.Get(key);
   if (absl::IsNotFound(volume.status())) return Json::object();
   if (!volume.ok()) return volume.status();
-  MOORING_RETURN_IF_ERROR(volume->created_here ? with_.volumes.Delete(key, until_)
-                                               : with_.volumes.Deregister(key, until_));
+  MOORING_RETURN_IF_ERROR(volume->created_here ? with_.volumes.Delete(key, until_, is_abandoned())
+                                               : with_.volumes.Deregister(key, until_, is_abandoned()));
   MOORING_RETURN_IF_ERROR(RemoveDockerRecord(with_.state, settings_.host, *volume));
   // Not removed at an unmount, because another mount may just have created it.
   std::error_code never_mounted;
@@ -253,6 +256,7 @@ absl::StatusOr<AttachRequest> DockerRequest::AttachmentOf(const Volume& volume, 
   request.mode = request.read_only ? ClaimMode::kRead : ClaimMode::kWrite;
   request.propagation = record.propagation;
   request.attach_path = DirectoryOf(volume.key) + "/" + Escape(mount_id);
+  request.is_abandoned = is_abandoned();
   return request;
 }
 
@@ -319,6 +323,7 @@ constexpr std::array<std::pair<std::string_view, Answer>, 7> kMethods = {{
 }};
 
 absl::StatusOr<Json> AnswerTo(const std::string& method, DockerRequest& request) {
+  if (method != "/VolumeDriver.Unmount") MOORING_RETURN_IF_ERROR(CheckAwaited(request.is_abandoned()));
   for (const auto& [name, answer] : kMethods) {
     if (name == method) return (request.*answer)();
   }
@@ -341,13 +346,13 @@ std::string TextOf(const Json& json) { return json.dump(-1, ' ', false, Json::er
 
 absl::StatusOr<Json> Respond(const DockerVolumeDriver::Collaborators& with,
                              const DockerVolumeDriver::Settings& settings, const std::string& method,
-                             const std::string& body, Clock::time_point until) {
+                             const std::string& body, const DockerCall& call) {
   if (method == "/Plugin.Activate") return Json{{"Implements", {"VolumeDriver"}}};
   if (method == "/VolumeDriver.Capabilities") return Capabilities();
   const Clock::time_point began = Clock::now();
   Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
   if (!json.is_object()) return InvalidArgument("the request is not a JSON object");
-  DockerRequest request(with, settings, json, until);
+  DockerRequest request(with, settings, json, call);
   absl::StatusOr<Json> answer = AnswerTo(method, request);
   LogRequest(method, json, answer.status(), began);
   if (answer.ok()) (*answer)["Err"] = "";
@@ -359,7 +364,7 @@ absl::StatusOr<Json> Respond(const DockerVolumeDriver::Collaborators& with,
 DockerVolumeDriver::DockerVolumeDriver(const Collaborators& with, Settings settings)
     : with_(with), settings_(std::move(settings)) {}
 
-std::string DockerVolumeDriver::Handle(const std::string& method, const std::string& body, Clock::time_point until) {
+std::string DockerVolumeDriver::Handle(const std::string& method, const std::string& body, const DockerCall& call) {
   const Clock::time_point began = Clock::now();
   const std::string_view name = std::string_view(method).substr(1);  // "VolumeDriver.Mount"
   CallRecorder* const recorder = settings_.recorder;
@@ -368,7 +373,7 @@ std::string DockerVolumeDriver::Handle(const std::string& method, const std::str
   const absl::Cleanup end = [&] {
     if (recorder != nullptr) recorder->End(name, code, Clock::now() - began);
   };
-  const absl::StatusOr<Json> answer = Respond(with_, settings_, method, body, until);
+  const absl::StatusOr<Json> answer = Respond(with_, settings_, method, body, call);
   code = answer.status().code();
   return TextOf(answer.ok() ? *answer : Json{{"Err", OneLine(Message(answer.status()))}});
 }

@@ -8,12 +8,15 @@
 // Docker repeats a mount with the same id after its daemon restarts, and Podman uses one id for all mounts. A repeated
 // mount changes nothing. A container's volume receives mounts below the path that it was bound from. So the path is
 // private, unless the volume has another propagation.
+//
+// Docker unmounts only what it was told is mounted. So no request but an unmount begins once its caller has gone away,
+// and a mount that is under way then is undone. An unmount is always done, because the container has ended.
 #pragma once
 
 #include <string>
 
 #include "manager/attach/attachments.h"
-#include "manager/csi/csi_channel.h"
+#include "manager/docker/http_server.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
@@ -46,7 +49,7 @@ class DockerVolumeDriver {
 
   // `method` is for example "/VolumeDriver.Mount". Returns the body of the answer, with an error in its "Err". Safe
   // from several threads.
-  std::string Handle(const std::string& method, const std::string& body, Clock::time_point until);
+  std::string Handle(const std::string& method, const std::string& body, const DockerCall& call);
 
  private:
   const Collaborators with_;

@@ -25,7 +25,7 @@ class HostDirectory {
 
   // As seen at the last look, a second ago at most while the state answers. They wait for nothing.
   virtual std::vector<HostStatus> List() = 0;
-  virtual std::optional<HostStatus> Find(const std::string& name) = 0;
+  virtual std::optional<HostStatus> Find(const std::string& name) = 0;  // nullopt: also if its record is damaged
 
   // Looks now.
   virtual absl::Status Refresh() = 0;

@@ -107,6 +107,7 @@ absl::Status Hosts::Refresh() {
       away_since_.emplace(host.name, Clock::now());
     }
   }
+  if (!hosts_.contains(settings_.self)) joined_ = false;  // its record is damaged or was deleted: Join makes a new one
   std::erase_if(away_since_, [&](const auto& away) { return !hosts_.contains(away.first); });
   return absl::OkStatus();
 }

@@ -71,8 +71,11 @@ class ToShared {
   // The claims on two records of the same volume would not exclude each other. It is read after NewVolumesKey, which
   // each copy compares.
   absl::Status RefuseTwins() {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> ours, RecordsStore(local_).ListVolumes());
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> theirs, RecordsStore(shared_).ListVolumes());
+    RecordsStore local(local_), shared(shared_);
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> ours, local.ListVolumes());
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> theirs, shared.ListVolumes());
+    MOORING_RETURN_IF_ERROR(local.CheckReadable(VolumesPrefix()));
+    MOORING_RETURN_IF_ERROR(shared.CheckReadable(VolumesPrefix()));
     std::vector<std::string> twins;
     for (const Volume& volume : ours) {
       for (const Volume& other : theirs) {

@@ -132,8 +132,8 @@ absl::Status Server::Serving::ServeDocker(Components& of) {
                                          .boot = of.boot,
                                          .default_plugin = config.docker_plugin,
                                          .recorder = of.counters ? &of.counters->docker() : nullptr});
-  const auto handler = [this](const std::string& method, const std::string& body, Clock::time_point until) {
-    return driver->Handle(method, body, until);
+  const auto handler = [this](const std::string& method, const std::string& body, const DockerCall& call) {
+    return driver->Handle(method, body, call);
   };
   absl::StatusOr<std::unique_ptr<DockerHttpServer>> started = DockerHttpServer::Start(handler, config.docker_socket);
   if (!started.ok()) return Annotate(started.status(), "--docker-socket");

@@ -109,8 +109,11 @@ bool IsSecret(std::string_view key) { return key.starts_with(SecretsPrefix()) ||
 bool IsOfOneHost(std::string_view key) { return key.starts_with("hosts/"); }
 
 std::string MountsPrefix(const std::string& host) { return fmt::format("hosts/{}/mounts/", Escape(host)); }
+std::string MountsPrefix(const std::string& host, const std::string& allocation) {
+  return fmt::format("{}{}/", MountsPrefix(host), Escape(allocation));
+}
 std::string MountStateKey(const std::string& host, const std::string& allocation, const std::string& request) {
-  return fmt::format("{}{}/{}", MountsPrefix(host), Escape(allocation), Escape(request));
+  return MountsPrefix(host, allocation) + Escape(request);
 }
 std::string PluginsPrefix(const std::string& host) { return fmt::format("hosts/{}/plugins/", Escape(host)); }
 std::string PluginStateKey(const std::string& host, const std::string& name) {

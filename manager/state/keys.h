@@ -81,6 +81,7 @@ std::string EventsPrefix();
 std::string EventsPrefix(const std::string& host);
 bool IsOfOneHost(std::string_view key);  // below hosts/: kept on that host, in every kind of store
 std::string MountsPrefix(const std::string& host);
+std::string MountsPrefix(const std::string& host, const std::string& allocation);
 std::string MountStateKey(const std::string& host, const std::string& allocation, const std::string& request);
 std::string PluginsPrefix(const std::string& host);
 std::string PluginStateKey(const std::string& host, const std::string& name);

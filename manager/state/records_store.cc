@@ -1,5 +1,6 @@
 #include "manager/state/records_store.h"
 
+#include <set>
 #include <utility>
 
 #include "base/status.h"
@@ -41,14 +42,20 @@ auto Decode(const KeyValue& stored, UnreadableRecords& unreadable) -> decltype(F
 }
 
 template <typename Message, typename Record>
-absl::StatusOr<std::vector<Record>> DecodeAll(const absl::StatusOr<Listing>& listing, UnreadableRecords& unreadable) {
-  MOORING_RETURN_IF_ERROR(listing.status());
+absl::StatusOr<std::vector<Record>> ListAll(State& state, const std::string& prefix, UnreadableRecords& unreadable) {
+  MOORING_ASSIGN_OR_RETURN(const Listing listing, state.List(prefix));
   std::vector<Record> records;
-  records.reserve(listing->values.size());
-  for (const KeyValue& stored : listing->values) {
+  std::set<std::string> left_out;
+  records.reserve(listing.values.size());
+  for (const KeyValue& stored : listing.values) {
     auto record = Decode<Message>(stored, unreadable);
-    if (record.ok()) records.push_back(*std::move(record));
+    if (record.ok()) {
+      records.push_back(*std::move(record));
+    } else {
+      left_out.insert(stored.key);
+    }
   }
+  unreadable.KeepOnly(prefix, left_out);
   return records;
 }
 
@@ -220,18 +227,20 @@ absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, co
 }
 
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
-  return DecodeAll<v1::Volume, Volume>(shared_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)), unreadable_);
+  return ListAll<v1::Volume, Volume>(shared_, ns.empty() ? VolumesPrefix() : VolumesPrefix(ns), unreadable_);
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {
-  return DecodeAll<v1::Claim, Claim>(shared_.List(ClaimsPrefix()), unreadable_);
+  return ListAll<v1::Claim, Claim>(shared_, ClaimsPrefix(), unreadable_);
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const std::function<bool(const Claim&)>& wanted) {
   constexpr int kTries = 3;
   std::vector<Claim> claims;
+  std::set<std::string> left_out;
   const auto add = [&](const KeyValue& stored) {
     absl::StatusOr<Claim> claim = Decode<v1::Claim>(stored, unreadable_);
+    if (!claim.ok()) left_out.insert(stored.key);
     if (claim.ok() && wanted(*claim)) claims.push_back(*std::move(claim));
     return absl::OkStatus();
   };
@@ -242,6 +251,7 @@ absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const std::function<
   }
   if (absl::IsOutOfRange(status)) return WithCode(absl::StatusCode::kUnavailable, status);
   MOORING_RETURN_IF_ERROR(status);
+  unreadable_.KeepOnly(ClaimsPrefix(), left_out);
   return claims;
 }
 
@@ -261,15 +271,20 @@ absl::StatusOr<Host> RecordsStore::GetHost(const std::string& name) {
 }
 
 absl::StatusOr<std::vector<Host>> RecordsStore::ListHosts() {
-  return DecodeAll<v1::Host, Host>(shared_.List(HostsPrefix()), unreadable_);
+  return ListAll<v1::Host, Host>(shared_, HostsPrefix(), unreadable_);
 }
 
 absl::StatusOr<std::vector<AttachmentRecord>> RecordsStore::ListMounts(const std::string& host) {
-  return DecodeAll<v1::Attachment, AttachmentRecord>(local_.List(MountsPrefix(host)), unreadable_);
+  return ListAll<v1::Attachment, AttachmentRecord>(local_, MountsPrefix(host), unreadable_);
 }
 
 absl::StatusOr<std::vector<PluginRecord>> RecordsStore::ListPlugins(const std::string& host) {
-  return DecodeAll<v1::PluginRecord, PluginRecord>(local_.List(PluginsPrefix(host)), unreadable_);
+  return ListAll<v1::PluginRecord, PluginRecord>(local_, PluginsPrefix(host), unreadable_);
+}
+
+absl::Status RecordsStore::CheckReadable(const std::string& prefix) const {
+  const std::optional<std::string> why = unreadable_.WhyAt(prefix);
+  return why ? Internal("{}", *why) : absl::OkStatus();
 }
 
 // A damaged record has a revision that nobody has read, so it would look like a change by another writer for ever.

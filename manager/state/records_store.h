@@ -91,6 +91,8 @@ class RecordsStore {
   // Why the records that lists have left out cannot be read. IsUnreadable: whether this key is one of them.
   std::vector<std::string> WhyUnreadable() const { return unreadable_.Messages(); }
   bool IsUnreadable(const std::string& key) const { return unreadable_.Has(key); }
+  // INTERNAL names a record with this prefix that the last list has left out.
+  absl::Status CheckReadable(const std::string& prefix) const;
 
   State& shared() { return shared_; }
   State& local() { return local_; }

@@ -19,6 +19,19 @@ void UnreadableRecords::NoteReadable(const std::string& key) {
   why_.erase(key);
 }
 
+void UnreadableRecords::KeepOnly(const std::string& prefix, const std::set<std::string>& unreadable) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(
+      why_, [&](const auto& known) { return known.first.starts_with(prefix) && !unreadable.contains(known.first); });
+}
+
+std::optional<std::string> UnreadableRecords::WhyAt(const std::string& prefix) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = why_.lower_bound(prefix);
+  if (found == why_.end() || !found->first.starts_with(prefix)) return std::nullopt;
+  return found->second;
+}
+
 bool UnreadableRecords::Has(const std::string& key) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return why_.contains(key);

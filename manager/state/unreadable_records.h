@@ -3,6 +3,8 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,9 +15,12 @@ class UnreadableRecords {
  public:
   void Note(const std::string& key, const std::string& why);  // the first time with a warning in the log
   void NoteReadable(const std::string& key);                  // somebody has repaired it
+  // After a list of the keys with this prefix: the others among them were deleted.
+  void KeepOnly(const std::string& prefix, const std::set<std::string>& unreadable);
 
   bool Has(const std::string& key) const;
-  std::vector<std::string> Messages() const;  // why each cannot be read
+  std::optional<std::string> WhyAt(const std::string& prefix) const;  // why the first with this prefix cannot be read
+  std::vector<std::string> Messages() const;                          // why each cannot be read
 
  private:
   mutable std::mutex mutex_;

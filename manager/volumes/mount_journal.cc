@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 
@@ -85,9 +86,26 @@ std::vector<AttachmentRecord> MountJournal::All() const {
 }
 
 bool MountJournal::IsUsed(const Claim& claim) const {
+  if (!CheckReadable(claim.allocation).ok()) return true;
   const std::vector<AttachmentRecord> records = Of(claim.volume);
   return std::any_of(records.begin(), records.end(),
                      [&](const AttachmentRecord& record) { return AreOfOneClaim(record, claim); });
+}
+
+absl::Status MountJournal::CheckReadable(const std::string& allocation, const std::string& request) const {
+  const std::string key = MountStateKey(host_, allocation, request);
+  return store_.IsUnreadable(key) ? CheckPrefix(key) : absl::OkStatus();
+}
+
+absl::Status MountJournal::CheckReadable(const std::string& allocation) const {
+  return CheckPrefix(MountsPrefix(host_, allocation));
+}
+
+absl::Status MountJournal::CheckReadable() const { return CheckPrefix(MountsPrefix(host_)); }
+
+absl::Status MountJournal::CheckPrefix(const std::string& prefix) const {
+  const absl::Status status = store_.CheckReadable(prefix);
+  return status.ok() ? status : Internal("{}; then restart the manager", Message(status));
 }
 
 MountJournal::Counts MountJournal::CountByPhase() const {

@@ -34,7 +34,13 @@ class MountJournal {
   std::optional<AttachmentRecord> FindAttached(const std::string& attach_path) const;  // the newest
   std::vector<AttachmentRecord> All() const;
   std::vector<AttachmentRecord> Of(const VolumeKey& volume) const;
-  bool IsUsed(const Claim& claim) const;  // whether an attachment is of this claim
+  bool IsUsed(const Claim& claim) const;  // whether an attachment is of this claim, or may be (CheckReadable)
+
+  // INTERNAL names a record that cannot be read: of this request, of this allocation, or of any. Its volume, mode and
+  // path are unknown. Records are read at the start, so a repair needs a restart.
+  absl::Status CheckReadable(const std::string& allocation, const std::string& request) const;
+  absl::Status CheckReadable(const std::string& allocation) const;
+  absl::Status CheckReadable() const;
 
   struct Count {
     std::size_t all = 0;
@@ -48,6 +54,7 @@ class MountJournal {
 
   MountJournal(RecordsStore& store, std::string host);
 
+  absl::Status CheckPrefix(const std::string& prefix) const;
   void Insert(const AttachmentRecord& record);
   void Erase(const Key& key);
 

@@ -49,6 +49,7 @@ absl::StatusOr<bool> IsReadOnlyDevice(const std::string& path) {
 
 absl::Status VolumeManager::MountLocked(AttachmentRecord& record, const MountContext& context,
                                         Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckAwaited(context.is_abandoned));
   const absl::Status staged = Stage(record, context, until);
   if (IsRefusal(staged)) UndoRefusedStage(record, until);
   MOORING_RETURN_IF_ERROR(Annotate(staged, "stage volume " + ToString(record.volume)));

@@ -18,6 +18,7 @@ struct MountContext {
   StringMap volume_context;
   StringMap publish_context;
   Secrets secrets;
+  IsAbandoned is_abandoned = nullptr;  // asked before the first call to the plugin
 };
 
 class VolumeMounter {

@@ -1,5 +1,7 @@
 // Finds other users of a staged volume in the journal and the kernel. Called under the lock of the volume.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -69,18 +71,23 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const AttachmentRecord& record
 
 // Looks for mounts of the stage at targets of the volume that no record has. A lost journal leaves them, or a call that
 // took effect after its caller gave up. An unknown mount is not unmounted. Stage and claim stay then, because the
-// controller must not unpublish a volume with a mounted filesystem.
+// controller must not unpublish a volume with a mounted filesystem. The record of such a mount may also be damaged.
+// Then it may be the device of a volume whose stage is no mount.
 absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
                                               const std::vector<AttachmentRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
-  if (!staged.mount) return absl::OkStatus();
+  const absl::Status readable = journal_.CheckReadable();
+  if (!staged.mount && readable.ok()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> targets, TargetsIn(TargetsOf(settings_.root, record.volume)));
   for (const std::string& target : targets) {
     const bool is_known = std::any_of(known.begin(), known.end(),
                                       [&](const AttachmentRecord& other) { return other.target_path == target; });
     if (is_known) continue;
     MOORING_ASSIGN_OR_RETURN(const PathInfo published, kernel_.Find(target));
-    if (!published.mount || published.mount->device != staged.mount->device) continue;
+    if (!readable.ok() && IsMountOrDevice(published)) {
+      return Annotate(readable, fmt::format("it stays staged, because {} may be in use", Quote(target)));
+    }
+    if (!published.mount || !staged.mount || published.mount->device != staged.mount->device) continue;
     return FailedPrecondition(
         "it stays staged at {}, because it is mounted at {}, which no attachment has: unmount that first",
         Quote(record.staging_path), Quote(target));

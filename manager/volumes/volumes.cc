@@ -91,24 +91,26 @@ absl::StatusOr<Volume> Volumes::ChangeReady(const VolumeKey& key, const std::fun
 }
 
 // The claims on two records of the same volume would not exclude each other.
-absl::Status Volumes::RefuseTwin(const Volume& volume) {
+absl::Status Volumes::RefuseTwin(const Volume& volume, Damaged damaged) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   for (const Volume& other : volumes) {
     if (!AreSameVolume(volume, other)) continue;
     return AlreadyExists("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
                          Quote(volume.plugin), ToString(other.key));
   }
-  return absl::OkStatus();
+  if (damaged == Damaged::kIgnored) return absl::OkStatus();
+  return Annotate(store_.CheckReadable(VolumesPrefix()),
+                  fmt::format("volume {} may have a record under another name already", ToString(volume.key)));
 }
 
 // Every commit that gives a volume its external id also puts the key NewVolumesKey. It compares that this key has not
 // changed since the other volumes were read. So of two records with the same id only one is stored, whichever hosts
 // they come from.
-absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume) {
+absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Damaged damaged) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> last, store_.shared().Get(NewVolumesKey()));
     const std::int64_t before = last ? last->modify_revision : 0;
-    MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume, damaged));
     const auto revision = store_.Commit(Changes().Put(volume).IfAndTouch(NewVolumesKey(), before));
     if (absl::IsAborted(revision.status())) {
       MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> now, store_.shared().Get(NewVolumesKey()));
@@ -121,11 +123,21 @@ absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume) {
   }
 }
 
+// INTERNAL: its record is damaged, so it may be at work.
+absl::StatusOr<bool> Volumes::IsGone(const std::string& host) {
+  if (const auto status = hosts_.Find(host)) return !status->alive;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> live, store_.shared().Get(LiveKey(host)));
+  if (live) return false;
+  const absl::Status record = store_.GetHost(host).status();
+  if (!record.ok() && !absl::IsNotFound(record)) return record;
+  return !record.ok();
+}
+
 // Two hosts must not work at a volume at the same time: one would undo what the other does.
 absl::Status Volumes::CheckNotElsewhere(const Volume& volume) {
   if (volume.state == Volume::State::kReady || hosts_.IsOurs(volume.worker)) return absl::OkStatus();
-  const auto host = hosts_.Find(volume.worker);
-  if (!host || !host->alive) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool is_gone, IsGone(volume.worker));
+  if (is_gone) return absl::OkStatus();
   const char* const what = volume.state == Volume::State::kCreating ? "created" : "deleted";
   return Unavailable("volume {} is being {} by host {}: try again, or repeat the request there", ToString(volume.key),
                      what, Quote(volume.worker));

@@ -39,11 +39,12 @@ class Volumes {
   // Stores the record (creating), calls CreateVolume, completes the record. A repeated request continues an interrupted
   // one. ALREADY_EXISTS: the key has another volume. If it is unknown whether the plugin created the volume, the record
   // stays and the message says what to do.
-  absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until);
+  // ABORTED: the caller has gone away before anything was done, as for Delete and Deregister.
+  absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned = nullptr);
 
   // Registers a volume that the plugin has. A plugin with a controller is asked by ValidateVolumeCapabilities.
   // ALREADY_EXISTS: the key has another volume, or the plugin's volume has another key; claims on two keys of one
-  // volume would not exclude each other.
+  // volume would not exclude each other. INTERNAL: the record of another volume is damaged, so that cannot be excluded.
   absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
 
   // Changes the fields that may change (CheckUpdate). `volume.revisions.modify`: 0, or the revision that the record
@@ -52,9 +53,9 @@ class Volumes {
   absl::StatusOr<Volume> Update(const Volume& volume);
 
   // Refused while the volume is claimed. Calls DeleteVolume for registered volumes, too. OK if it does not exist.
-  absl::Status Delete(const VolumeKey& key, Clock::time_point until);
+  absl::Status Delete(const VolumeKey& key, Clock::time_point until, const IsAbandoned& is_abandoned = nullptr);
   // Deletes only the record. Refused while the volume is claimed. OK if it does not exist.
-  absl::Status Deregister(const VolumeKey& key, Clock::time_point until);
+  absl::Status Deregister(const VolumeKey& key, Clock::time_point until, const IsAbandoned& is_abandoned = nullptr);
 
   // Expands at the controller, then on this node if the plugin asks for it and the volume is mounted. Otherwise the
   // next mount expands it (Volume::node_expansion_owed). Returns the volume with its new capacity.
@@ -81,9 +82,12 @@ class Volumes {
  private:
   // volumes.cc
   absl::StatusOr<Volume> ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change);
-  absl::Status RefuseTwin(const Volume& volume);
+  // A damaged record may be the same volume under another key. It is ignored only for a name that was unique.
+  enum class Damaged { kRefused, kIgnored };
+  absl::Status RefuseTwin(const Volume& volume, Damaged damaged);
+  absl::StatusOr<bool> IsGone(const std::string& host);
   absl::Status CheckNotElsewhere(const Volume& volume);
-  absl::StatusOr<Volume> StoredAlone(Volume volume);
+  absl::StatusOr<Volume> StoredAlone(Volume volume, Damaged damaged);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
   absl::StatusOr<PluginStatus> FindAnswered(const std::string& plugin, Clock::time_point until);
   absl::StatusOr<PluginTraits> Controller(const ControllerFor& of, Clock::time_point until);
@@ -92,7 +96,7 @@ class Volumes {
 
   // volumes_create.cc
   static bool MadeNothing(const absl::Status& status);
-  absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until);
+  absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned);
   enum class Since { kNow, kBefore };  // begun by this request, or by an earlier one
   absl::StatusOr<Volume> FinishCreate(Volume volume, Since begun, Clock::time_point until);
   absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
@@ -101,7 +105,8 @@ class Volumes {
   // volumes_delete.cc
   absl::Status CheckUnclaimed(const VolumeKey& key);
   enum class Which { kAny, kInterrupted };  // kInterrupted: a volume that is ready is left alone
-  absl::StatusOr<bool> DeleteIf(const VolumeKey& key, Which which, Clock::time_point until);  // whether it did
+  absl::StatusOr<bool> DeleteIf(const VolumeKey& key, Which which, Clock::time_point until,
+                                const IsAbandoned& is_abandoned = nullptr);  // whether it did
   absl::StatusOr<std::optional<Volume>> ToDelete(const VolumeKey& key, Which which);
   absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
   void ResumeOne(const Volume& interrupted, Clock::time_point until);

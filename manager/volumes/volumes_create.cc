@@ -107,7 +107,7 @@ absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
 // Codes that mean that the plugin created nothing.
 bool Volumes::MadeNothing(const absl::Status& status) { return IsRefusal(status) || absl::IsResourceExhausted(status); }
 
-absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
   if (!volume.external_id.empty()) {
     return InvalidArgument("the plugin chooses the external id of a new volume: to use an existing one, register it");
@@ -118,7 +118,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
   if (there.ok()) MOORING_RETURN_IF_ERROR(CheckSecrets(*there));
   if (!there.ok()) {
-    MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until));
+    MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until, is_abandoned));
     return FinishCreate(std::move(volume), Since::kNow, until);
   }
   MOORING_RETURN_IF_ERROR(CheckSameRequest(*there, volume));
@@ -131,13 +131,14 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
                                                : FinishCreate(*std::move(there), Since::kBefore, until);
 }
 
-absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(ControllerFor(volume), until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
+  MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));
   if (volume.name.empty()) {
     volume.name = NewName(volume.key);  // unique
   } else {
-    MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume, Damaged::kRefused));
   }
   volume.state = Volume::State::kCreating;
   volume.created_at = std::chrono::system_clock::now();
@@ -165,7 +166,7 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
   }
   created->state = Volume::State::kReady;
   created->worker.clear();
-  auto ready = StoredAlone(*std::move(created));
+  auto ready = StoredAlone(*std::move(created), begun == Since::kNow ? Damaged::kIgnored : Damaged::kRefused);
   if (absl::IsAlreadyExists(ready.status())) {  // the volume of the plugin already has another key
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
   }
@@ -208,7 +209,7 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   volume.revisions = {};
   volume.in_use.reset();
   volume.exhausted_at.reset();
-  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume)));
+  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume), Damaged::kRefused));
   Report(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
   return stored;
 }

@@ -23,11 +23,12 @@ bool DeletedNothing(const absl::Status& status) {
 
 }  // namespace
 
-absl::Status Volumes::Delete(const VolumeKey& key, Clock::time_point until) {
-  return DeleteIf(key, Which::kAny, until).status();
+absl::Status Volumes::Delete(const VolumeKey& key, Clock::time_point until, const IsAbandoned& is_abandoned) {
+  return DeleteIf(key, Which::kAny, until, is_abandoned).status();
 }
 
-absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock::time_point until) {
+absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock::time_point until,
+                                       const IsAbandoned& is_abandoned) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
   MOORING_ASSIGN_OR_RETURN(const auto there, ToDelete(key, which));
   if (!there) return false;
@@ -36,6 +37,7 @@ absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock:
   if (!traits.creates) {
     return FailedPrecondition("plugin {} cannot delete volumes: deregister it instead", Quote(there->plugin));
   }
+  MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));
   MOORING_ASSIGN_OR_RETURN(auto volume, BeginDelete(key, which));
   if (!volume) return false;
   MOORING_RETURN_IF_ERROR(FinishDelete(*std::move(volume), until));
@@ -81,7 +83,7 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
     auto created = CallCreate(volume, until);
     if (MadeNothing(created.status())) return DeleteRecord(volume);
     if (!created.ok()) return Annotate(created.status(), kept);
-    auto settled = StoredAlone(*std::move(created));
+    auto settled = StoredAlone(*std::move(created), Damaged::kRefused);
     if (absl::IsAlreadyExists(settled.status())) return DeleteRecord(volume);  // the volume belongs to another key
     MOORING_RETURN_IF_ERROR(settled.status());
     volume = *std::move(settled);
@@ -121,8 +123,9 @@ absl::Status Volumes::DeleteRecord(const Volume& of) {
   }
 }
 
-absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until) {
+absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until, const IsAbandoned& is_abandoned) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
+  MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));
   auto volume = store_.GetVolume(key);
   if (absl::IsNotFound(volume.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(volume.status());

@@ -109,7 +109,7 @@ std::vector<UniqueFd> OpenRetryLimits(const std::string& device) {
   std::vector<UniqueFd> limits;
   for (const char* error : {"EIO", "ENOSPC", "default"}) {
     const std::string path = fmt::format("/sys/fs/xfs/{}/error/metadata/{}/max_retries", device, error);
-    UniqueFd limit(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    UniqueFd limit(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (limit.ok()) limits.push_back(std::move(limit));
   }
   return limits;

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/file/pipe.h"
@@ -32,16 +32,40 @@ void ThawEach(const std::vector<int>& roots) {
 
 // An xfs that cannot write its metadata repeats that for ever, its freeze waits for it, and a thaw for the freeze. With
 // a limit it shuts down, and the freeze ends. A filesystem whose writes succeed does not notice.
-void LimitRetries(const std::vector<int>& limits) {
-  for (const int limit : limits) {
-    const ssize_t done = ::write(limit, "3", 1);
-    static_cast<void>(done);
+constexpr std::string_view kFewRetries = "3\n";
+
+using Limits = std::vector<ThawGuard::RetryLimit>;
+
+ThawGuard::RetryLimit ReadLimit(int file) {
+  ThawGuard::RetryLimit limit{.file = file, .text = {}, .size = 0};
+  const ssize_t got = ::pread(file, limit.text.data(), limit.text.size(), 0);
+  limit.size = got > 0 ? static_cast<std::size_t>(got) : 0;
+  return limit;
+}
+
+std::string_view TextOf(const ThawGuard::RetryLimit& limit) { return {limit.text.data(), limit.size}; }
+
+void Write(int file, std::string_view text) {
+  const ssize_t done = ::pwrite(file, text.data(), text.size(), 0);
+  static_cast<void>(done);  // after the unmount the file is gone
+}
+
+void LimitRetries(const Limits& before) {
+  for (const ThawGuard::RetryLimit& limit : before) {
+    if (limit.size > 0) Write(limit.file, kFewRetries);
+  }
+}
+
+// A limit that somebody else has set meanwhile stays.
+void RestoreLimits(const Limits& before) {
+  for (const ThawGuard::RetryLimit& limit : before) {
+    if (limit.size > 0 && TextOf(ReadLimit(limit.file)) == kFewRetries) Write(limit.file, TextOf(limit));
   }
 }
 
 // Past the bound a freeze may still be under way. It can be thawed only when it is complete, so the guard repeats the
 // thaw.
-int Guard(const std::vector<int>& roots, const std::vector<int>& limits, int ready, int life, int bound) {
+int Guard(const std::vector<int>& roots, const Limits& limits, int ready, int life, int bound) {
   if (::write(ready, "r", 1) != 1) return 1;
   bool ended = HasEnded(life, bound);
   if (!ended) LimitRetries(limits);
@@ -50,6 +74,7 @@ int Guard(const std::vector<int>& roots, const std::vector<int>& limits, int rea
     ended = HasEnded(life, kThawAgain);
     ThawEach(roots);
   }
+  RestoreLimits(limits);
   return 0;
 }
 
@@ -58,6 +83,8 @@ int Guard(const std::vector<int>& roots, const std::vector<int>& limits, int rea
 absl::StatusOr<std::unique_ptr<ThawGuard>> ThawGuard::Start(const std::vector<int>& roots,
                                                             const std::vector<int>& retry_limits,
                                                             std::chrono::milliseconds bound) {
+  Limits limits;
+  for (const int file : retry_limits) limits.push_back(ReadLimit(file));
   MOORING_ASSIGN_OR_RETURN(Pipe ready, MakePipe());
   MOORING_ASSIGN_OR_RETURN(Pipe life, MakePipe());
   SideProcessSpec spec = {.name = "mooring-thaw", .kept = roots, .keeps_sys_admin = true};
@@ -65,9 +92,9 @@ absl::StatusOr<std::unique_ptr<ThawGuard>> ThawGuard::Start(const std::vector<in
   spec.kept.insert(spec.kept.end(), {ready.writer.get(), life.reader.get()});
   const auto limit = static_cast<int>(bound.count());
   MOORING_ASSIGN_OR_RETURN(const pid_t pid, StartSideProcess(spec, [&] {
-                             return Guard(roots, retry_limits, ready.writer.get(), life.reader.get(), limit);
+                             return Guard(roots, limits, ready.writer.get(), life.reader.get(), limit);
                            }));
-  std::unique_ptr<ThawGuard> guard(new ThawGuard(pid, std::move(life.writer)));
+  std::unique_ptr<ThawGuard> guard(new ThawGuard(pid, std::move(life.writer), std::move(limits)));
   ready.writer.reset();
   pollfd waited = {ready.reader.get(), POLLIN, 0};
   char said = 0;
@@ -75,6 +102,9 @@ absl::StatusOr<std::unique_ptr<ThawGuard>> ThawGuard::Start(const std::vector<in
   return Internal("the process that would thaw after a crash did not start: nothing is frozen without it; call again");
 }
 
-ThawGuard::~ThawGuard() { EndSideProcess(pid_); }
+ThawGuard::~ThawGuard() {
+  EndSideProcess(pid_);
+  RestoreLimits(limits_);
+}
 
 }  // namespace mooring

@@ -74,6 +74,61 @@ TEST_F(FullPoolTest, AFreezeOfXfsEndsAlthoughItsMetadataCannotBeWritten) {
   (*superblock)->ThawFully().IgnoreError();
 }
 
+// The guard lowers them once a freeze takes long. Either it or the process that it guards sets them back.
+class RetryLimitTest : public FullPoolTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    FullPoolTest::SetUp();
+    const auto loops = mounter_.FindLoops(Pooled("v"));
+    ASSERT_OK(loops);
+    loop_ = loops->at(0);
+    ASSERT_EQ(Tool("echo 17 > " + Limit("EIO")), 0);
+  }
+  std::string Limit(const char* error) const {
+    return fmt::format("/sys/fs/xfs/{}/error/metadata/{}/max_retries", loop_.device.substr(5), error);
+  }
+  bool AreAll(const std::string& eio, const std::string& others) const {
+    return ReadFile(Limit("EIO")) == eio && ReadFile(Limit("ENOSPC")) == others && ReadFile(Limit("default")) == others;
+  }
+  absl::StatusOr<std::unique_ptr<ThawGuard>> StartGuard(const Superblock& superblock) {
+    std::vector<int> limits;
+    for (const UniqueFd& limit : superblock.retry_limits()) limits.push_back(limit.get());
+    return ThawGuard::Start({superblock.root()}, limits, std::chrono::milliseconds(100));
+  }
+  [[noreturn]] void GuardUntilKilled() {
+    const auto superblock = Superblock::Open(loop_, "xfs");
+    const auto guard = superblock.ok() ? StartGuard(**superblock) : superblock.status();
+    if (guard.ok()) ::pause();
+    ::_exit(1);
+  }
+
+  LoopInfo loop_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Process, RetryLimitTest, ::testing::Bool(),
+                         [](const auto& parameter) { return parameter.param ? "IsKilled" : "Lives"; });
+
+TEST_P(RetryLimitTest, IsAsBeforeAfterASlowFreeze) {
+  const auto superblock = Superblock::Open(loop_, "xfs");
+  ASSERT_OK(superblock);
+  std::unique_ptr<ThawGuard> guard;
+  pid_t process = 0;
+  if (GetParam()) {
+    process = ::fork();
+    if (process == 0) GuardUntilKilled();
+  } else {
+    guard = *StartGuard(**superblock);
+  }
+  EXPECT_TRUE(Eventually([this] { return AreAll("3\n", "3\n"); })) << "the guard does nothing";
+  if (process > 0) {
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+  }
+  guard.reset();
+  EXPECT_TRUE(Eventually([this] { return AreAll("17\n", "-1\n"); }))
+      << ReadFile(Limit("EIO")) << ReadFile(Limit("ENOSPC")) << ReadFile(Limit("default"));
+}
+
 // A slow disk can stop the writers for a whole pass. A copy that is made then is right, so another one is tried.
 absl::Status CopyUntilRefused(Mounter& mounter, const std::vector<ImageCopy>& copies) {
   for (int attempt = 0; attempt < 5; ++attempt) {

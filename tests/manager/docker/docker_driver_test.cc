@@ -66,7 +66,7 @@ class DockerDriverTest : public ::testing::Test {
   }
 
   Json Ask(const std::string& method, const Json& request) {
-    return Json::parse(driver_->Handle("/VolumeDriver." + method, request.dump(), Soon()));
+    return Json::parse(driver_->Handle("/VolumeDriver." + method, request.dump(), {Soon(), is_abandoned_}));
   }
   std::string Error(const std::string& method, const Json& request) { return Ask(method, request).value("Err", "?"); }
 
@@ -110,6 +110,7 @@ class DockerDriverTest : public ::testing::Test {
   KeyedLocks locks_;
   Events events_;
   std::string boot_ = "boot-1";
+  IsAbandoned is_abandoned_;  // of all requests
   std::unique_ptr<MountJournal> journal_;
   std::unique_ptr<VolumeManager> volume_manager_;
   std::unique_ptr<Volumes> volumes_;
@@ -119,9 +120,40 @@ class DockerDriverTest : public ::testing::Test {
 };
 
 TEST_F(DockerDriverTest, AnswersActivateAndCapabilities) {
-  EXPECT_EQ(driver_->Handle("/Plugin.Activate", "", Clock::now()), R"({"Implements":["VolumeDriver"]})");
-  EXPECT_EQ(driver_->Handle("/VolumeDriver.Capabilities", "{}\n", Clock::now()),
-            R"({"Capabilities":{"Scope":"local"}})");
+  EXPECT_EQ(driver_->Handle("/Plugin.Activate", "", {Soon()}), R"({"Implements":["VolumeDriver"]})");
+  EXPECT_EQ(driver_->Handle("/VolumeDriver.Capabilities", "{}\n", {Soon()}), R"({"Capabilities":{"Scope":"local"}})");
+}
+
+// Docker would never unmount or remove what it was not told of.
+TEST_F(DockerDriverTest, NothingBeginsForAnEngineThatHasGone) {
+  Create("db");
+  const std::string mounted = Mount("db", "1");
+  KnowDirectoryOf("db");
+  is_abandoned_ = [] { return true; };
+  const std::size_t calls = plugin_->Calls().size();
+  for (const char* method : {"Create", "Mount", "Remove"}) {
+    EXPECT_THAT(Error(method, {{"Name", "db"}, {"ID", "2"}}), HasSubstr("has gone away")) << method;
+  }
+  EXPECT_THAT(plugin_->Calls(), SizeIs(calls));
+  EXPECT_THAT(journal_->All(), SizeIs(1));
+  EXPECT_EQ(Unmount("db", "1"), "") << "the container has ended";
+  EXPECT_FALSE(IsMounted(mounted));
+}
+
+// The engine gives up while its request waits for a lock, or for the plugin.
+TEST_F(DockerDriverTest, MountOfAnEngineThatGoesWhileItWaitsIsUndone) {
+  std::atomic<int> asked = 0;
+  Create("db");
+  for (const int after : {1, 2, 3, 4}) {
+    asked = 0;
+    is_abandoned_ = [&asked, after] { return ++asked > after; };
+    KnowDirectoryOf("db");
+    EXPECT_THAT(Error("Mount", {{"Name", "db"}, {"ID", "1"}}), HasSubstr("has gone away")) << after;
+    EXPECT_THAT(journal_->All(), IsEmpty()) << after;
+    EXPECT_THAT(*store_.ListClaims(), IsEmpty()) << after;
+    EXPECT_EQ(plugin_->Count("NodeStageVolume"), after < 4 ? 0 : 1) << after;
+  }
+  EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
 }
 
 TEST_F(DockerDriverTest, VolumeIsMadeWhereItsContainersRun) {
@@ -265,7 +297,7 @@ TEST_F(DockerDriverTest, HostileNamesStayBelowRootAndApart) {
 
 TEST_F(DockerDriverTest, RefusesMalformedRequests) {
   for (const char* body : {"", "null", "[]", "{", "{\"Name\":7}", "{\"Name\":\"db\",\"Opts\":[]}"}) {
-    const Json answer = Json::parse(driver_->Handle("/VolumeDriver.Create", body, Clock::now()));
+    const Json answer = Json::parse(driver_->Handle("/VolumeDriver.Create", body, {Soon()}));
     EXPECT_NE(answer.value("Err", ""), "") << body;
   }
   EXPECT_NE(Error("Format", {{"Name", "db"}}), "");

@@ -25,7 +25,7 @@ class DockerHttpTest : public ::testing::Test {
     return DockerHttpServer::Start(std::move(handler), socket());
   }
 
-  static std::string Echo(const std::string& method, const std::string& body, Clock::time_point) {
+  static std::string Echo(const std::string& method, const std::string& body, const DockerCall&) {
     return method + " " + body;
   }
 
@@ -50,7 +50,7 @@ TEST_F(DockerHttpTest, PassesRequestsToHandler) {
 }
 
 TEST_F(DockerHttpTest, ExceptionIsAnError) {
-  const auto server = Start([](const std::string&, const std::string&, Clock::time_point) -> std::string {
+  const auto server = Start([](const std::string&, const std::string&, const DockerCall&) -> std::string {
     throw std::runtime_error("disk image is malformed");
   });
   ASSERT_OK(server);
@@ -61,8 +61,8 @@ TEST_F(DockerHttpTest, ExceptionIsAnError) {
 }
 
 TEST_F(DockerHttpTest, SetsDeadlineScope) {
-  const auto server = Start([](const std::string&, const std::string&, Clock::time_point until) -> std::string {
-    return DeadlineScope::Now() == until ? "it knows" : "it does not know";
+  const auto server = Start([](const std::string&, const std::string&, const DockerCall& call) -> std::string {
+    return DeadlineScope::Now() == call.until ? "it knows" : "it does not know";
   });
   ASSERT_OK(server);
   const auto answer = Post("/VolumeDriver.Mount");
@@ -128,7 +128,7 @@ std::string Conversation(const std::string& socket, const std::string& said) {
 
 TEST_F(DockerHttpTest, BodyOfRefusedRequestIsNoRequest) {
   std::atomic<int> calls = 0;
-  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
+  const auto server = Start([&](const std::string&, const std::string&, const DockerCall&) {
     ++calls;
     return std::string("{}");
   });
@@ -173,7 +173,7 @@ TEST_F(DockerHttpTest, HangingCallsLeaveRoomForOthers) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   std::atomic<int> hanging = 0;
-  const auto server = Start([&](const std::string& method, const std::string&, Clock::time_point) {
+  const auto server = Start([&](const std::string& method, const std::string&, const DockerCall&) {
     if (method != "/VolumeDriver.Mount") return std::string("{}");
     ++hanging;
     released.wait();
@@ -192,7 +192,7 @@ TEST_F(DockerHttpTest, HangingCallsLeaveRoomForOthers) {
 
 TEST_F(DockerHttpTest, StopWaitsForCallsUntilDeadline) {
   std::promise<void> reached, release;
-  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
+  const auto server = Start([&](const std::string&, const std::string&, const DockerCall&) {
     reached.set_value();
     release.get_future().wait();
     return std::string("late");
@@ -209,16 +209,41 @@ TEST_F(DockerHttpTest, StopWaitsForCallsUntilDeadline) {
   EXPECT_EQ(late->body, "late");
 }
 
+TEST_F(DockerHttpTest, CallKnowsThatItsClientHasGone) {
+  std::promise<void> ended_its_side, has_gone;
+  std::atomic<int> calls = 0;
+  const auto server = Start([&](const std::string&, const std::string&, const DockerCall& call) {
+    const bool goes = ++calls == 2;
+    (goes ? has_gone : ended_its_side).get_future().wait();
+    EXPECT_EQ(call.is_abandoned(), goes);
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  const std::string request = "POST /VolumeDriver.Mount HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}";
+  UniqueFd stays = ConnectAndSend(socket(), request);
+  ::shutdown(stays.get(), SHUT_WR);
+  while (calls < 1) std::this_thread::yield();
+  UniqueFd goes = ConnectAndSend(socket(), request);
+  while (calls < 2) std::this_thread::yield();
+  goes.reset();
+  ended_its_side.set_value();
+  has_gone.set_value();
+  EXPECT_OK((*server)->Stop(Clock::now() + seconds(20)));
+}
+
 TEST_F(DockerHttpTest, CallEndsBeforeDockersTimeout) {
   Clock::time_point until;
-  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point given) {
-    until = given;
+  const auto server = Start([&](const std::string&, const std::string&, const DockerCall& call) {
+    until = call.until;
     return std::string("{}");
   });
   ASSERT_OK(server);
   ASSERT_TRUE(Post("/VolumeDriver.Mount"));
   EXPECT_GT(until, Clock::now() + seconds(60));
   EXPECT_LT(until, Clock::now() + std::chrono::minutes(2));
+  ASSERT_TRUE(Post("/VolumeDriver.Remove"));
+  EXPECT_GT(until, Clock::now() + seconds(30));
+  EXPECT_LT(until, Clock::now() + std::chrono::minutes(1));
 }
 
 }  // namespace

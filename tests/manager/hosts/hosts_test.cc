@@ -76,6 +76,20 @@ TEST_F(HostsTest, HostReplacesItsOwnDamagedRecord) {
   EXPECT_TRUE(store_.GetHost("a")->gave_up_claims);
 }
 
+// Without a record it would count as gone, or as unknown, for the others.
+TEST_F(HostsTest, HostReplacesItsRecordThatIsDamagedOrDeletedWhileItRuns) {
+  Join(store_, "a");
+  const auto hosts = Start("a");
+  for (const bool damaged : {true, false}) {
+    ASSERT_TRUE(Holds([&] { return StateOf(*hosts, "a") == "alive"; }));
+    Transaction change;
+    if (damaged) change.puts.push_back({.key = HostStateKey("a"), .value = "\xFF\xFF"});
+    if (!damaged) change.deletes.push_back(HostStateKey("a"));
+    ASSERT_OK(state_.Commit(change));
+    EXPECT_TRUE(Holds([&] { return store_.GetHost("a").ok(); })) << damaged;
+  }
+}
+
 TEST_F(HostsTest, OnlyAHostThatIsAwayCanBeLost) {
   Join(store_, "a");
   Join(store_, "b");

@@ -166,6 +166,15 @@ TEST_F(MigrationTest, RefusesTheSameVolumeUnderAnotherName) {
               FailsWith(Code::kFailedPrecondition, "'v0' in namespace 'prod' is there as 'twin'"));
 }
 
+// It may be the same volume under another name.
+TEST_F(MigrationTest, IsRefusedBesideAVolumeThatCannotBeRead) {
+  Fill(1, 0);
+  const std::string key = VolumeStateKey({.ns = "prod", .id = "twin"});
+  ASSERT_OK(shared_->Commit({.compares = {}, .puts = {{key, "\xFF\xFF"}}, .deletes = {}}));
+  EXPECT_THAT(MoveToShared(Ends()), FailsWith(Code::kInternal, key));
+  EXPECT_FALSE((*local_->Get(MoveNoteKey("host-1"))).has_value());
+}
+
 TEST_F(MigrationTest, MoveToSharedSurvivesADeathAtEachCommit) {
   Fill();
   const auto all = ValuesIn(*local_);

@@ -312,41 +312,6 @@ TEST_F(ReleaseTest, StoresAndReportsNodeProblemOnce) {
   EXPECT_EQ(TheClaim().problem, "the plugin is away");
 }
 
-TEST_F(ReleaseTest, ForceNeedsDeadAllocations) {
-  const VolumeKey db = TheClaim().volume;
-  EXPECT_THAT(claims_->Force(db, Nowhere, Soon()), FailsWith(Code::kFailedPrecondition, "'web-1' on 'here' is alive"));
-  ASSERT_OK(claims_->AllocationGone("web-1"));
-  EXPECT_THAT(claims_->Force(db, Everywhere, Soon()), FailsWith(Code::kFailedPrecondition, "still mounted there"));
-  EXPECT_EQ(TheClaim().state, State::kTaken);
-  ASSERT_OK(claims_->Force(db, Nowhere, Soon()));
-  EXPECT_THAT(AllClaims(), IsEmpty());
-}
-
-TEST_F(ReleaseTest, ForceFreesClaimThatCannotBeUnpublished) {
-  ASSERT_OK(Release("web-1", Unavailable("the plugin is gone")));
-  ASSERT_OK(claims_->Force(TheClaim().volume, Nowhere, Soon()));
-  EXPECT_THAT(AllClaims(), IsEmpty());
-}
-
-TEST_F(ReleaseTest, ForceFreesClaimThatItsControllerRefuses) {
-  plugin_->FailAlways("ControllerUnpublishVolume", FailedPrecondition("the pool is not one of this plugin's"));
-  EXPECT_THAT(Release("web-1"), FailsWith(Code::kFailedPrecondition, "not one of this plugin's"));
-  ASSERT_EQ(TheClaim().state, State::kNodeDetached);
-  ASSERT_OK(claims_->Force(TheClaim().volume, Nowhere, Soon()));
-  EXPECT_THAT(AllClaims(), IsEmpty());
-  EXPECT_THAT(Told(), HasSubstr("freed by force, without its controller: ControllerUnpublishVolume of plugin"));
-}
-
-TEST_F(ReleaseTest, ForceFreesClaimWhosePluginIsGoneButNotOneThatIsAway) {
-  directory_.SetHealthy("fake.csi", true, false);
-  ASSERT_OK(Release("web-1"));
-  EXPECT_THAT(claims_->Force(TheClaim().volume, Nowhere, AtOnce()), FailsWith(Code::kUnavailable, "is owed"));
-  ASSERT_EQ(TheClaim().state, State::kNodeDetached);
-  directory_.Remove("fake.csi");
-  ASSERT_OK(claims_->Force(TheClaim().volume, Nowhere, AtOnce()));
-  EXPECT_THAT(AllClaims(), IsEmpty());
-}
-
 TEST_F(ReleaseTest, StopIsNoProblem) {
   stop_.request_stop();
   EXPECT_EQ(Release("web-1"), Stopping());

@@ -1,4 +1,5 @@
 // Mounts and files at the paths of the volume manager that it did not make, cannot see, or finds broken.
+#include "manager/state/keys.h"
 #include "tests/manager/volumes/volume_manager_fixture.h"
 
 namespace mooring::manager {
@@ -185,6 +186,33 @@ TEST_F(ForeignMountsTest, DeviceNodeOfEarlierBootIsPublishedAgain) {
   ASSERT_OK(manager_->Mount(record, kContext, Soon()));
   EXPECT_EQ(plugin_->Count("NodePublishVolume"), 2);
   EXPECT_TRUE(*manager_->HasMount(record, Soon()));
+}
+
+// A device has no mount at its stage that would tell.
+TEST_F(ForeignMountsTest, StageStaysForAnAttachmentThatCannotBeRead) {
+  for (const AttachmentMode mode : {AttachmentMode::kFileSystem, AttachmentMode::kBlockDevice}) {
+    AttachmentRecord first = Record("web-1"), second = Record("web-2");
+    first.capability.attachment = second.capability.attachment = mode;
+    ASSERT_OK(Mount(first));
+    ASSERT_OK(Mount(second));
+    fs::create_directories(second.target_path);  // on the disk, which the fake kernel does not use
+    const std::string key = MountStateKey("host-1", "web-2", "data");
+    ASSERT_OK(state_->Commit({.compares = {}, .puts = {{key, "\xFF\xFF"}}, .deletes = {}}));
+    Start();
+    const int unstaged = plugin_->Count("NodeUnstageVolume");
+    EXPECT_THAT(Unmount(first), FailsWith(Code::kInternal, key));
+    EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), unstaged);
+    AttachmentRecord other = Record("web-3", "vol-2");
+    ASSERT_OK(Mount(other));
+    EXPECT_OK(Unmount(other)) << "another volume";
+
+    ASSERT_OK(state_->Commit({.compares = {}, .puts = {}, .deletes = {key}}));
+    Start();
+    second.revisions = {};
+    ASSERT_OK(journal_->Put(second, Durability::kOrdered)) << "restored";
+    EXPECT_OK(Unmount(second));
+    EXPECT_OK(Unmount(first));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "manager/volumes/mount_journal.h"
 
+#include "manager/state/keys.h"
 #include "manager/state/sqlite_state.h"
 #include "tests/manager/prelude.h"
 #include "tests/manager/state/sample_records.h"
@@ -72,6 +73,27 @@ TEST_F(MountJournalTest, RefusesChangeToOldRevision) {
   EXPECT_THAT(journal->Put(old, Durability::kOrdered), FailsWith(Code::kAborted, "revision"));
   EXPECT_THAT(journal->Remove(old, Durability::kOrdered), FailsWith(Code::kAborted, "revision"));
   EXPECT_EQ(journal->Find("web-1", "data")->problem, "newer");
+}
+
+// Its volume and mode are unknown.
+TEST_F(MountJournalTest, DamagedRecordUsesEachClaimOfItsAllocation) {
+  const std::string key = MountStateKey("host-1", "web-1", "data");
+  ASSERT_OK(state_->Commit({.compares = {}, .puts = {{key, "\xFF\xFF"}}, .deletes = {}}));
+  const auto journal = Open();
+  Claim claim;
+  claim.volume.id = "db";
+  claim.allocation = "web-1";
+  EXPECT_TRUE(journal->IsUsed(claim));
+  for (const char* other : {"web-10", "web", "w"}) {
+    claim.allocation = other;
+    EXPECT_FALSE(journal->IsUsed(claim)) << other;
+    EXPECT_OK(journal->CheckReadable(other));
+  }
+  EXPECT_THAT(journal->CheckReadable("web-1"), FailsWith(Code::kInternal, "'" + key + "'"));
+  EXPECT_THAT(journal->CheckReadable("web-1", "data"), FailsWith(Code::kInternal, "then restart the manager"));
+  EXPECT_OK(journal->CheckReadable("web-1", "dat"));
+  EXPECT_FALSE(journal->CheckReadable().ok());
+  EXPECT_OK(Open("host-2")->CheckReadable());
 }
 
 TEST_F(MountJournalTest, FindsNewestRecordOfPath) {
