@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "mounter/superblock/btrfs_super.h"
+#include "mounter/superblock/crc32c.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/raw_super.h"
 #include "tests/unit/unit_test.h"
@@ -33,6 +35,17 @@ TEST_F(SuperblockTest, AnExt4LargerThanItsFileGetsNoNewUuid) {
   Write(1024, super);
   EXPECT_THAT(RenewFreshExt4(file_, path_),
               FailsWith(StatusCode::kFailedPrecondition, "4294967295 blocks, more than its file"));
+}
+
+TEST_F(SuperblockTest, ABtrfsThatEndsBeforeItsSuperblockGetsNoNewUuid) {
+  std::string super(4096, '\0');
+  StoreLittle(super, 48, std::uint64_t{65536});  // the place
+  super.replace(64, 8, "_BHRfS_M");
+  StoreLittle(super, 112, std::uint64_t{65536});  // bytes of the filesystem
+  StoreLittle(super, 136, std::uint64_t{1});      // devices
+  StoreLittle(super, 0, Crc32c(std::string_view(super).substr(32)));
+  Write(65536, super);
+  EXPECT_THAT(RenewBtrfs(path_), FailsWith(StatusCode::kFailedPrecondition, "ends before its superblock"));
 }
 
 }  // namespace
