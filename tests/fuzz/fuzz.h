@@ -28,6 +28,10 @@ inline void Show(const std::string& line) {
   if (shows) std::fprintf(stderr, "%s\n", line.c_str());
 }
 
+// Inputs get this secret. A secret that a mutation made may occur in any error by chance.
+inline constexpr std::string_view kSecret = "hunter2-secret";
+inline bool HasSecret(std::string_view text) { return text.find(kSecret) != std::string_view::npos; }
+
 inline std::string_view Text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
