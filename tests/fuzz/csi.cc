@@ -75,6 +75,14 @@ const std::vector<std::string> kWords = {"@volume0",
                                          "commit=30",
                                          "password=hunter2",
                                          "hunter2-secret",
+                                         "Mount",
+                                         "Bind",
+                                         "BindIf",
+                                         "Find",
+                                         "AttachLoop",
+                                         "Format",
+                                         "Probe",
+                                         "TuneLoop",
                                          "after-1",
                                          "snapshots-after-1",
                                          ""};
@@ -101,7 +109,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     google::protobuf::Message& call = *reflection.MutableRepeatedMessage(input.get(), calls, i);
     std::vector<const google::protobuf::FieldDescriptor*> set;
     call.GetReflection()->ListFields(call, &set);
-    for (const auto* field : set) world.Send(*call.GetReflection()->MutableMessage(&call, field));
+    const std::string failing = mooring::FieldText(call, "failing");
+    for (const auto* field : set) {
+      if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+      world.Send(*call.GetReflection()->MutableMessage(&call, field), failing);
+    }
   }
   return 0;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/message_differencer.h>
 
+#include <cerrno>
+
 #include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/store/snapshot_store.h"
 #include "plugin/model/volume_tuning.h"
@@ -157,18 +159,24 @@ void CsiWorld::SendTo(Service& service,
     return (service.*method)(&context, &request, &response);
   };
   const std::string before = state_;
+  const bool is_failing = mounter_.HasFaults();
   Response response;
   const grpc::Status status = send(response);
+  has_failed_ = is_failing && !mounter_.HasFaults();
+  mounter_.ClearFaults();
   const std::string after = state_ = State();
   Show(fmt::format("{}: {} {}", MethodOf(request), static_cast<int>(status.error_code()), status.error_message()));
   const auto details = [&] {
     return fmt::format("{}\n{} {}\nbefore:\n{}\nafter:\n{}", request.DebugString(),
                        static_cast<int>(status.error_code()), status.error_message(), before, after);
   };
-  if (reads || !status.ok()) Require(before == after, "such a call changes nothing", before == after ? "" : details());
+  const std::string method_name = MethodOf(request);
+  const bool undoes = !has_failed_ || method_name == "NodeStageVolume" || method_name == "NodePublishVolume";
+  if (reads || (!status.ok() && undoes))
+    Require(before == after, "such a call changes nothing", before == after ? "" : details());
   if (!status.ok()) {
     const bool blames = status.error_code() == grpc::INTERNAL || status.error_code() == grpc::UNKNOWN;
-    Require(!blames && !status.error_message().empty(), "the error is the caller's, and says why",
+    Require((!blames || has_failed_) && !status.error_message().empty(), "the error is the caller's, and says why",
             blames ? details() : "");
     CheckNoSecret(request, status.error_message());
     return;
@@ -183,8 +191,9 @@ void CsiWorld::SendTo(Service& service,
           response.DebugString() + again.DebugString());
 }
 
-void CsiWorld::Send(ProtoMessage& request) {
+void CsiWorld::Send(ProtoMessage& request, const std::string& failing) {
   Replace(request);
+  if (!failing.empty()) mounter_.Fail(failing, ErrnoStatus(EIO, "do as the fuzzer says"));
   using Controller = csi::v1::Controller::Service;
   using Group = csi::v1::GroupController::Service;
   using Identity = csi::v1::Identity::Service;

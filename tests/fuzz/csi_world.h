@@ -26,7 +26,9 @@ class CsiWorld {
   //   no error is INTERNAL or UNKNOWN, and none contains a secret
   //   a refused call, and one that only reads, changes nothing
   //   the same call again succeeds, answers the same, and changes nothing
-  void Send(google::protobuf::Message& request);
+  // With `failing` that call of the mounter fails once, so the error may be INTERNAL, and only stages and publishes
+  // have to undo everything.
+  void Send(google::protobuf::Message& request, const std::string& failing);
 
  private:
   template <typename Service, typename Request, typename Response>
@@ -56,6 +58,7 @@ class CsiWorld {
   NodeService node_;
   std::map<std::string, std::string> ids_;  // by "@volume0"
   std::string state_;                       // after the last call
+  bool has_failed_ = false;                 // a call of the mounter, in this call
 };
 
 }  // namespace mooring::fuzz

@@ -23,7 +23,7 @@ class Silent final : public google::protobuf::io::ErrorCollector {
   void AddError(int /*line*/, int /*column*/, const std::string& /*text*/) override {}
 };
 
-// One field of one message in the tree.
+// A field of a message in the tree.
 struct Place {
   Message* message;
   const FieldDescriptor* field;

@@ -66,7 +66,7 @@ void CheckRefusal(const absl::Status& status) {
           Message(status));
 }
 
-// What the guard must not let through, apart from the guard's own tables.
+// Names fields that the guard must refuse, without a look at its tables.
 void CheckAccepted(const Image& image, const Kind& kind) {
   const std::string_view type = kind.fs_type;
   if (type == "ext4") {
