@@ -73,7 +73,7 @@ CsiWorld::CsiWorld()
       groups_(snapshots_, rpc_),
       node_(rpc_, node_volumes_, ephemeral_, Identity()) {
   mounter_.With([](FakeKernel& kernel) {
-    for (const char* path : {"/csi/staging", "/csi/pods/p", "/etc"}) kernel.AddDirectory(path);
+    for (const char* path : {"/csi/staging/a", "/csi/staging/b", "/csi/pods/p", "/etc"}) kernel.AddDirectory(path);
     kernel.AddForeignMount("/csi/foreign", "nfs");
   });
   readiness_.Set(absl::OkStatus());

@@ -25,7 +25,7 @@ class CsiWorld {
   // Sends the request, a message of csi.v1, after replacing "@volume0" and the like. It checks:
   //   no error is INTERNAL or UNKNOWN, and none contains a secret
   //   a refused call, and one that only reads, changes nothing
-  //   the same call again succeeds, answers the same, and changes nothing
+  //   the same call again succeeds, answers the same, and changes nothing.
   // With `failing` that call of the mounter fails once, so the error may be INTERNAL, and only stages and publishes
   // have to undo everything.
   void Send(google::protobuf::Message& request, const std::string& failing);
