@@ -9,6 +9,7 @@
 
 #include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "base/text/clean_text.h"
 #include "base/text/quote.h"
 
 namespace mooring {
@@ -87,7 +88,8 @@ bool IsDiskFull(const SQLite::Exception& error) {
 }
 
 absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file) {
-  const std::string text = fmt::format("{} {} {}: {}", action, file.name, Quote(file.path), error.what());
+  // SQLite quotes names in a damaged file, which may be any bytes.
+  const std::string text = fmt::format("{} {} {}: {}", action, file.name, Quote(file.path), CleanText(error.what()));
   if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
   if (error.getExtendedErrorCode() == SQLITE_IOERR_NOMEM) return ResourceExhausted(text);
   switch (error.getErrorCode() & kPrimary) {

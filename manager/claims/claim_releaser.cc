@@ -214,8 +214,9 @@ void ClaimReleaser::FinishAll(std::vector<ClaimRecord> claims, const std::string
     if (only_plugin.empty() || plugin == only_plugin) by_plugin[plugin].push_back(std::move(claim));
   }
   std::vector<std::thread> threads;
-  for (auto& [plugin, its] : by_plugin) {
-    threads.emplace_back([this, until, &plugin = plugin, &its = its] { FinishEach(plugin, std::move(its), until); });
+  for (auto& of_plugin : by_plugin) {
+    threads.emplace_back(
+        [this, until, &of_plugin] { FinishEach(of_plugin.first, std::move(of_plugin.second), until); });
   }
   for (std::thread& thread : threads) thread.join();
 }

@@ -51,11 +51,11 @@ void ClaimRollbacks::Resume() {
     const std::lock_guard<std::mutex> lock(mutex_);
     owed = owed_;
   }
-  for (const auto& [claim, why] : owed) {
-    if (!Mark(claim, why).ok()) continue;
+  for (const Owed& one : owed) {
+    if (!Mark(one.claim, one.why).ok()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(owed_, [&claim = claim](const Owed& other) {
-      return AreOfOneClaim(other.claim, claim) && IsSameRecord(other.claim, claim);
+    std::erase_if(owed_, [&one](const Owed& other) {
+      return AreOfOneClaim(other.claim, one.claim) && IsSameRecord(other.claim, one.claim);
     });
   }
 }

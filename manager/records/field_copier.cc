@@ -140,6 +140,10 @@ void FieldCopier::operator()(const char* name, StringMap& values) {
 void FieldCopier::operator()(const char* name, Time& value) {
   std::int64_t ms = ToMs(value);
   (*this)(name, ms);
+  if (ms < ToMs(Time::min()) || ms > ToMs(Time::max())) {
+    status_.Update(InvalidArgument("{}: {} ms are beyond the times that a record can have", name, ms));
+    return;
+  }
   value = Time(std::chrono::milliseconds(ms));
 }
 

@@ -32,7 +32,7 @@ class FieldCopier {
   static FieldCopier To(google::protobuf::Message& message) { return {&message, message}; }
   static FieldCopier From(const google::protobuf::Message& message) { return {nullptr, message}; }
 
-  // The first error of CheckEnum. Nothing else is checked.
+  // The first error of CheckEnum, or of a time that does not fit. Nothing else is checked.
   const absl::Status& status() const { return status_; }
 
   // False if the message is read and has no value. For fields with a default.

@@ -19,8 +19,8 @@ v1::Instance ToProto(const InstanceInfo& instance);
 v1::VolumeKey ToProto(const VolumeKey& key);
 v1::Event ToProto(const Event& event);
 
-// INVALID_ARGUMENT: a field is not a value of its enum; nothing else is checked. The default attachment mode is
-// file-system, the default namespace "default".
+// INVALID_ARGUMENT: a field is not a value of its enum, or a time that does not fit; nothing else is checked. The
+// default attachment mode is file-system, the default namespace "default".
 absl::StatusOr<Volume> FromProto(const v1::Volume& message);
 absl::StatusOr<Claim> FromProto(const v1::Claim& message);
 absl::StatusOr<Host> FromProto(const v1::Host& message);

@@ -229,27 +229,31 @@ struct InstanceInfo {
   bool operator==(const InstanceInfo&) const = default;
 };
 
+// A path of the host that the container sees in addition to those of every plugin, such as its configuration.
+struct PluginBind {
+  std::string source, target;
+  bool read_only = false;
+  Propagation propagation = Propagation::kPrivate;
+  bool operator==(const PluginBind&) const = default;
+};
+
+struct PluginRun {
+  enum class Kind { kExec, kContainer };
+  Kind kind = Kind::kExec;
+  std::vector<std::string> command;  // kExec: program and arguments; kContainer: arguments
+  std::string image;
+  StringMap environment;  // may hold secrets: never logged
+  std::string engine;     // kContainer: the API socket of Docker or Podman
+  std::vector<PluginBind> binds;
+  std::chrono::seconds start_deadline{300};
+  std::uint64_t generation = 1;  // grows with each change of the run; a new generation replaces the old instance
+  bool operator==(const PluginRun&) const = default;
+};
+
 // A declared plugin: who declares it, and how the manager runs it, or where somebody else serves it.
 struct PluginRecord {
-  // A path of the host that the container sees in addition to those of every plugin, such as its configuration.
-  struct Bind {
-    std::string source, target;
-    bool read_only = false;
-    Propagation propagation = Propagation::kPrivate;
-    bool operator==(const Bind&) const = default;
-  };
-  struct Run {
-    enum class Kind { kExec, kContainer };
-    Kind kind = Kind::kExec;
-    std::vector<std::string> command;  // kExec: program and arguments; kContainer: arguments
-    std::string image;
-    StringMap environment;  // may hold secrets: never logged
-    std::string engine;     // kContainer: the API socket of Docker or Podman
-    std::vector<Bind> binds;
-    std::chrono::seconds start_deadline{300};
-    std::uint64_t generation = 1;  // grows with each change of the run; a new generation replaces the old instance
-    bool operator==(const Run&) const = default;
-  };
+  using Bind = PluginBind;
+  using Run = PluginRun;
 
   std::string name;
   std::vector<std::string> declared_by;  // jobs, units, containers, people

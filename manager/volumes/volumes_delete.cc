@@ -154,9 +154,9 @@ absl::Status Volumes::Resume(const std::string& host, Clock::time_point until) {
     by_plugin[volume.plugin].push_back(volume);
   }
   std::vector<std::thread> threads;
-  for (const auto& [plugin, interrupted] : by_plugin) {
-    threads.emplace_back([this, until, &interrupted = interrupted] {
-      for (const Volume& volume : interrupted) ResumeOne(volume, until);
+  for (const auto& interrupted : by_plugin) {
+    threads.emplace_back([this, until, &interrupted] {
+      for (const Volume& volume : interrupted.second) ResumeOne(volume, until);
     });
   }
   for (std::thread& thread : threads) thread.join();

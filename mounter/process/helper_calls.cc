@@ -44,10 +44,10 @@ constexpr scmp_datum_t kIoctlCommands[] = {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX,
 void AllowIoctls(CallFilter& filter) {
   constexpr scmp_datum_t kKind = 0xFF00;
   for (const scmp_datum_t kind : kIoctlKinds) {
-    filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kKind, kind << 8U)});
+    filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_MASKED_EQ, kKind, kind << 8U}});
   }
   for (const scmp_datum_t command : kIoctlCommands) {
-    filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_EQ, command)});
+    filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_EQ, command, 0}});
   }
 }
 
@@ -56,7 +56,7 @@ void AllowIoctls(CallFilter& filter) {
 void AllowProcesses(CallFilter& filter) {
   constexpr scmp_datum_t kNamespaces =
       CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWUTS;
-  filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
+  filter.Add(SCMP_ACT_ALLOW, "clone", {{0, SCMP_CMP_MASKED_EQ, kNamespaces, 0}});
 }
 
 // Refused to programs as well. This list matters where the helper's filter is not loaded: with --mounter=in-process and

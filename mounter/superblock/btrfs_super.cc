@@ -53,6 +53,8 @@ absl::Status CheckRenewable(const std::string& super, const std::string& path) {
     problem = "it is on several devices";
   else if ((Load(super, kFlagsAt) & kFlagSeeding) != 0)
     problem = "it is a seed for others";
+  else if (Load(super, kTotalBytesAt) < kSuperAt + kLayout.bytes)
+    problem = "it ends before its superblock";
   if (problem == nullptr) return absl::OkStatus();
   return FailedPrecondition("the btrfs in {} gets no new UUID: {}", Quote(path), problem);
 }

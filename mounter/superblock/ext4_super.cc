@@ -1,8 +1,10 @@
 #include "mounter/superblock/ext4_super.h"
 
+#include <sys/stat.h>
 #include <uuid/uuid.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -16,7 +18,7 @@ namespace mooring {
 namespace {
 
 constexpr SuperLayout kLayout = {.filesystem = "an ext4", .bytes = 1024, .magic_at = 0x38, .magic = "\x53\xEF"};
-constexpr std::uint64_t kSuperAt = 1024;
+constexpr std::uint64_t kSuperAt = 1024, kBlockBytes = 4096;  // CheckLayout refuses other sizes of blocks
 constexpr std::size_t kBlocksAt = 0x4, kFirstBlockAt = 0x14, kLogBlockSizeAt = 0x18, kBlocksPerGroupAt = 0x20,
                       kStateAt = 0x3A, kCompatAt = 0x5C, kIncompatAt = 0x60, kRoCompatAt = 0x64, kUuidAt = 0x68,
                       kHashSeedAt = 0xEC, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
@@ -45,6 +47,15 @@ absl::Status CheckLayout(const std::string& super, const std::string& path) {
   return FailedPrecondition("the ext4 in {} gets no new UUID: it has other features", Quote(path));
 }
 
+// More blocks would be more groups than a call can go through.
+absl::Status CheckFits(const std::string& super, int fd, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (BlocksOf(super) <= static_cast<std::uint64_t>(status.st_size) / kBlockBytes) return absl::OkStatus();
+  return FailedPrecondition("the ext4 in {} gets no new UUID: it has {} blocks, more than its file", Quote(path),
+                            BlocksOf(super));
+}
+
 bool IsPowerOf(std::uint64_t base, std::uint64_t number) {
   while (number % base == 0) number /= base;
   return number == 1;
@@ -52,8 +63,8 @@ bool IsPowerOf(std::uint64_t base, std::uint64_t number) {
 
 // sparse_super: a copy in group 1 and in those of the powers of 3, 5 and 7.
 std::vector<std::uint64_t> PlacesOf(const std::string& super) {
-  const std::uint64_t group_bytes = std::uint64_t{Load(super, kBlocksPerGroupAt)} * 4096;
-  const std::uint64_t bytes = BlocksOf(super) * 4096;
+  const std::uint64_t group_bytes = std::uint64_t{Load(super, kBlocksPerGroupAt)} * kBlockBytes;
+  const std::uint64_t bytes = BlocksOf(super) * kBlockBytes;
   std::vector<std::uint64_t> places = {kSuperAt};
   for (std::uint64_t group = 1; group * group_bytes < bytes; ++group) {
     if (IsPowerOf(3, group) || IsPowerOf(5, group) || IsPowerOf(7, group)) places.push_back(group * group_bytes);
@@ -99,6 +110,7 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
 absl::Status RenewFreshExt4(const UniqueFd& file, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::string first, ReadSuper(file.get(), path, kLayout, kSuperAt));
   MOORING_RETURN_IF_ERROR(CheckLayout(first, path));
+  MOORING_RETURN_IF_ERROR(CheckFits(first, file.get(), path));
   const std::string uuid = RandomUuid(), seed = RandomUuid();
   for (const std::uint64_t place : PlacesOf(first)) {
     MOORING_ASSIGN_OR_RETURN(std::string super, ReadSuper(file.get(), path, kLayout, place));

@@ -36,7 +36,8 @@ struct Ext4Super {
 absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path);
 
 // Gives a filesystem that was never mounted a new random UUID, and a new seed for the hashes of its directories.
-// FAILED_PRECONDITION: it lacks metadata_csum_seed, so the checksums of its metadata depend on the UUID.
+// FAILED_PRECONDITION: it lacks metadata_csum_seed, so the checksums of its metadata depend on the UUID; or it is
+// larger than its file.
 absl::Status RenewFreshExt4(const UniqueFd& file, const std::string& path);
 
 }  // namespace mooring

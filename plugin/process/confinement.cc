@@ -121,29 +121,27 @@ constexpr const char* kSocketCalls[] = {
 // Threads, but no processes. clone3(2) is ENOSYS, because a filter cannot see its flags. The C library then uses
 // clone(2).
 void AllowThreads(CallFilter& filter) {
-  filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  filter.Add(SCMP_ACT_ALLOW, "clone", {{0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD}});
 }
 
 // Only to receive: sending needs a capability.
 void AllowDeviceEvents(CallFilter& filter) {
-  filter.Add(SCMP_ACT_ALLOW, "socket",
-             {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT)});
+  filter.Add(SCMP_ACT_ALLOW, "socket", {{0, SCMP_CMP_EQ, AF_NETLINK, 0}, {2, SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT, 0}});
 }
 
 void AllowUnixSockets(CallFilter& filter) {
   constexpr scmp_datum_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
-  filter.Add(SCMP_ACT_ALLOW, "socket",
-             {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM)});
+  filter.Add(SCMP_ACT_ALLOW, "socket", {{0, SCMP_CMP_EQ, AF_UNIX, 0}, {1, SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM}});
   // No datagrams: they reach a service manager or the system's log without a connect(2).
   for (const scmp_datum_t type : {SOCK_STREAM, SOCK_SEQPACKET}) {
-    filter.Add(SCMP_ACT_ALLOW, "socketpair", {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type)});
+    filter.Add(SCMP_ACT_ALLOW, "socketpair", {{0, SCMP_CMP_EQ, AF_UNIX, 0}, {1, SCMP_CMP_MASKED_EQ, kType, type}});
   }
   filter.Add(SCMP_ACT_ERRNO(EAFNOSUPPORT), "socket",
-             {SCMP_A0(SCMP_CMP_NE, AF_UNIX), SCMP_A2(SCMP_CMP_NE, NETLINK_KOBJECT_UEVENT)});
+             {{0, SCMP_CMP_NE, AF_UNIX, 0}, {2, SCMP_CMP_NE, NETLINK_KOBJECT_UEVENT, 0}});
 }
 
 void AllowCommands(CallFilter& filter, const char* call, std::initializer_list<scmp_datum_t> commands) {
-  for (const scmp_datum_t command : commands) filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A1(SCMP_CMP_EQ, command)});
+  for (const scmp_datum_t command : commands) filter.Add(SCMP_ACT_ALLOW, call, {{1, SCMP_CMP_EQ, command, 0}});
 }
 
 // Not F_SETOWN or F_SETSIG: with them the kernel sends signals on behalf of this process, to any process of root's.
@@ -157,8 +155,8 @@ void AllowOnOpenFiles(CallFilter& filter) {
 // Without O_TRUNC: before Linux 6.2 Landlock does not control truncation, so O_TRUNC would empty files outside the
 // policy.
 void AllowOpening(CallFilter& filter) {
-  filter.Add(SCMP_ACT_ALLOW, "openat", {SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
-  filter.Add(SCMP_ACT_ALLOW, "open", {SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
+  filter.Add(SCMP_ACT_ALLOW, "openat", {{2, SCMP_CMP_MASKED_EQ, O_TRUNC, 0}});
+  filter.Add(SCMP_ACT_ALLOW, "open", {{1, SCMP_CMP_MASKED_EQ, O_TRUNC, 0}});
 }
 
 // Only this process: other processes of root's must not get signals or limits from it. alarm(2) and setitimer(2), which
@@ -167,9 +165,9 @@ void AllowOnItself(CallFilter& filter) {
   for (const char* call : {"alarm", "setitimer"}) filter.Add(SCMP_ACT_ALLOW, call);
   const auto self = static_cast<scmp_datum_t>(::getpid());
   for (const char* call : {"kill", "tgkill", "prlimit64"}) {
-    filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, self)});
+    filter.Add(SCMP_ACT_ALLOW, call, {{0, SCMP_CMP_EQ, self, 0}});
   }
-  filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
+  filter.Add(SCMP_ACT_ALLOW, "prlimit64", {{0, SCMP_CMP_EQ, 0, 0}});
 }
 
 absl::Status ConfineCalls(const SandboxPolicy& policy) {

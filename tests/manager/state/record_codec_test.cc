@@ -5,6 +5,8 @@
 #include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -168,6 +170,14 @@ TEST(RecordCodecTest, ErrorNamesTheInvalidField) {
   v1::Volume volume = ToProto(samples::SampleVolume());
   volume.mutable_capabilities(1)->set_access(static_cast<v1::AccessMode>(77));
   EXPECT_THAT(FromProto(volume), FailsWith(Code::kInvalidArgument, "access mode: 77"));
+}
+
+TEST(RecordCodecTest, ATimeThatDoesNotFitIsRefused) {
+  v1::Volume volume = ToProto(samples::SampleVolume());
+  for (const std::int64_t ms : {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
+    volume.set_created_at_ms(ms);
+    EXPECT_THAT(FromProto(volume), FailsWith(Code::kInvalidArgument, "created_at_ms"));
+  }
 }
 
 TEST(RecordCodecTest, InvalidUtf8IsReplaced) {

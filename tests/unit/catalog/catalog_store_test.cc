@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sys/stat.h>
 
+#include "sqlite/sqlite.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -324,6 +325,13 @@ TEST_F(CatalogStoreTest, ADamagedFileIsRefusedAndLeftAlone) {
   EXPECT_THAT(Message(status), AllOf(HasSubstr(path()), HasSubstr("damaged"), HasSubstr("move it away")));
   std::ifstream file(path());
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), garbage);
+}
+
+TEST_F(CatalogStoreTest, AnErrorAboutADamagedNameIsUtf8) {
+  const SQLite::Exception error("malformed database schema (\xFF)", 11);  // SQLITE_CORRUPT
+  const DatabaseFile file = {.path = path(), .name = "the catalog", .if_damaged = "Move it away", .if_other = ""};
+  EXPECT_THAT(Message(DatabaseError(error, "open", file)),
+              AllOf(HasSubstr("malformed database schema (\uFFFD)"), HasSubstr("damaged")));
 }
 
 TEST_F(CatalogStoreTest, ImpossiblePathsAreErrorsWithThePath) {
