@@ -80,7 +80,8 @@ absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new) {
   open.info = loop;
   if (loop.raw) MOORING_RETURN_IF_ERROR(PutHold(open.fd.get(), minor(loop.device_number), loop.label));
   MOORING_RETURN_IF_ERROR(is_new ? StartHolder(open.fd.get()) : HoldDevice(open.fd.get(), loop.device_number));
-  if (loop.raw && loop.read_only) return absl::OkStatus();  // its task can change neither start nor size
+  // A reader's file may hang. Only a task with CAP_SYS_ADMIN changes its start, and the hold keeps it attached.
+  if (loop.raw && loop.read_only) return absl::OkStatus();
   return Relabel(open, loop.label, false);
 }
 

@@ -251,9 +251,12 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
   if (S_ISREG(image.status.st_mode)) {  // other programs stack loop devices on a block device
     const ImageAccess access = spec.read_only ? ImageAccess::kRead : ImageAccess::kWrite;
     MOORING_RETURN_IF_ERROR(LockAttachment(file, image.path, access));
-  } else if (spec.read_only) {
+  }
+  UniqueFd below;  // its fsync(2) also tells of a write that failed in LOOP_CONFIGURE
+  if (S_ISBLK(image.status.st_mode) && spec.read_only) {
+    MOORING_ASSIGN_OR_RETURN(below, Reopen(image, O_RDONLY));
     // LOOP_CONFIGURE flushes the device below, and forgets the data whose write fails.
-    MOORING_RETURN_IF_ERROR(FlushDevice(file.get(), image.path));
+    MOORING_RETURN_IF_ERROR(FlushDevice(below.get(), image.path));
   }
   constexpr int kAttempts = 64;  // each fails because another process took the same free number, and waits longer
   // The kernel names the same free device to all callers, so the threads of this process ask one after the other.
@@ -280,6 +283,8 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     if (error == EBUSY) continue;
     if (error != 0) break;
     absl::StatusOr<OpenLoop> loop = Finish(number, configured, spec);
+    const absl::Status flushed = below.ok() ? FlushDevice(below.get(), image.path) : absl::OkStatus();
+    if (!flushed.ok()) loop = flushed;  // a task wrote since the flush before
     if (!loop.ok()) ::ioctl(configured.fd.get(), LOOP_CLR_FD);
     return loop;
   }

@@ -42,8 +42,8 @@ FAULTS = [
         ("mounter/mount/new_mount.cc", "  attributes.attr_set = AttributesOf(flags);\n  return attributes;",
          "  attributes.attr_set = AttributesOf(flags) & ~static_cast<std::uint64_t>(MOUNT_ATTR_RDONLY);\n  return attributes;")]),
     Fault("stale-copy", "a copy in use lacks what was not synced", [
-        ("mounter/copy/copy_instant.cc", "      if (::fsync(device.get()) != 0) return",
-         "      if (device.get() < 0) return"),
+        ("mounter/copy/copy_instant.cc", "      MOORING_RETURN_IF_ERROR(FlushDevice(device.get(), job.source.path));\n",
+         "      if (device.get() < 0) return FlushDevice(device.get(), job.source.path);\n"),
         ("mounter/copy/freeze.cc", "  return ::syncfs(root_.get()) == 0 ?", "  return root_.get() >= 0 ?")]),
     Fault("dead-target", "a target that was unpublished still counts", [
         (TEARDOWN, "  MOORING_RETURN_IF_ERROR(store_.DeleteEnded(target_path));\n  return true;", "  return true;"),
@@ -139,6 +139,8 @@ def main():
     copy_tree(tree)
     run("cmake", "--preset", "release", "-S", tree, "-B", build)
     missed = 0
+    for fault in FAULTS:
+        edit(tree, fault.edits)()  # each text is there
     for fault in FAULTS:
         if options.names and fault.name not in options.names:
             continue
