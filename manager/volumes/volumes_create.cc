@@ -125,7 +125,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, c
   MOORING_RETURN_IF_ERROR(CheckNotElsewhere(*there));
   if (there->state == Volume::State::kCreating && there->worker != hosts_.self()) {
     there->worker = hosts_.self();
-    MOORING_ASSIGN_OR_RETURN(*there, store_.PutVolume(*std::move(there)));
+    MOORING_ASSIGN_OR_RETURN(*there, store_.PutVolume(*there));
   }
   return there->state == Volume::State::kReady ? *std::move(there)
                                                : FinishCreate(*std::move(there), Since::kBefore, until);
