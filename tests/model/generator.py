@@ -29,13 +29,13 @@ class Generator:
             kind = self.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             step = getattr(self, f"a_{kind}")()
             if step:
-                return {"do": kind, **step, **self.manner(kind)}
+                return {"do": kind, **step, **self.disturbance(kind)}
 
-    def manner(self, kind):
+    def disturbance(self, kind):
         """A call may be sent twice at once, cut off by its deadline, or meet a kill. Then it is sent again."""
         if kind not in CALLS or self.chance.random() > 0.12:
             return {}
-        return {"manner": self.pick(("twice", "cut", "cut", "plugin-killed", "helper-killed")),
+        return {"disturbance": self.pick(("twice", "cut", "cut", "plugin-killed", "helper-killed")),
                 "after": round(10 ** self.chance.uniform(-3.5, -1.3), 4)}
 
     def rarely(self):

@@ -4,7 +4,7 @@ import os
 import re
 import struct
 
-from host import Wrong, mounts
+from host import Wrong, eventually, mounts
 from model import BLOCK
 
 
@@ -113,5 +113,8 @@ class Looks:
     def check_clean(self):
         """After all was deleted."""
         left = [path for path in glob.glob(f"{self.images}/*") if re.search(r"(vol|snap)-", path)]
+        left += glob.glob(f"{self.work}/plain/*")
         if left:
             raise Wrong(f"left over: {left}")
+        eventually("no loop device is left", lambda: not self.devices_over(self.images), 10)
+        eventually("no process holds a device", lambda: not any(map(self.runs, self.pids("mooring-hold"))), 10)

@@ -106,11 +106,12 @@ class Model:
 
     def may_create(self, step, volume):
         if volume:
+            same = (step["pool"], self.number_of(step["source"])) == (volume.pool, volume.source)
+            if not same or step["size"] > volume.size:
+                return {EXISTS}
             if step["block"] and not volume.block and volume.image():
                 return {OK, EXISTS}  # a volume for mount access has block access, too
-            same = (step["pool"], step["block"], step["fs"], self.number_of(step["source"])) == (
-                volume.pool, volume.block, volume.fs, volume.source)
-            return {OK} if same and step["size"] <= volume.size else {EXISTS}
+            return {OK} if (step["block"], step["fs"]) == (volume.block, volume.fs) else {EXISTS}
         if step["block"] and step["pool"] != "default":
             return {INVALID}
         if not step["source"]:

@@ -60,10 +60,11 @@ class History:
     def play(self, steps=None, length=0):
         """Random steps, or these. Raises Difference."""
         os.makedirs(self.work)
-        started = time.monotonic()
         world = World(self.options, self.work, self.pool_fs)
-        self.seconds["(begin)"] += time.monotonic() - started
         try:
+            started = time.monotonic()
+            world.start()
+            self.seconds["(begin)"] += time.monotonic() - started
             for number in range(length if steps is None else len(steps)):
                 step = self.generator.next() if steps is None else steps[number]
                 if steps is None or self.is_possible(step):
@@ -100,16 +101,20 @@ class History:
             print(json.dumps(step), flush=True)
         allowed = self.model.allowed(step)
         started = time.monotonic()
+        world.existing = {*self.model.volumes, *self.model.snapshots}
         code, words = world.do(step)
         self.seconds[step["do"]] += time.monotonic() - started
         self.codes[f"{step['do']} {code}"] += 1
         for other in world.others:
-            self.codes[f"{step['do']} {other}, {step['manner']}"] += 1
+            self.codes[f"{step['do']} {other}, {step['disturbance']}"] += 1
             if other not in allowed:
                 raise Difference(step, f"an answer before the last is {other}, and not {' or '.join(sorted(allowed))}\n{world.log()}")
         if code not in allowed:
             raise Difference(step, f"the answer is {code} ({words}), and not {' or '.join(sorted(allowed))}\n{world.log()}")
         self.model.apply(step, code)
+        volume = self.model.volumes.get(step.get("volume"))
+        if code == "OK" and volume and world.bytes not in (None, volume.size):
+            raise Wrong(f"{step['volume']} has {volume.size} bytes, and the answer says {world.bytes}")
         started = time.monotonic()
         self.check(world, step)
         self.seconds["(check)"] += time.monotonic() - started

@@ -29,13 +29,15 @@ class World(Looks):
     def __init__(self, options, work, pool_fs):
         self.options, self.work, self.pool_fs = options, work, pool_fs
         self.ids, self.plugin, self.tasks = {}, None, {}
-        self.manner, self.after, self.others = None, 0, []
+        self.existing = ()  # the names of volumes and snapshots before the step
+        self.disturbance, self.after, self.others = None, 0, []
+        self.calm_at = 0  # until then a call may meet another one, or a mount helper that starts
+        self.bytes = None  # the capacity in the last answer
         self.state, self.images = f"{work}/state", f"{work}/images"
         for directory in ("state", "images", "plain", "node", "run"):
             os.makedirs(f"{work}/{directory}", exist_ok=True)
         self.make_pool()
         self.csi = Plugin(f"{work}/run/csi.sock", keeps_connection=True)
-        self.start()
 
     def make_pool(self):
         """A filesystem for the images."""
@@ -102,7 +104,8 @@ class World(Looks):
     # Steps. Each returns a code of gRPC, or the name of an errno
 
     def do(self, step):
-        self.manner, self.after, self.others = step.get("manner"), step.get("after"), []
+        self.disturbance, self.after, self.others = step.get("disturbance"), step.get("after"), []
+        self.bytes = None
         try:
             getattr(self, f"do_{step['do']}")(step)
         except Refused as refused:
@@ -112,16 +115,18 @@ class World(Looks):
         return "OK", ""
 
     def call(self, method, request):
-        """In the manner of the step. The last call has the answer, and `others` the codes of those before."""
-        manner, self.manner = self.manner, None
-        if manner == "cut":
+        """In the disturbance of the step. The last call has the answer, and `others` the codes of those before."""
+        disturbance, self.disturbance = self.disturbance, None
+        if disturbance:
+            self.calm_at = time.monotonic() + PATIENCE
+        if disturbance == "cut":
             self.note(method, request, self.after)
-        elif manner:
+        elif disturbance:
             other = threading.Thread(target=self.note, args=(method, request, PATIENCE))
             other.start()
-            if manner != "twice":
+            if disturbance != "twice":
                 time.sleep(self.after)
-                self.do_kill({"who": manner.split("-", maxsplit=1)[0]})
+                self.do_kill({"who": disturbance.split("-", maxsplit=1)[0]})
             try:
                 return self.call_until_answered(method, request)
             finally:
@@ -145,7 +150,7 @@ class World(Looks):
             try:
                 return self.csi.call(method, request, PATIENCE)
             except Refused as refused:
-                if refused.code not in ("ABORTED", "UNAVAILABLE") or time.monotonic() > deadline:
+                if refused.code not in ("ABORTED", "UNAVAILABLE") or time.monotonic() > min(deadline, self.calm_at):
                     raise
             time.sleep(0.02)
 
@@ -157,6 +162,12 @@ class World(Looks):
     def id(self, name):
         return self.ids.get(name, f"unknown-{name}")
 
+    def note_id(self, name, new):
+        """A volume or snapshot that exists has the same id in each answer."""
+        if name in self.existing and self.ids.get(name) != new:
+            raise Wrong(f"{name} was {self.ids.get(name)}, and is {new}")
+        self.ids[name] = new
+
     def do_create(self, step):
         request = {"name": step["volume"], "volume_capabilities": [self.capability(step)], "parameters": {"pool": step["pool"]},
                    "capacity_range": {"required_bytes": step["size"]}}
@@ -165,18 +176,23 @@ class World(Looks):
         if step["source"]:
             kind, name = step["source"]
             request["volume_content_source"] = {kind: {f"{kind}_id": self.id(name)}}
-        self.ids[step["volume"]] = self.call("CreateVolume", request).volume.volume_id
+        made = self.call("CreateVolume", request).volume
+        self.bytes = made.capacity_bytes
+        self.note_id(step["volume"], made.volume_id)
 
     def do_delete(self, step):
         self.call("DeleteVolume", {"volume_id": self.id(step["volume"])})
 
     def do_grow(self, step):
-        self.call("ControllerExpandVolume", {"volume_id": self.id(step["volume"]),
-                                             "capacity_range": {"required_bytes": step["size"]}})
+        grown = self.call("ControllerExpandVolume", {"volume_id": self.id(step["volume"]),
+                                                     "capacity_range": {"required_bytes": step["size"]}})
+        self.bytes = grown.capacity_bytes
 
     def do_snapshot(self, step):
         made = self.call("CreateSnapshot", {"name": step["snapshot"], "source_volume_id": self.id(step["volume"])})
-        self.ids[step["snapshot"]] = made.snapshot.snapshot_id
+        self.note_id(step["snapshot"], made.snapshot.snapshot_id)
+        if not made.snapshot.ready_to_use:
+            raise Wrong("the snapshot is not ready")
 
     def do_unsnapshot(self, step):
         self.call("DeleteSnapshot", {"snapshot_id": self.id(step["snapshot"])})
@@ -294,6 +310,7 @@ class World(Looks):
     # The machine
 
     def do_kill(self, step):
+        self.calm_at = time.monotonic() + PATIENCE
         plugin, name = step["who"] in ("plugin", "all"), {"helper": "mooring-mounter", "holders": "mooring-hold"}
         if plugin:
             self.end(signal.SIGKILL)
@@ -335,19 +352,24 @@ class World(Looks):
         for name in ("mooring-mounter", "mooring-hold"):
             self.kill_all(name)
         for mount in reversed(mounts(f"{self.work}/node")):
-            run("umount", mount.target)
+            run("umount", "-l", mount.target, check=False)
         self.detach(self.images)
 
     @staticmethod
-    def detach(directory):
-        """All loop devices over files there. Flushes them first, as a shutdown does."""
+    def devices_over(directory):
+        """The loop devices over files there, after those that lie over them."""
         over = {}
         for path in glob.glob("/sys/block/loop*/loop/backing_file"):
             with contextlib.suppress(OSError):
                 over["/dev/" + path.split("/")[3]] = open(path, encoding="utf-8").read().strip()
         images = [name for name, file in over.items() if file.startswith(directory + "/")]
-        upper = [name for name, file in over.items() if file in images or over.get(file) in images]
-        for name in sorted(set(upper), key=lambda name: over[name] in images) + images:
+        upper = {name for name, file in over.items() if file in images or over.get(file) in images}
+        return sorted(upper, key=lambda name: over[name] in images) + images
+
+    @staticmethod
+    def detach(directory):
+        """All loop devices over files there. Flushes them first, as a shutdown does."""
+        for name in World.devices_over(directory):
             run("blockdev", "--flushbufs", name, check=False)
             run("losetup", "-d", name, check=False)
 
