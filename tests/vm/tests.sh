@@ -159,6 +159,16 @@ add_pool() {
   await "the plugin is ready" csi probe
 }
 
+# The next boots lack their disk or file server, and the plugin waits for a shared pool.
+remove_pools_of_these_tests() {
+  local name
+  for name in quota directories nfs nfs-directories shared lost; do
+    inside sed -i -E "/^MOORING_POOL=/s/;name=$name,[^;]*//" /etc/default/mooring-plugin
+  done
+  inside systemctl restart mooring-plugin.service
+  await "the plugin is ready" csi probe
+}
+
 limit() { inside xfs_quota -x -c "limit $1" /srv/quota; }
 
 # Two quotas: one for the bytes of the pool's directory, the other for the files of the plugin's user.
@@ -353,6 +363,7 @@ test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
   inside systemctl stop mooring-third.service
   inside umount /srv/nfs-third
   inside ip netns del third
+  remove_pools_of_these_tests
 }
 
 # Mounts and loop devices on a kernel without statmount(2), with a udev that opens each new device. Also copies of devices
