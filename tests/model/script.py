@@ -114,7 +114,7 @@ def _kill(step):
     if step["who"] == "plugin":
         return "kill -KILL $plugin; wait\n" + _restart(step).splitlines()[-1]
     if step["who"] == "helper":
-        return "pkill -KILL -P $plugin -x mooring-mounter"
+        return f"pkill -KILL -f 'mooring-mounter --mount-root {W}/node'"
     return f"# not shown here, because it would end the processes of other plugins, too: {step}"
 
 
