@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -61,11 +63,22 @@ void MakeDirtyAgain(int fd) {
   }
 }
 
+// Of a device of a task, which may have been told of a failed write.
+int FlushByHold(int fd) {
+  struct stat status = {};
+  const bool raw = ::fstat(fd, &status) == 0 && S_ISBLK(status.st_mode) && major(status.st_rdev) == LOOP_MAJOR &&
+                   IsRawNumber(minor(status.st_rdev));
+  return raw ? FlushHold(minor(status.st_rdev)) : 0;
+}
+
 }  // namespace
 
 absl::Status FlushDevice(int fd, const std::string& device) {
-  if (::fsync(fd) == 0) return absl::OkStatus();
-  const absl::Status status = ErrnoStatus(errno, "write to its file or disk the data that tasks wrote to", device);
+  const int failed = ::fsync(fd) == 0 ? 0 : errno;
+  const int failed_before = FlushByHold(fd);
+  if (failed == 0 && failed_before == 0) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(failed != 0 ? failed : failed_before,
+                                          "write to its file or disk the data that tasks wrote to", device);
   MakeDirtyAgain(fd);
   return absl::Status(status.code(),
                       Message(status) +

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
 #include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
@@ -136,6 +138,8 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
   const unsigned number = HoldOf(raw_number);
   constexpr int kAttempts = 16;  // each lost to another process that removes or takes the device, and waits longer
   const std::lock_guard<std::mutex> lock(AddingMutex());
+  // FlushHold needs a hold that was bound to a writable file. A reader's device cannot be opened so.
+  const UniqueFd writable(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC));
   int error = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(attempt));
@@ -143,17 +147,27 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
     if (hold.fd.ok()) return Relabel(hold, label, number);
     const absl::Status added = AddLoop(number);
     if (!added.ok() && !absl::IsAlreadyExists(added)) return added;
-    const UniqueFd loop = OpenLoopNode(number, O_RDONLY);
+    const UniqueFd loop = OpenLoopNode(number, writable.ok() ? O_RDWR : O_RDONLY);
     if (!loop.ok() && errno != ENXIO && errno != ENOENT) {
       return ErrnoStatus(errno, "open the loop device", LoopPath(number));
     }
     if (!loop.ok()) continue;
-    error = ConfigureLoop(loop.get(), fd, {.label = label, .read_only = true, .size_limit = kHoldBytes});
+    const LoopSpec spec = {.label = label, .read_only = !writable.ok(), .size_limit = kHoldBytes};
+    error = ConfigureLoop(loop.get(), writable.ok() ? writable.get() : fd, spec);
+    const int read_only = 1;
+    if (error == 0 && ::ioctl(loop.get(), BLKROSET, &read_only) != 0) {
+      return ErrnoStatus(errno, "make read-only", LoopPath(number));
+    }
     if (error == 0) return absl::OkStatus();
     if (error != EBUSY && error != ENXIO) return ErrnoStatus(error, "hold", LoopPath(raw_number));
   }
   return FailedPrecondition("{} cannot be held: another program has {}: detach that (losetup -d {}) and call again",
                             LoopPath(raw_number), LoopPath(number), LoopPath(number));
+}
+
+int FlushHold(unsigned raw_number) {
+  const absl::StatusOr<OpenHold> hold = OpenHoldOf(raw_number);
+  return hold.ok() && hold->fd.ok() && ::fsync(hold->fd.get()) != 0 ? errno : 0;
 }
 
 absl::Status RemoveHold(unsigned raw_number) {

@@ -227,6 +227,24 @@ TEST_F(BlockDataInAFullPool, ReaderOrCopyThatCannotFlushIsRefusedAndLosesNothing
   EXPECT_TRUE(ReadAll(Image(id)) == Pattern(6));
 }
 
+// The kernel has told the task of the failed write, and tells nobody who opens the device later.
+TEST_F(BlockDataInAFullPool, UnstageKnowsOfAFailureThatTheTaskWasTold) {
+  const std::string id = Created(kSharedBlock, 20 * kMiB);
+  StageAndPublish(id, Target("a"), kSharedBlock);
+  Shell("cat /dev/zero >" + ballast_ + " 2>/dev/null");
+  const std::string data = Pattern(7);
+  {
+    const UniqueFd task(::open(Target("a").c_str(), O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(::pwrite(task.get(), data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
+    EXPECT_NE(::fsync(task.get()), 0);
+  }
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  EXPECT_FALSE(driver().Unstage(id, Staging(id)).status.ok()) << "the data is in no file";
+  fs::remove(ballast_);
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(ReadAll(Image(id)) == data);
+}
+
 TEST_F(BlockDataInAFullPool, UnstageThatCannotFlushFailsAndKeepsTheDevice) {
   const std::string id = WrittenInAFullPool(5);
   for (int call = 0; call < 3; ++call) {
