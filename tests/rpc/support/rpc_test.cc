@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "tests/support/hold_image.h"
+#include "tests/support/holders.h"
 
 namespace mooring::testing {
 
@@ -172,9 +173,16 @@ std::string RpcTest::Target(const std::string& allocation, const std::string& vo
 void RpcTest::Refused(const std::function<absl::Status()>& call, Code code, const std::string& piece,
                       const std::source_location& where) {
   const ::testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "the refused call");
+  // The kernel needs a moment to free a loop device, before the call and after it.
+  const auto is_going = [](const LoopLine& loop) {
+    return loop.auto_clear && !HoldOfDevice(loop.device).empty() && !HasHold(loop.device);
+  };
+  Eventually([&] {
+    const auto loops = LoopsHere();
+    return std::none_of(loops.begin(), loops.end(), is_going);
+  });
   const std::string before = World();
   EXPECT_THAT(call(), FailsWith(code, piece));
-  // The kernel needs a moment to free a loop device.
   std::string after;
   Eventually([&] { return (after = World()) == before; }, std::chrono::seconds(1));
   EXPECT_EQ(Difference(before, after), "");
