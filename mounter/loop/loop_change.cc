@@ -63,7 +63,7 @@ void MakeDirtyAgain(int fd) {
   }
 }
 
-// Of a device of a task, which may have been told of a failed write.
+// A task may have been told of a failed write to its device. Returns 0 or the errno.
 int FlushByHold(int fd) {
   struct stat status = {};
   const bool raw = ::fstat(fd, &status) == 0 && S_ISBLK(status.st_mode) && major(status.st_rdev) == LOOP_MAJOR &&

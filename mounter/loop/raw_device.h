@@ -52,9 +52,9 @@ absl::StatusOr<std::optional<std::string>> LabelOfHold(unsigned raw_number);
 // program has the number of the hold.
 absl::Status PutHold(int fd, unsigned raw_number, const std::string& label);
 
-// Flushes the raw device through its hold. The kernel tells each open file once of a failed write, and a file that is
-// opened later not at all if another one was told, such as that of a task. The hold has its file since the device was
-// attached. Returns 0 or the errno.
+// Flushes the raw device through its hold. The kernel reports a failed write once to each open file. If a task has got
+// the report, a file that is opened later gets none. The hold has its file since the device was attached. Returns 0 or
+// the errno.
 int FlushHold(unsigned raw_number);
 
 // Detaches the hold. OK if there is none.
