@@ -71,15 +71,27 @@ int FlushByHold(int fd) {
   return raw ? FlushHold(minor(status.st_rdev)) : 0;
 }
 
+struct Flushed {
+  int now = 0, before = 0;  // the errno of this flush, and of an earlier write
+  bool ok() const { return now == 0 && before == 0; }
+};
+
+Flushed FlushOnce(int fd) {
+  Flushed flushed;
+  flushed.now = ::fsync(fd) == 0 ? 0 : errno;
+  flushed.before = FlushByHold(fd);
+  if (!flushed.ok()) MakeDirtyAgain(fd);
+  return flushed;
+}
+
 }  // namespace
 
 absl::Status FlushDevice(int fd, const std::string& device) {
-  const int failed = ::fsync(fd) == 0 ? 0 : errno;
-  const int failed_before = FlushByHold(fd);
-  if (failed == 0 && failed_before == 0) return absl::OkStatus();
-  const absl::Status status = ErrnoStatus(failed != 0 ? failed : failed_before,
+  Flushed flushed = FlushOnce(fd);
+  if (flushed.now == 0 && flushed.before != 0) flushed = FlushOnce(fd);  // what failed before may succeed by now
+  if (flushed.ok()) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(flushed.now != 0 ? flushed.now : flushed.before,
                                           "write to its file or disk the data that tasks wrote to", device);
-  MakeDirtyAgain(fd);
   return absl::Status(status.code(),
                       Message(status) +
                           ": the device stays attached, with that data in memory; make room for its file, or mend the "

@@ -176,8 +176,10 @@ class Generator:
         how = self.pick(HOW)
         if how == "direct" and volume.pool == "memory":
             how = "plain"  # tmpfs has no direct I/O on older kernels
-        if not volume.targets[place["target"]].writable() or self.model.full:
+        if self.model.full and how != "synced":
             how = "plain"  # in memory it has room
+        if not volume.targets[place["target"]].writable():
+            how = "plain"
         return {**place, "how": how}
 
     def device(self):

@@ -21,6 +21,7 @@ READER_MODES = ("SINGLE_NODE_READER_ONLY", "MULTI_NODE_READER_ONLY")
 
 OK, NOT_FOUND, EXISTS, INVALID = "OK", "NOT_FOUND", "ALREADY_EXISTS", "INVALID_ARGUMENT"
 PRECONDITION, RANGE = "FAILED_PRECONDITION", "OUT_OF_RANGE"
+NO_ROOM = {"ENOSPC", "EIO"}
 
 
 @dataclasses.dataclass
@@ -95,8 +96,8 @@ class Model:
     def apply(self, step, code):
         """The effect of the step, which ended with this code."""
         change = getattr(self, f"done_{step['do']}", None)
-        if change and code == OK:
-            change(step, self.volumes.get(step.get("volume")))
+        if change and (code == OK or step.get("how") == "synced" and code in NO_ROOM):
+            change(step, self.volumes.get(step.get("volume")))  # the data is in memory, although its fsync failed
 
     # The controller
 
@@ -301,8 +302,9 @@ class Model:
 
     def may_write(self, step, volume):
         """The steps of users are made only where there is a target."""
-        target = volume.targets[step["target"]]
-        return {OK} if target.writable() else {"EROFS", "EPERM", "EACCES"}
+        if not volume.targets[step["target"]].writable():
+            return {"EROFS", "EPERM", "EACCES"}
+        return {OK} | (NO_ROOM if self.full and step["how"] == "synced" else set())
 
     def done_write(self, step, volume):
         volume.write(step["file"], step["block"], step["number"])
