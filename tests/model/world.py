@@ -42,7 +42,7 @@ class World(Looks):
     def make_pool(self):
         """A filesystem for the images."""
         if self.pool_fs == "tmpfs":
-            run("mount", "-t", "tmpfs", "-o", "size=1G", "none", self.images)
+            run("mount", "-t", "tmpfs", "-o", "size=6G", "none", self.images)
             return
         disk = f"{self.work}/disk.img"
         run("truncate", "-s", str(POOL_BYTES), disk)
