@@ -63,11 +63,11 @@ void MakeDirtyAgain(int fd) {
   }
 }
 
-// A task may have been told of a failed write to its device. Returns 0 or the errno.
-int FlushByHold(int fd) {
+// A task may have been told of a failed write to its device. Returns 0 or the errno of the flush.
+absl::StatusOr<int> FlushByHold(int fd, const std::string& device) {
   struct stat status = {};
-  const bool raw = ::fstat(fd, &status) == 0 && S_ISBLK(status.st_mode) && major(status.st_rdev) == LOOP_MAJOR &&
-                   IsRawNumber(minor(status.st_rdev));
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", device);
+  const bool raw = S_ISBLK(status.st_mode) && major(status.st_rdev) == LOOP_MAJOR && IsRawNumber(minor(status.st_rdev));
   return raw ? FlushHold(minor(status.st_rdev)) : 0;
 }
 
@@ -76,19 +76,21 @@ struct Flushed {
   bool ok() const { return now == 0 && before == 0; }
 };
 
-Flushed FlushOnce(int fd) {
-  Flushed flushed;
-  flushed.now = ::fsync(fd) == 0 ? 0 : errno;
-  flushed.before = FlushByHold(fd);
-  if (!flushed.ok()) MakeDirtyAgain(fd);
-  return flushed;
+absl::StatusOr<Flushed> FlushOnce(int fd, const std::string& device) {
+  const int now = ::fsync(fd) == 0 ? 0 : errno;
+  const absl::StatusOr<int> before = FlushByHold(fd, device);
+  if (now != 0 || before.value_or(EIO) != 0) MakeDirtyAgain(fd);
+  MOORING_RETURN_IF_ERROR(before.status());
+  return Flushed{now, *before};
 }
 
 }  // namespace
 
 absl::Status FlushDevice(int fd, const std::string& device) {
-  Flushed flushed = FlushOnce(fd);
-  if (flushed.now == 0 && flushed.before != 0) flushed = FlushOnce(fd);  // what failed before may succeed by now
+  MOORING_ASSIGN_OR_RETURN(Flushed flushed, FlushOnce(fd, device));
+  if (flushed.now == 0 && flushed.before != 0) {  // what failed before may succeed by now
+    MOORING_ASSIGN_OR_RETURN(flushed, FlushOnce(fd, device));
+  }
   if (flushed.ok()) return absl::OkStatus();
   const absl::Status status = ErrnoStatus(flushed.now != 0 ? flushed.now : flushed.before,
                                           "write to its file or disk the data that tasks wrote to", device);

@@ -165,9 +165,9 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
                             LoopPath(raw_number), LoopPath(number), LoopPath(number));
 }
 
-int FlushHold(unsigned raw_number) {
-  const absl::StatusOr<OpenHold> hold = OpenHoldOf(raw_number);
-  return hold.ok() && hold->fd.ok() && ::fsync(hold->fd.get()) != 0 ? errno : 0;
+absl::StatusOr<int> FlushHold(unsigned raw_number) {
+  MOORING_ASSIGN_OR_RETURN(const OpenHold hold, OpenHoldOf(raw_number));
+  return hold.fd.ok() && ::fsync(hold.fd.get()) != 0 ? errno : 0;
 }
 
 absl::Status RemoveHold(unsigned raw_number) {

@@ -202,7 +202,8 @@ absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, con
     MOORING_RETURN_IF_ERROR(devices_.HoldAgain(volume, loop));
     return loop.device;
   }
-  if (loops.empty() || loops.front().label.empty()) return NotStaged(spec, "it has no device");
+  const bool lets_go = !loops.empty() && loops.front().raw && loops.front().label.empty();
+  if (loops.empty() || lets_go) return NotStaged(spec, "it has no device");
   return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
 }
 
