@@ -60,6 +60,7 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
     StepTrap::Outcome call, start;
   };
   Hits Play(const Round& round, std::size_t step_of_start = 0);
+  Hits PlayAfterAStart(const Round& round);
   void Recover(const Round& round, std::size_t step_of_start, Hits& hits);
   void Finish(const Round& round, Subject& subject, const absl::Status& first);
 
