@@ -49,6 +49,10 @@ class World(Looks):
         run(f"mkfs.{self.pool_fs}", "-q", disk)
         run("mount", "-o", "loop", disk, self.images)
 
+    def pools(self):
+        return [f"name=default,backend=image,path={self.images}", f"name=plain,backend=directory,path={self.work}/plain",
+                "name=memory,backend=tmpfs,size=1GiB"]
+
     # Programs
 
     def start(self):
@@ -56,8 +60,7 @@ class World(Looks):
         before = [f"{self.options.programs}/without", self.options.kernel, "--"] if self.options.kernel else []
         self.plugin = subprocess.Popen(
             [*before, f"{self.options.programs}/mooring-plugin", "--endpoint", f"{self.work}/run/csi.sock", "--state-dir", self.state,
-             "--mount-root", f"{self.work}/node", "--node-id", NODE, "--pool", f"name=default,backend=image,path={self.images}",
-             "--pool", f"name=plain,backend=directory,path={self.work}/plain", "--pool", "name=memory,backend=tmpfs,size=1GiB"],
+             "--mount-root", f"{self.work}/node", "--node-id", NODE, *(word for pool in self.pools() for word in ("--pool", pool))],
             stdout=log, stderr=log, start_new_session=True)
         log.close()
         eventually("the plugin listens", lambda: self.plugin.poll() is not None or os.path.exists(f"{self.work}/run/csi.sock"))
