@@ -11,7 +11,7 @@ TMPFS = ("plain", "memory")  # older kernels have no direct I/O there
 def place(volume, name, begin, size):
     where = [f"--filename={volume.path}", f"--offset={begin}"] if volume.block else [f"--filename={volume.path}/{name}"]
     return ["fio", f"--name={name}", *where, f"--size={size}", "--bs=4k", "--invalidate=0", "--eta=never", "--output-format=terse",
-            "--verify_fatal=1", f"--aux-path={volume.node.work}"]
+            "--thread", "--verify_fatal=1", f"--aux-path={volume.node.work}"]
 
 
 def synced(volume, seed):

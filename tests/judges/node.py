@@ -57,6 +57,7 @@ class Node(World):
         super().check_clean()
 
     def close(self):
+        self.kill_all("fio|fsx|stress-ng.*")  # in this process namespace
         super().close()
         for device in self.devices_over(self.work):
             run("losetup", "-d", device, check=False)

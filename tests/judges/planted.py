@@ -1,7 +1,8 @@
 """Damage on purpose. The session that meets it must fail, with the words of a judge."""
+import contextlib
+import glob
 import mmap
 import os
-import random
 import re
 
 from host import expect_true
@@ -37,14 +38,19 @@ def flipped(volume, number):
 class OldBlock:
     """A write that was lost: a block of the first round is there again after the second."""
 
+    def __init__(self):
+        self.old = {}
+
     def __call__(self, volume, number):
+        if number > 1:
+            return
         with open(at_rest(volume), "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
             if number == 0:
-                self.at = blocks_of_fio(content)[-1]
-                self.block = content[self.at:self.at + BLOCK]
-            else:
-                expect_true("the second round wrote the block", content[self.at:self.at + 2] != MAGIC)
-                content[self.at:self.at + BLOCK] = self.block
+                self.old = {at: content[at:at + BLOCK] for at in blocks_of_fio(content)}
+                return
+            written = [at for at in self.old if content[at:at + 2] != MAGIC]
+            expect_true("the second round wrote blocks again", written)
+            content[written[0]:written[0] + BLOCK] = self.old[written[0]]
 
 
 def flipped_copy(copy):
@@ -52,15 +58,19 @@ def flipped_copy(copy):
 
 
 def scribble(volume):
-    """Another process writes into the files of the judge while it works."""
-    files = [f"{directory}/{name}" for directory, _, names in os.walk(volume.path) for name in names if name != "synced"]
-    for path in files:
-        try:
-            with open(path, "r+b") as file:
-                file.seek(random.randrange(max(1, os.path.getsize(path))))
-                file.write(b"scribble")
-        except OSError:
-            pass  # the judge removed it meanwhile
+    """Another process writes into the files that the judge has open. stress-ng has removed their names."""
+    for pid in volume.node.pids("fsx|stress-ng-hdd") * 20:
+        for path in glob.glob(f"/proc/{pid}/fd/*"):
+            with contextlib.suppress(OSError):  # it was closed meanwhile
+                if os.readlink(path).startswith(volume.path):
+                    scribble_in(path)
+
+
+def scribble_in(path):
+    with open(path, "r+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(size // 2)
+        file.write(os.urandom(min(size // 4, 1 << 20)))
 
 
 FAULTS = [  # name, judge, kind of volume, arguments of Session

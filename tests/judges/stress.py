@@ -1,10 +1,10 @@
-"""The judge stress-ng: its stressors of filesystems verify what they read. They leave no files."""
+"""The judge stress-ng: its stressors of filesystems. hdd compares what it reads. The others verify results of calls."""
 from programs import Program
 
 # Not copy-file: its smallest file has 128 MiB.
 STRESSORS = {
-    "hdd": ["--hdd-bytes", "4m"], "seek": ["--seek-size", "4m"], "sync-file": ["--sync-file-bytes", "2m"],
-    "fallocate": ["--fallocate-bytes", "4m"], "iomix": ["--iomix-bytes", "4m"],
+    "hdd": ["--hdd-bytes", "4m", "--hdd-opts", "wr-seq,rd-seq"], "seek": ["--seek-size", "4m"],
+    "sync-file": ["--sync-file-bytes", "2m"], "fallocate": ["--fallocate-bytes", "4m"], "iomix": ["--iomix-bytes", "4m"],
     "revio": ["--revio-bytes", "4m"],
     "rename": [], "link": [], "dir": ["--dir-dirs", "64"], "xattr": []}
 
