@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import time
 
@@ -24,6 +25,7 @@ JUDGES = {"fio": Fio, "stress": Stress, "fsx": Fsx}
 ROUNDS = 2  # at least
 
 totals = collections.Counter()
+nodes = []
 
 
 class Session:
@@ -70,6 +72,7 @@ class Session:
 def set_up(options):
     os.makedirs(f"{options.work}/node")
     node = Node(options, f"{options.work}/node")
+    nodes.append(node)
     node.start()
     return node
 
@@ -77,6 +80,12 @@ def set_up(options):
 def clear(node):
     node.close()
     shutil.rmtree(node.work)
+
+
+def close_all():
+    """After a signal. Nodes that were closed have nothing left to close."""
+    for node in nodes[-1:]:
+        node.close()
 
 
 def check_clean(node):
@@ -142,11 +151,15 @@ def parsed():
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("judges", nargs="*")
     options = parser.parse_args()
-    unknown = [] if options.planted else sorted({*options.judges} - {*JUDGES}) + sorted({*options.volumes} - {*KINDS})
-    missing = [] if options.planted else [judge for judge in options.judges if judge not in unknown and not JUDGES[judge].is_installed()]
-    if unknown or missing:
-        parser.error(f"unknown: {', '.join(unknown)}" if unknown else f"not installed: {', '.join(missing)}")
+    if not options.planted:  # else they are a pattern
+        refuse(parser, "unknown", sorted({*options.judges} - {*JUDGES}) + sorted({*options.volumes} - {*KINDS}))
+        refuse(parser, "not installed", [judge for judge in options.judges if not JUDGES[judge].is_installed()])
     return options
+
+
+def refuse(parser, reason, names):
+    if names:
+        parser.error(f"{reason}: {', '.join(names)}")
 
 
 def main():
@@ -154,7 +167,12 @@ def main():
     options.kernel = ""
     print(f"seed {options.seed}, images on {options.images}", flush=True)
     tests = list((planted_tests if options.planted else tests_of)(options))
-    failed = run_tests(tests, lambda: set_up(options), clear if options.planted else check_clean, "")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        failed = run_tests(tests, lambda: set_up(options), clear if options.planted else check_clean, "")
+    except SystemExit:
+        close_all()
+        raise
     if totals:
         print(", ".join(f"{count} {what}" for what, count in sorted(totals.items())), flush=True)
     return 1 if failed else 0
