@@ -1,5 +1,6 @@
 // Ephemeral inline volumes, as kubelet asks for them. NodePublishVolume creates them and NodeUnpublishVolume deletes
 // them.
+#include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -118,7 +119,8 @@ TEST_F(Ephemeral, FailedPublishLeavesNothing) {
 
 // The mkfs holds the image until it ends. Then the next NodeUnpublishVolume deletes the image.
 TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
-  RestartWithPath(SlowMkfs(1));
+  HeldTool mkfs(*this, "mkfs.ext4");
+  RestartWithPath(mkfs.path());
   const std::string target = Target("uid-1", "scratch");
   driver().set_deadline(milliseconds(300));
   EXPECT_FALSE(driver().Send(Request(target)).status.ok());
@@ -126,6 +128,7 @@ TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
   ASSERT_THAT(Images(), Not(IsEmpty()));
   plugin().options().environment.clear();
   Restart(SIGKILL);
+  mkfs.Release();
   EXPECT_TRUE(Eventually([&] { return driver().Unpublish(kId, target).status.ok(); }));
   ExpectNothingLeft();
   ASSERT_OK(driver().Send(Request(target)));

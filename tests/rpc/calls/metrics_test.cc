@@ -5,6 +5,7 @@
 
 #include <regex>
 
+#include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/helper_processes.h"
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/scrape.h"
@@ -138,11 +139,14 @@ TEST_F(MetricsTest, PreflightFailuresAreShown) {
 
 TEST_F(MetricsTest, CallsUnderWayAreCounted) {
   StopPlugin();
-  plugin().options().environment["PATH"] = SlowMkfs(1);
+  HeldTool mkfs(*this, "mkfs.ext4");
+  plugin().options().environment["PATH"] = mkfs.path();
   Start();
   const std::string volume = Created(Mount());
   std::thread stage([&] { EXPECT_OK(driver().Stage(volume, Staging("v"), Mount())); });
   EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_rpcs_in_flight{method=\"NodeStageVolume\"}"] == 1; }));
+  std::this_thread::sleep_for(milliseconds(600));
+  mkfs.Release();
   stage.join();
   EXPECT_EQ(Now()["mooring_plugin_rpcs_in_flight{method=\"NodeStageVolume\"}"], 0);
   EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_bucket{le=\"0.5\",method=\"NodeStageVolume\"}"], 0);

@@ -1,4 +1,5 @@
 // Concurrent calls. Calls for the same volume wait for each other, and calls for different volumes do not.
+#include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -30,7 +31,8 @@ class Concurrency : public RpcTest {};
 
 TEST_F(Concurrency, HundredSlowStagesDoNotDelayAPublish) {
   const std::string ready = Staged();
-  RestartWithPath(SlowMkfs(1));
+  HeldTool mkfs(*this, "mkfs.ext4");
+  RestartWithPath(mkfs.path());
   constexpr int kCount = 100;
   std::vector<std::string> ids(kCount), stagings(kCount);
   ExpectAllOk(AtOnce(kCount, [&](int i) {
@@ -47,12 +49,11 @@ TEST_F(Concurrency, HundredSlowStagesDoNotDelayAPublish) {
   });
   ASSERT_TRUE(Eventually([&] { return MkfsRuns() == kCount; })) << MkfsRuns() << " at the same time";
   for (int i = 0; i < 5; ++i) {
-    const auto start = Clock::now();
     EXPECT_OK(driver().Publish(ready, Staging(ready), Target("a")));
     EXPECT_OK(driver().Unpublish(ready, Target("a")));
-    EXPECT_LT(Clock::now() - start, milliseconds(500));
   }
   EXPECT_EQ(stages.wait_for(milliseconds(0)), std::future_status::timeout) << "the stages ended too early";
+  mkfs.Release();
   ExpectAllOk(stages.get());
   EXPECT_EQ(LoopsHere().size(), kCount + 1U);
   ExpectAllOk(AtOnce(kCount, [&](int i) {
@@ -78,14 +79,18 @@ TEST_F(Concurrency, HundredBlockVolumesHaveADeviceEach) {
 }
 
 TEST_F(Concurrency, CallsForOneVolumeWaitForEachOther) {
-  RestartWithPath(SlowMkfs(0.7));
+  HeldTool mkfs(*this, "mkfs.ext4");
+  RestartWithPath(mkfs.path());
   const std::string id = Created(kSharedMount);
   const std::string a = Staging("a"), b = Staging("b");
   auto first = std::async(std::launch::async, [&] { return driver().Stage(id, a, kSharedMount).status; });
   ASSERT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
   auto second = std::async(std::launch::async, [&] { return driver().Stage(id, b, kSharedMount).status; });
   auto grow = std::async(std::launch::async, [&] { return driver().Grow(id, kVolumeBytes + kMiB).status; });
-  EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use")) << "it waited for the stage";
+  auto deletion = std::async(std::launch::async, [&] { return driver().Delete(id).status; });
+  EXPECT_EQ(deletion.wait_for(milliseconds(100)), std::future_status::timeout);
+  mkfs.Release();
+  EXPECT_THAT(deletion.get(), FailsWith(Code::kFailedPrecondition, "in use")) << "it waited for the stage";
   EXPECT_OK(first.get());
   EXPECT_OK(second.get());
   EXPECT_OK(grow.get());
@@ -95,7 +100,8 @@ TEST_F(Concurrency, CallsForOneVolumeWaitForEachOther) {
 
 // "An operation is pending": the answer comes before the deadline of the caller.
 TEST_F(Concurrency, CallWithAShortDeadlineIsAborted) {
-  RestartWithPath(SlowMkfs(1.2));
+  HeldTool mkfs(*this, "mkfs.ext4");
+  RestartWithPath(mkfs.path());
   const std::string id = Created();
   auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging("a")).status; });
   ASSERT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
@@ -103,6 +109,7 @@ TEST_F(Concurrency, CallWithAShortDeadlineIsAborted) {
   impatient.set_deadline(milliseconds(400));
   EXPECT_THAT(impatient.Unstage(id, Staging("a")), FailsWith(Code::kAborted, "under way"));
   EXPECT_THAT(impatient.Delete(id), FailsWith(Code::kAborted, "under way"));
+  mkfs.Release();
   EXPECT_OK(stage.get());
 }
 

@@ -1,4 +1,5 @@
 // Programs that outlive their plugin. Nobody else uses the volume while a program of e2fsprogs still writes to it.
+#include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -30,9 +31,9 @@ class Orphan : public RpcTest, public ::testing::WithParamInterface<const char*>
     ASSERT_OK(driver().Unstage(id_, staging_));
     ExpectNoLoops();
   }
-  // Kills the plugin during NodeStageVolume. The tool continues, and takes `seconds` in total.
-  void KillInTheMiddle(double seconds) {
-    RestartWithPath(SlowTool(tool(), seconds));
+  // Kills the plugin during NodeStageVolume. The tool waits until it is released.
+  void KillInTheMiddle() {
+    RestartWithPath(held_.path());
     auto stage = std::async(std::launch::async, [this] { return driver().Stage(id_, staging_).status; });
     ASSERT_TRUE(Eventually([&] { return ToolRuns(tool()).size() == 1; }));
     plugin().Kill();
@@ -47,6 +48,15 @@ class Orphan : public RpcTest, public ::testing::WithParamInterface<const char*>
     ExpectNoLoops();
     EXPECT_EQ(Shell("e2fsck -fn " + Image(id_) + " >/dev/null 2>&1"), 0);
   }
+  // Calls it while the tool runs, and returns the answer. The call must wait for the tool.
+  absl::Status WaitsForTheTool(const std::function<absl::Status()>& call) {
+    auto answer = std::async(std::launch::async, call);
+    EXPECT_EQ(answer.wait_for(milliseconds(100)), std::future_status::timeout) << "the call has not waited for it";
+    EXPECT_TRUE(Runs(ToolRuns(tool()).front()));
+    held_.Release();
+    return answer.get();
+  }
+  HeldTool held_ = {*this, tool()};
   std::string id_, staging_, data_;
 };
 
@@ -56,21 +66,17 @@ INSTANTIATE_TEST_SUITE_P(Tools, Orphan, ::testing::Values("mkfs.ext4", "e2fsck",
 });
 
 TEST_P(Orphan, NextStageWaitsForIt) {
-  KillInTheMiddle(1.0);
-  const pid_t orphan = ToolRuns(tool()).front();
-  EXPECT_TRUE(Runs(orphan));
-  ASSERT_OK(driver().Stage(id_, staging_));
-  EXPECT_FALSE(Runs(orphan));
+  KillInTheMiddle();
+  ASSERT_OK(WaitsForTheTool([this] { return driver().Stage(id_, staging_).status; }));
+  EXPECT_FALSE(Runs(ToolRuns(tool()).front()));
   ExpectWhole();
 }
 
 TEST_P(Orphan, PreventsDeleteAndDelaysExpand) {
-  KillInTheMiddle(1.0);
+  KillInTheMiddle();
   EXPECT_THAT(driver().Delete(id_), FailsWith(Code::kAborted, "another process"));
-  const pid_t orphan = ToolRuns(tool()).front();
-  EXPECT_TRUE(Runs(orphan));
-  ASSERT_OK(driver().Grow(id_, 5 * kVolumeBytes));
-  EXPECT_FALSE(Runs(orphan)) << "the call has not waited for it";
+  ASSERT_OK(WaitsForTheTool([this] { return driver().Grow(id_, 5 * kVolumeBytes).status; }));
+  EXPECT_FALSE(Runs(ToolRuns(tool()).front()));
   ASSERT_OK(driver().Stage(id_, staging_));
   EXPECT_GT(MountedBytes(staging_), static_cast<std::uint64_t>(4 * kVolumeBytes));
   ExpectWhole();

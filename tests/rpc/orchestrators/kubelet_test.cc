@@ -1,5 +1,6 @@
 // The calls of kubelet and the sidecars that tests/image/kubelet.table does not make. tests/kubernetes/README.md
 // explains the numbers. Reboots: kubelet_reboot_test.cc.
+#include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -10,10 +11,12 @@ class Kubelet : public RpcTest {};
 // The sidecars time out after seconds and repeat the call.
 TEST_F(Kubelet, K4_RepeatedStageFinishesTheFirstOne) {
   const std::string id = Created();
-  RestartWithPath(SlowMkfs(0.6));
+  HeldTool mkfs(*this, "mkfs.ext4");
+  RestartWithPath(mkfs.path());
   driver().set_deadline(milliseconds(150));
   EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kDeadlineExceeded, ""));
-  EXPECT_TRUE(Eventually([&] { return driver().Stage(id, Staging(id)).status.ok(); }, std::chrono::seconds(10)));
+  mkfs.Release();
+  EXPECT_TRUE(Eventually([&] { return driver().Stage(id, Staging(id)).status.ok(); }));
   EXPECT_EQ(MkfsRuns(), 1);
   driver().set_deadline(std::chrono::seconds(60));
 }
@@ -149,12 +152,18 @@ TEST_F(Kubelet, K18_FailedStageLeavesNothingEachTime) {
 // After ABORTED, UNAVAILABLE and similar codes kubelet calls Unstage and Unpublish, although nothing succeeded.
 TEST_F(Kubelet, K19_UnstageCleansUpAfterATimeout) {
   const std::string id = Created(kSharedMount);
-  RestartWithPath(SlowMkfs(0.5));
+  HeldTool mkfs(*this, "mkfs.ext4");
+  RestartWithPath(mkfs.path());
   driver().set_deadline(milliseconds(150));
   EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kDeadlineExceeded, ""));
   driver().set_deadline(std::chrono::seconds(60));
-  EXPECT_OK(driver().Unpublish(id, Target("uid-1")));
-  EXPECT_OK(driver().Unstage(id, Staging(id))) << "the unstage waits for the stage";
+  auto cleanup = std::async(std::launch::async, [&] {
+    const absl::Status unpublished = driver().Unpublish(id, Target("uid-1")).status;
+    return unpublished.ok() ? driver().Unstage(id, Staging(id)).status : unpublished;
+  });
+  EXPECT_EQ(cleanup.wait_for(milliseconds(100)), std::future_status::timeout) << "it waits for the stage";
+  mkfs.Release();
+  EXPECT_OK(cleanup.get());
   EXPECT_FALSE(MountAt(Staging(id)));
   ExpectNoLoops();
 }

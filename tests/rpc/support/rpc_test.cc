@@ -212,10 +212,6 @@ std::string RpcTest::Wrapper(const std::string& program, const std::string& scri
   return bin + ":/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-std::string RpcTest::SlowTool(const std::string& program, double seconds) {
-  return Wrapper(program, "sleep " + std::to_string(seconds) + "\nexec /usr/sbin/" + program + " \"$@\"");
-}
-
 std::string RpcTest::FailingMkfs() { return Wrapper("mkfs.ext4", "echo the disk is on fire >&2; exit 1"); }
 
 std::vector<pid_t> RpcTest::ToolRuns(const std::string& program) const {

@@ -121,21 +121,22 @@ class RpcTest : public ::testing::Test {
   void ShareDirectory();                     // the temporary directory becomes a shared mount, as / is under systemd
   void AllowMount(const std::string& path);  // the test mounts something here: that is no failure at the end
   std::string Wrapper(const std::string& program, const std::string& script);  // a PATH where it is this script
-  std::string SlowTool(const std::string& program, double seconds);            // a PATH where it waits before it begins
-  std::string SlowMkfs(double seconds) { return SlowTool("mkfs.ext4", seconds); }
-  std::string FailingMkfs();                                      // a PATH where mkfs.ext4 fails
+  std::string FailingMkfs();                                                   // a PATH where mkfs.ext4 fails
   std::vector<pid_t> ToolRuns(const std::string& program) const;  // the processes that this program has been so far
   int MkfsRuns() const { return static_cast<int>(ToolRuns("mkfs.ext4").size()); }
   static int Shell(const std::string& command) { return testing::Run(command); }  // gtest has a Run of its own
   std::string AttachLoop(const std::string& file);                                // "/dev/loop3"; the test detaches it
   std::vector<LoopLine> LoopsHere() const;  // over files of the temporary directory, and those stacked on them
-  void ExpectNoLoops();                     // within 3 s
+  void ExpectNoLoops();                     //
   std::string RawMounts() const;            // mountinfo with its ids, below the temporary directory
-  static bool Eventually(const std::function<bool()>& holds, milliseconds patience = std::chrono::seconds(3)) {
+  // Patient, because only a test that fails waits for so long.
+  static bool Eventually(const std::function<bool()>& holds, milliseconds patience = std::chrono::seconds(30)) {
     return WaitUntil(holds, patience);
   }
 
  private:
+  friend class HeldTool;
+
   void Refused(const std::function<absl::Status()>& call, Code code, const std::string& piece,
                const std::source_location& where);
   void UndoCalls();
