@@ -19,8 +19,9 @@ namespace mooring {
 // FAILED_PRECONDITION: `path`, which is normalised or "/", lies below none of `roots`.
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots);
 
-// The modes of targets that Target::Make creates, before the umask.
-inline constexpr mode_t kTargetDirectoryMode = 0750, kTargetFileMode = 0640;
+// The modes of targets that Target::Make creates, before the umask. The sticky bit grants nothing. It tells who made
+// the target, from its first moment on: see target_mark.h.
+inline constexpr mode_t kTargetDirectoryMode = 01750, kTargetFileMode = 01640;
 
 // Gives a path to an open file, for system calls that take no descriptor. The path is valid until the next call.
 using FdPath = std::function<absl::StatusOr<std::string>(const UniqueFd& fd)>;

@@ -19,11 +19,12 @@ namespace {
 
 constexpr char kMark[] = "trusted.mooring.target";
 
-bool LooksMadeHere(const std::string& handle) {
+bool LooksMadeHere(const std::string& handle, mode_t least) {
   struct stat status = {};
   if (::lstat(handle.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return false;
   const mode_t most = S_ISDIR(status.st_mode) ? kTargetDirectoryMode : kTargetFileMode;
-  return (status.st_mode & 07777U & ~most) == 0;  // fewer bits are fine: the umask clears some
+  // Fewer bits are fine: the umask clears some.
+  return (status.st_mode & 07777U & ~most) == 0 && (status.st_mode & least) == least;
 }
 
 // In other user namespaces the kernel refuses to write the attribute, and hides an existing one.
@@ -41,8 +42,9 @@ void MarkTarget(const UniqueFd& place) { ::fsetxattr(place.get(), kMark, "", 0, 
 bool IsMarkedTarget(const Target& target) {
   const std::string handle = target.Handle();
   if (::lgetxattr(handle.c_str(), kMark, nullptr, 0) >= 0) return true;
-  if (errno == ENOENT || (errno == ENODATA && InFirstUserNamespace())) return false;
-  return LooksMadeHere(handle);
+  if (errno == ENOENT) return false;
+  const bool could_be_marked = errno == ENODATA && InFirstUserNamespace();
+  return LooksMadeHere(handle, could_be_marked ? S_ISVTX : 0);
 }
 
 // Looks into a copy of the mount that contains the target. The copy lacks the mounts on it, so it shows what they

@@ -11,7 +11,8 @@ namespace mooring {
 // Called just before a mount on `place`. A filesystem without extended attributes is not an error.
 void MarkTarget(const UniqueFd& place);
 
-// Whether `target`, on which nothing is mounted, is marked. The filesystem may have no such attributes, or this process
+// Whether `target`, on which nothing is mounted, is marked. The helper may have been killed between Target::Make and
+// the mark. Then the sticky bit of Target::Make is there. The filesystem may have no such attributes, or this process
 // may not read them. Then the owner and the mode are compared with those of Target::Make.
 bool IsMarkedTarget(const Target& target);
 

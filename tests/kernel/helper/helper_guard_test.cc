@@ -189,6 +189,19 @@ TEST_F(HelperGuardTest, ABtrfsIsKnownByItsDevice) {
   EXPECT_THAT(helper().Grow(Target("foreign"), "btrfs"), Refused("neither the loop"));
 }
 
+// A helper that is killed between making a target and marking it has left only the mode.
+TEST_F(HelperGuardTest, RemovesATargetThatAHelperMadeAndNoOther) {
+  for (const mode_t mode : {01750, 01700, 0750, 0700, 01777}) {
+    const std::string target = Target("target");
+    ASSERT_EQ(::mkdir(target.c_str(), 0700), 0);
+    ASSERT_EQ(::chmod(target.c_str(), mode), 0);
+    EXPECT_OK(helper().Unmount(UnmountOf(target, true)));
+    const bool made_by_a_helper = mode == 01750 || mode == 01700;
+    EXPECT_EQ(std::filesystem::exists(target), !made_by_a_helper) << std::oct << mode;
+    std::filesystem::remove(target);
+  }
+}
+
 TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
   const std::string foreign = Losetup(Path("outside/disk.img"));
   LoopInfo info = *helper().Find(foreign)->loop;
