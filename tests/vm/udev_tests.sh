@@ -29,6 +29,9 @@ take_away() {
   csi unstage "$1" --staging-path /srv/raw-stage
 }
 
+# LVM itself may refuse to activate the group, because the hold of a raw volume shows the same content a second time.
+knows_of_lvm() { inside sh -c 'udevadm info --export-db | grep -qx "E: ID_FS_TYPE=LVM2_member"'; }
+
 link=/dev/disk/by-uuid/11111111-2222-4333-8444-555555555555
 
 # Without the rules, to see that the next test can fail.
@@ -41,7 +44,7 @@ test_i1_without_the_rules_udev_acts_on_the_content() {
   write_volume "$(cat "$work/raw")" filesystem
   await "a link to the volume" inside test -e "$link"
   write_volume "$(cat "$work/raw")" group
-  await "the mapping of the volume's content" inside test -e /dev/mapper/intruder-inside
+  await "a physical volume in udev's database" knows_of_lvm
   inside vgchange -an intruder
   inside mv /root/rules "$rules"
   inside udevadm control --reload
@@ -54,6 +57,7 @@ test_i2_the_rules_hide_the_content() {
     write_volume "$(cat "$work/raw")" "$content"
     sleep 5 # systemd starts the activation on its own
     expect "the mappings" "$(inside dmsetup ls)" 'No devices found'
+    refused '' knows_of_lvm
     refused '' inside test -e "$link"
     take_away "$(cat "$work/raw")"
   done
