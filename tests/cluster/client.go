@@ -52,6 +52,8 @@ func (c *client) act() {
 	switch {
 	case len(c.doubts) > 0 && dice < 0.5:
 		c.settleDoubt()
+	case dice < 0.1:
+		c.useTasks()
 	case dice < 0.15:
 		c.read(pick(c.chance, c.world.volumes).Name, c.anyManager())
 	case dice < 0.19 && len(c.held) > 0:
@@ -59,6 +61,8 @@ func (c *client) act() {
 		if again.Kind == kindClaim {
 			c.claim(again.Volume, again.Allocation, again.Mode, again.Access)
 		}
+	case dice < 0.25:
+		c.useTasks()
 	case dice < 0.55 && len(c.held) > 0 || len(c.held) > 2:
 		c.giveBack(c.chance.Intn(len(c.held)))
 	default:
@@ -83,7 +87,7 @@ func (c *client) take() {
 	c.serial++
 	allocation := fmt.Sprintf("c%d-%d", c.number, c.serial)
 	var o operation
-	if c.chance.Float64() < 0.25 {
+	if c.chance.Float64() < 0.4 {
 		o = c.attach(volume.Name, allocation, mode, access)
 	} else {
 		o = c.claim(volume.Name, allocation, mode, access)
@@ -118,7 +122,7 @@ func (c *client) giveBack(i int) {
 	claim := c.held[i]
 	c.held = append(c.held[:i:i], c.held[i+1:]...)
 	if claim.Kind == kindAttach {
-		c.detach(claim)
+		c.endAttachment(claim)
 	} else if o := c.release(claim, c.anyManager()); o.Outcome == outcomeNone {
 		c.release(claim, c.home) // only the claim's own host can release it while that host is alive
 	}
@@ -147,7 +151,7 @@ var refusals = []string{"has no free", "is claimed on node", "is claimed as"}
 
 // The manager's socket does not answer, or the manager could not begin. A manager that lost etcd in the middle of a change
 // says so, in words of the connection as well.
-var nothings = []string{"Error while dialing: dial unix", "cannot be used now", "is unreachable"}
+var nothings = []string{"Error while dialing: dial unix", "cannot be used now", "is unreachable", "nothing has changed"}
 var doubts = []string{"it is not known whether", "is retried in the background"}
 
 func outcomeOf(kind string, err error) string {
@@ -248,11 +252,24 @@ func heldOf(claims []*pb.Claim) []held {
 func (c *client) attach(volume, allocation, mode string, access int32) operation {
 	o := operation{Kind: kindAttach, Volume: volume, Allocation: allocation, Mode: mode, Access: access,
 		Node: c.home.host, Via: c.home.host}
-	return c.record(o, func(ctx context.Context, _ *operation) error {
-		return drain(c.home.client.Attach(ctx, &pb.AttachRequest{Volume: &pb.VolumeKey{Id: volume},
+	var path string
+	o = c.record(o, func(ctx context.Context, _ *operation) error {
+		stream, err := c.home.client.Attach(ctx, &pb.AttachRequest{Volume: &pb.VolumeKey{Id: volume},
 			Allocation: allocation, Request: volume, Mode: modeOf(mode), ReadOnly: mode == "read",
-			Capability: capability(access)}))
+			Capability: capability(access)})
+		return each(stream, err, func(reply *pb.AttachReply) {
+			if reply.GetDone() != nil {
+				path = reply.GetDone().Source
+			}
+		})
 	})
+	if o.Outcome == outcomeOK {
+		c.world.storage.startTask(o, path)
+		c.world.storage.use(allocation)
+	} else if isDefinite(o) {
+		c.world.checkBare(o)
+	}
+	return o
 }
 
 func (c *client) detach(claim operation) operation {

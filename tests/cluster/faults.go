@@ -314,7 +314,9 @@ func (w *world) declareLost(m *manager) {
 			if other == m {
 				continue
 			}
-			if err := w.mooring(other, "host", "lost", m.host); err == nil {
+			before, _ := other.listClaims("")
+			if err := w.declareLostAt(other, m.host); err == nil {
+				w.checkLost(m.host, before)
 				w.history.mutex.Lock()
 				w.lost = append(w.lost, absence{m.host, from, -1})
 				w.history.mutex.Unlock()

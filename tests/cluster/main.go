@@ -16,6 +16,7 @@ const checkTime = 60 * time.Second // for the history of one volume
 
 type totals struct {
 	seeds, operations, violated, commits, refused int
+	tasks, reads, writes, busy                    int
 	outcomes                                      map[string]int
 	faults                                        map[string]int
 }
@@ -32,6 +33,7 @@ func main() {
 	flag.StringVar(&s.Planted, "planted-bug", plantedNone, "")
 	flag.StringVar(&s.Fault, "fault", "", "")
 	flag.StringVar(&programs, "programs", "", "")
+	flag.StringVar(&managerProgram, "manager", "", "")
 	flag.StringVar(&clockFile, "clock", "", "")
 	work := flag.String("work", "", "")
 	keep := flag.String("keep", "", "")
@@ -91,7 +93,7 @@ func runSeed(seed int64, s settings, work, keep string, sum *totals) error {
 	sum.add(w, violations)
 	verdict := "no violation"
 	if len(violations) > 0 {
-		verdict = fmt.Sprintf("%d VIOLATIONS", len(violations))
+		verdict = fmt.Sprintf("%d VIOLATIONS, seen after %d operations", len(violations), w.operationsBefore())
 	}
 	fmt.Printf("seed %d: %d managers, %d operations, %d commits, %.0f s + %.1f s: %s; faults: %s\n", seed, s.Managers,
 		w.history.count(), w.commits(), played.Seconds(), (time.Since(began) - played).Seconds(), verdict,
@@ -145,6 +147,7 @@ func (w *world) check(directory string) []string {
 		violations = append(violations, w.witness.violations...)
 	}
 	violations = append(violations, source.checkWitnessed()...)
+	violations = append(violations, w.checkFences(source)...)
 	return append(unique(violations), checkHistory(source, w.volumes, checkTime, directory)...)
 }
 
@@ -249,6 +252,10 @@ func (t *totals) add(w *world, violations []string) {
 	t.commits += w.commits()
 	_, _, refused := w.storage.found()
 	t.refused += refused
+	t.tasks += len(w.storage.tasks)
+	t.reads += w.storage.reads
+	t.writes += w.storage.writes
+	t.busy += int(w.busy.Load())
 	for _, o := range w.history.all() {
 		t.operations++
 		word := o.Kind + " " + o.Outcome
@@ -266,6 +273,7 @@ func (t *totals) report() {
 	fmt.Printf("outcomes: %s\n", counts(t.outcomes))
 	fmt.Printf("faults: %s\n", counts(t.faults))
 	fmt.Printf("calls that the storage itself refused: %d\n", t.refused)
+	fmt.Printf("tasks: %d, %d reads, %d writes, %d detaches refused to a task in use\n", t.tasks, t.reads, t.writes, t.busy)
 	fmt.Printf("%d seeds, %d operations, %d commits, %d seeds with violations\n", t.seeds, t.operations, t.commits,
 		t.violated)
 }

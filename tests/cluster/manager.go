@@ -72,7 +72,11 @@ func (m *manager) start() error {
 	flags := append([]string{"--host", m.host, "--state-dir", m.path("state"), "--socket", m.path("manager.sock"),
 		"--runtime-dir", m.path("run"), "--root", m.path("mounts"), "--engine", m.path("no-engine.sock"),
 		"--log-level", "info"}, m.flags...)
-	command := exec.Command(filepath.Join(programs, "mooring-manager"), flags...)
+	program := filepath.Join(programs, "mooring-manager")
+	if managerProgram != "" {
+		program = managerProgram
+	}
+	command := exec.Command(program, flags...)
 	command.Env = []string{"PATH=" + os.Getenv("PATH")}
 	if clockFile != "" {
 		command.Env = append(command.Env, "LD_PRELOAD="+clockFile, "CLUSTER_CLOCK="+m.path("clock"))
@@ -246,9 +250,16 @@ func (m *manager) listAttachments() ([]*pb.Attachment, error) {
 
 // drain reads a stream to its end.
 func drain[Reply any](stream grpc.ServerStreamingClient[Reply], err error) error {
+	return each(stream, err, func(*Reply) {})
+}
+
+func each[Reply any](stream grpc.ServerStreamingClient[Reply], err error, see func(*Reply)) error {
 	for err == nil {
-		if _, err = stream.Recv(); errors.Is(err, io.EOF) {
+		var reply *Reply
+		if reply, err = stream.Recv(); errors.Is(err, io.EOF) {
 			return nil
+		} else if err == nil {
+			see(reply)
 		}
 	}
 	return err

@@ -16,13 +16,14 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Bugs that are planted from outside, to prove that the test finds them.
+// Bugs that are planted from outside, to prove that the test finds them. Those of planted/ are in the manager itself.
 const (
 	plantedNone     = ""
-	plantedClaim    = "lost-claim" // a claim that was acknowledged is deleted in etcd
-	plantedCompares = "compares"   // transactions lose the compares of records: concurrent changes overwrite each other
-	plantedLostPut  = "lost-put"   // some claims are acknowledged, but never written to etcd
-	plantedLease    = "lease"      // transactions lose the compare of the lease: a host that is gone goes on writing
+	plantedClaim    = "lost-claim"   // a claim that was acknowledged is deleted in etcd
+	plantedCompares = "compares"     // transactions lose the compares of records: concurrent changes overwrite each other
+	plantedLostPut  = "lost-put"     // some claims are acknowledged, but never written to etcd
+	plantedLease    = "lease"        // transactions lose the compare of the lease: a host that is gone goes on writing
+	plantedContent  = "lost-content" // a volume that is staged again is empty
 )
 
 // plant is called after each fault has begun.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand"
 	"net"
 	"os"
@@ -19,6 +20,7 @@ import (
 const (
 	nodePlugin       = "node.test"       // a node service only
 	controllerPlugin = "controller.test" // its controller attaches volumes to nodes
+	noPool           = "the pool of the volume is not configured"
 )
 
 // A fakePlugin is a CSI plugin on one host, with real mounts: a tmpfs for each staged volume.
@@ -30,6 +32,7 @@ type fakePlugin struct {
 	name, node, socket string
 	storage            *storage
 	calm               bool // it fails no call, and delays none
+	lacksPool          bool // of pooledVolume
 
 	mutex  sync.Mutex
 	chance *rand.Rand
@@ -89,6 +92,9 @@ func (p *fakePlugin) disturb(ctx context.Context, request any, info *grpc.UnaryS
 	time.Sleep(time.Duration(delay * float64(time.Millisecond)))
 	if fate < 0.01 {
 		return nil, status.Error(codes.Unavailable, "the storage is busy")
+	}
+	if one, ok := request.(interface{ GetVolumeId() string }); ok && p.lacksPool && one.GetVolumeId() == pooledVolume {
+		return nil, status.Error(codes.FailedPrecondition, noPool)
 	}
 	answer, err := handler(ctx, request)
 	if fate > 0.99 && err == nil {
@@ -182,6 +188,10 @@ func (p *fakePlugin) NodeStageVolume(_ context.Context, request *csi.NodeStageVo
 	if isMounted(request.StagingTargetPath) {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
+	if p.storage.directory != "" {
+		disk := filepath.Join(p.storage.directory, request.VolumeId)
+		return &csi.NodeStageVolumeResponse{}, internal(syscall.Mount(disk, request.StagingTargetPath, "", syscall.MS_BIND, ""))
+	}
 	err := syscall.Mount(request.VolumeId, request.StagingTargetPath, "tmpfs", 0, "size=64k")
 	return &csi.NodeStageVolumeResponse{}, internal(err)
 }
@@ -246,6 +256,9 @@ func accessOf(capability *csi.VolumeCapability) int32 {
 func internal(err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, syscall.EBUSY) {
+		return status.Error(codes.FailedPrecondition, "the mount is in use")
 	}
 	return status.Error(codes.Internal, err.Error())
 }

@@ -19,6 +19,8 @@ const (
 var (
 	programs  string // the folder of mooring-manager
 	clockFile string // clock.so
+
+	managerProgram string // a mooring-manager with a planted bug; empty: that of `programs`
 )
 
 // settings are the same for all seeds of a run.
@@ -60,10 +62,14 @@ var fakeVolumes = []volumeKind{
 	{"disk-node", true, []int32{singleNodeMultiWriter, singleNodeReader}, false},
 	{"disk-shared", true, []int32{multiNodeSingleWriter}, false},
 	{"disk-many", true, []int32{multiNodeMultiWriter}, false},
+	{pooledVolume, true, []int32{singleNodeWriter}, false},
 }
 
 // A volume of mooring-plugin itself, in each seed that realEvery divides.
 var realVolume = volumeKind{"image", true, []int32{singleNodeWriter}, true}
+
+// The plugins of the last host were started without the pool of this volume. They refuse each call about it.
+const pooledVolume = "pooled"
 
 const (
 	realPlugin = "mooring.csi"

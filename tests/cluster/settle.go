@@ -40,10 +40,16 @@ func (w *world) settle() []string {
 	c := w.newClient(0)
 	c.number, c.home, c.time = 1000, w.managers[0], finalTime
 	f.readAll(c)
+	f.useAll()
+	f.checkEnded(c)
+	if len(f.violations) > 0 {
+		return f.violations // what is left would be waited for
+	}
 	f.endAttachments()
 	f.endClaims(c)
 	f.readAll(c)
 	f.claimAll(c)
+	f.readLast(c)
 	return f.violations
 }
 

@@ -54,7 +54,7 @@ type site struct {
 
 // startSite starts etcd for the hosts, and no manager yet.
 func startSite(directory string, hosts []string, volumes []volumeKind) (*site, error) {
-	s := &site{directory: directory, storage: newStorage(volumes)}
+	s := &site{directory: directory, storage: newStorage(volumes, func() int64 { return 0 })}
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return s, err
 	}

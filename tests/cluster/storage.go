@@ -15,6 +15,16 @@ type storage struct {
 	violations []string
 	lines      []string
 	refused    int // calls that the storage itself refused, as a real one does
+
+	now       func() int64        // time of the history
+	directory string              // has the content of each disk; empty: each node has its own
+	registers map[string][]string // by volume: what may be its content
+	tasks     map[string]*task    // by allocation
+	fences    []fence
+	first     int64            // time of the first violation that was seen while the clients played; 0: none
+	died      map[string]int64 // by node: time of its last death
+	reads     int
+	writes    int
 }
 
 type publication struct {
@@ -31,8 +41,9 @@ type disk struct {
 	published  map[string]publication // by target path
 }
 
-func newStorage(volumes []volumeKind) *storage {
-	s := &storage{disks: map[string]*disk{}}
+func newStorage(volumes []volumeKind, now func() int64) *storage {
+	s := &storage{disks: map[string]*disk{}, registers: map[string][]string{}, tasks: map[string]*task{},
+		died: map[string]int64{}, now: now}
 	for _, volume := range volumes {
 		s.disks[volume.Name] = &disk{controlled: volume.Controlled, mixed: len(volume.Access) > 2, attached: map[string]int32{},
 			staged: map[string]bool{}, published: map[string]publication{}}
@@ -70,6 +81,7 @@ func (s *storage) detach(volume, node string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if d := s.disks[volume]; d != nil {
+		s.endTasks(volume, node, "its node is detached")
 		delete(d.attached, node)
 		s.note("detach %s from %s", volume, node)
 	}
@@ -118,6 +130,8 @@ func (s *storage) nodeGone(node string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.note("node %s is dead", node)
+	s.died[node] = s.now()
+	s.endTasks("", node, "its node is dead")
 	for _, d := range s.disks {
 		delete(d.staged, node)
 		for target, p := range d.published {
@@ -161,6 +175,9 @@ func (s *storage) violate(format string, words ...any) {
 	text := "storage: " + fmt.Sprintf(format, words...)
 	s.note("VIOLATION: %s", text)
 	s.violations = append(s.violations, text)
+	if s.first == 0 {
+		s.first = s.now()
+	}
 }
 
 func (s *storage) found() ([]string, []string, int) {

@@ -31,13 +31,18 @@ type world struct {
 	volumes  []volumeKind
 
 	faultsOver atomic.Bool
-	late       atomic.Bool // the operations take too long
-	othersRest atomic.Bool // only the clients of the first host make calls
+	busy       atomic.Int64 // detaches that were refused because a task used the volume
+	late       atomic.Bool  // the operations take too long
+	othersRest atomic.Bool  // only the clients of the first host make calls
 }
 
 func newWorld(seed int64, s settings, directory string) *world {
 	w := &world{seed: seed, settings: s, directory: directory, chance: rand.New(rand.NewSource(seed)),
-		history: newHistory(), storage: newStorage(fakeVolumes), volumes: fakeVolumes}
+		history: newHistory(), volumes: fakeVolumes}
+	w.storage = newStorage(fakeVolumes, w.history.now)
+	if s.Planted != plantedContent {
+		w.storage.directory = filepath.Join(directory, "disks")
+	}
 	if w.isReal() {
 		w.volumes = append([]volumeKind{realVolume}, fakeVolumes...)
 	}
@@ -54,6 +59,9 @@ func (w *world) hosts() []string {
 
 func (w *world) start() error {
 	if err := os.MkdirAll(w.directory, 0o700); err != nil {
+		return err
+	}
+	if err := w.storage.makeDisks(); err != nil {
 		return err
 	}
 	if !w.settings.SQLite {
@@ -125,6 +133,7 @@ func (w *world) startHost(host string) error {
 	w.managers = append(w.managers, m)
 	for i, name := range []string{nodePlugin, controllerPlugin} {
 		plugin := newPlugin(name, host, m.path("plugins/"+name+".sock"), w.storage, w.seed*100+int64(2*hostNumber(host)+i))
+		plugin.lacksPool = hostNumber(host) > 0 && hostNumber(host) == w.settings.Managers-1
 		if err := plugin.serve(); err != nil {
 			return err
 		}
