@@ -20,6 +20,7 @@ class Descriptors:
     def end(self):
         for client in self.clients:
             client.channel.close()
+        self.clients.clear()
 
 
 class LoopDevices:
@@ -37,6 +38,7 @@ class LoopDevices:
     def end(self):
         for device in self.devices:
             subprocess.run(["losetup", "-d", device], check=False)
+        self.devices.clear()
 
 
 LEAKS = {"descriptors": Descriptors, "loop-devices": LoopDevices}

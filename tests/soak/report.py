@@ -4,24 +4,25 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
-from samples import MIB, SERIES  # noqa: E402
+from samples import MIB  # noqa: E402
 
 
 def write_table(samples, path):
     """A row for each sample. A field is empty if the process did not run."""
     with open(path, "w", encoding="utf-8") as file:
-        print("second", "calm", "plugin_pid", "mounter_pid", *(series.name for series in SERIES), sep="\t", file=file)
+        programs = list(samples.rows[0].lives)
+        print("second", "calm", *(f"{name}_pid" for name in programs), *(series.name for series in samples.series()), sep="\t", file=file)
         for row in samples.rows:
-            pids = (",".join(map(str, row.lives[name])) for name in ("plugin", "mounter"))
-            values = (row.values.get(series.name, "") for series in SERIES)
+            pids = (",".join(map(str, row.lives[name])) for name in programs)
+            values = (row.values.get(series.name, "") for series in samples.series())
             print(f"{row.second:.1f}", f"{row.calm:.1f}", *pids,
                   *(f"{value:.2f}" if isinstance(value, float) else value for value in values), sep="\t", file=file)
 
 
 def write_plot(samples, verdicts, calm_seconds, path):
     """All samples are grey. The rule looks at the coloured ones: green lines are flat, red ones are not."""
-    figure, places = pyplot.subplots(len(SERIES), sharex=True, figsize=(10, 2 * len(SERIES)), layout="constrained")
-    for place, series in zip(places, SERIES):
+    figure, places = pyplot.subplots(len(verdicts), sharex=True, figsize=(10, 2 * len(verdicts)), layout="constrained")
+    for place, series in zip(places, verdicts):
         scale = MIB if series.unit == "bytes" else 1
         known = [(row.second, row.values[series.name] / scale) for row in samples.rows if series.name in row.values]
         place.plot([second for second, _ in known], [value for _, value in known], ".", color="lightgrey")

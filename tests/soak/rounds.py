@@ -15,10 +15,11 @@ RESIDENT = "resident-"  # the begin of their names
 MODE = "SINGLE_NODE_WRITER"
 LARGEST_DEVICE = 4 * MIB  # each block of it is read after each step
 KILLS = ("plugin-killed", "helper-killed")
+ENDS = ({"do": "restart"}, {"do": "reboot"}, {"do": "kill", "who": "all"})  # of a round in a storm
 
 
-class CountingWorld(World):
-    """Counts what a run can tell of itself."""
+class Counting:
+    """A part of a World that counts what happens there."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -64,11 +65,15 @@ class CountingWorld(World):
 
     def sizes(self):
         """The number or the bytes of everything that the plugin has on this machine."""
-        names = ("mooring-plugin", "mooring-mounter", "mooring-spawner", "mooring-hold")
+        names = ("mooring-manager", "mooring-plugin", "mooring-mounter", "mooring-spawner", "mooring-hold")
         return {"processes": sum(map(self.runs, itertools.chain.from_iterable(map(self.pids, names)))),
                 "loop_devices": len(self.devices_over(self.images)), "mounts": len(mounts(f"{self.work}/node")),
-                "database_bytes": sum(map(os.path.getsize, glob.glob(f"{self.state}/*.db"))),
-                "journal_bytes": sum(map(os.path.getsize, glob.glob(f"{self.state}/*.db-wal")))}
+                "database_bytes": sum(map(os.path.getsize, glob.glob(f"{self.work}/*/*.db"))),
+                "journal_bytes": sum(map(os.path.getsize, glob.glob(f"{self.work}/*/*.db-wal")))}
+
+
+class CountingWorld(Counting, World):
+    pass
 
 
 class Steps(Generator):
@@ -118,6 +123,8 @@ class Rounds(History):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.follow(world, self.generator.next())
+        if not self.generator.calm:
+            self.follow(world, self.chance.choice(ENDS))
         self.take_down(world, self.residents)
         for name in self.residents:
             self.put_up(world, name)
@@ -136,13 +143,16 @@ class Rounds(History):
     def publish_again(self, world, name, times):
         """The tight loop. Each publish is followed by a write, and each step by a look at all blocks."""
         for _ in range(times):
-            self.follow(world, {"do": "unpublish", "volume": name, "target": "a", **self.generator.disturbance("unpublish")})
+            self.follow(world, {"do": "unpublish", "volume": name, "target": "a", **self.disturbance("unpublish")})
             self.publish(world, name)
             self.follow(world, self.a_write(name))
 
+    def disturbance(self, kind):
+        return self.generator.disturbance(kind)
+
     def publish(self, world, name):
         self.follow(world, {"do": "publish", "volume": name, "target": "a", "block": self.model.volumes[name].block, "mode": MODE,
-                            "readonly": False, **self.generator.disturbance("publish")})
+                            "readonly": False, **self.disturbance("publish")})
 
     def a_write(self, name):
         volume = self.model.volumes[name]

@@ -29,6 +29,9 @@ SERIES = (
     Series("mounter_rss", "bytes", Bound(2 * MIB, 0.1), "mounter"),
     Series("mounter_descriptors", "", Bound(3), "mounter"),
     Series("mounter_threads", "", Bound(3), "mounter"),
+    Series("manager_rss", "bytes", Bound(4 * MIB, 0.1), "manager"),
+    Series("manager_descriptors", "", Bound(3), "manager"),
+    Series("manager_threads", "", Bound(3), "manager"),
     Series("processes", "", Bound(2)),
     Series("loop_devices", "", Bound(2)),
     Series("mounts", "", Bound(2)),
@@ -88,5 +91,9 @@ class Samples:
                 lines.setdefault(row.lives[series.process] if series.process else 0, []).append((row.second, row.values[series.name]))
         return list(lines.values())
 
+    def series(self):
+        """Without those of a program that does not run here."""
+        return [series for series in SERIES if any(series.name in row.values for row in self.rows)]
+
     def verdicts(self, calm_seconds):
-        return {series: judge(self.lines(series, calm_seconds), series.bound) for series in SERIES}
+        return {series: judge(self.lines(series, calm_seconds), series.bound) for series in self.series()}

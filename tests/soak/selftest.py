@@ -55,7 +55,7 @@ def of_a_run(leaking):
         life, calm = divmod(second, SECONDS // 2)
         values = {series.name: 10 + (second / 2 if series.name == leaking else 0) for series in SERIES}
         values = {series.name: values[series.name] * (MIB if series.unit == "bytes" else 1) for series in SERIES}
-        samples.rows.append(Sample(second, calm, {"plugin": (life,), "mounter": (life,)}, values))
+        samples.rows.append(Sample(second, calm, dict.fromkeys(("plugin", "mounter", "manager"), (life,)), values))
     return [series.name for series, verdict in samples.verdicts(SECONDS / 2).items() if not verdict.flat or not verdict.enough]
 
 

@@ -15,6 +15,7 @@ sys.path[1:1] = [f"{TESTS}/model", f"{TESTS}/replay"]
 
 from host import Wrong  # noqa: E402
 from leaks import LEAKS  # noqa: E402
+from managed import CountingManagerWorld, ManagerRounds  # noqa: E402
 from play import BACKENDS, Difference  # noqa: E402
 from report import show, write_plot, write_table  # noqa: E402
 from rounds import CountingWorld, Rounds  # noqa: E402
@@ -22,6 +23,7 @@ from samples import Samples  # noqa: E402
 
 LONGEST_CHAPTER = 3600  # seconds
 STORM = 0.15  # of a chapter. In it programs are killed
+NODES = {False: (CountingWorld, Rounds), True: (CountingManagerWorld, ManagerRounds)}
 LARGEST_LOG = 64 << 20
 
 
@@ -30,8 +32,9 @@ class Soak:
 
     def __init__(self, options):
         self.options = options
-        self.rounds = Rounds(options, options.seed, f"{options.work}/node")
-        self.chapter_seconds = min(LONGEST_CHAPTER, options.seconds / 2)
+        self.new_world, rounds = NODES[options.manager]
+        self.rounds = rounds(options, options.seed, f"{options.work}/node")
+        self.chapter_seconds = min(LONGEST_CHAPTER, options.seconds / (1 if options.planted else 2))
         self.calm_seconds = (1 - STORM) * self.chapter_seconds
         self.round_seconds = min(10, options.seconds / 150)
         self.samples, self.world = Samples(), None
@@ -40,7 +43,7 @@ class Soak:
     def play(self):
         """Raises Difference."""
         os.makedirs(self.rounds.work)
-        self.world = CountingWorld(self.options, self.rounds.work, self.rounds.pool_fs)
+        self.world = self.new_world(self.options, self.rounds.work, self.rounds.pool_fs)
         try:
             self.world.start()
             while time.monotonic() < self.samples.began + self.options.seconds:
@@ -63,6 +66,8 @@ class Soak:
                 self.leak.grow()
             self.sample()
         self.rounds.generator.calm = False
+        if self.leak:
+            self.leak.end()  # the end of a chapter finds any device that is left
         self.rounds.take_down(self.world)
 
     def sample(self):
@@ -97,6 +102,7 @@ def parse():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--pool", default="tmpfs")
+    parser.add_argument("--manager", action="store_true")
     parser.add_argument("--planted", choices=LEAKS)
     options = parser.parse_args()
     options.backends, options.pools, options.kernel, options.verbose = list(BACKENDS), [options.pool], "", False
