@@ -131,29 +131,33 @@ class History:
         if step["do"] in ("list", "kill", "restart", "reboot"):
             world.check_lists(self.model)
 
-    def take_down(self, world):
-        """Looks at each volume and snapshot once more through a new stage, then deletes all."""
+    def take_down(self, world, keep=()):
+        """Looks at each volume and snapshot once more through a new stage, then deletes all but the volumes to keep."""
         if self.model.full:
             self.follow(world, {"do": "fill", "on": False})
         tasks = sorted(task for volume in self.model.volumes.values() for task in volume.tasks)
         for task in tasks:
             self.follow(world, {"do": "end_task", "task": task})
-        for name, volume in sorted(self.model.volumes.items()):
-            for target in sorted(volume.targets):
-                self.follow(world, {"do": "unpublish", "volume": name, "target": target})
-            self.follow(world, {"do": "unstage", "volume": name})
+        for name in sorted(self.model.volumes.keys() - set(keep)):
+            self.put_down(world, name)
         for name in sorted(self.model.snapshots):
             snapshot = self.model.snapshots[name]
             self.follow(world, {"do": "create", "volume": f"of-{name}", "pool": "default", "block": snapshot.block,
                                 "fs": snapshot.fs, "source": ("snapshot", name), "size": snapshot.size})
-        for name in sorted(self.model.volumes):
+        for name in sorted(self.model.volumes.keys() - set(keep)):
             self.look_and_delete(world, name)
         for group in sorted(self.model.groups):
             self.follow(world, {"do": "ungroup", "group": group})
         for name in sorted(self.model.snapshots):
             self.follow(world, {"do": "unsnapshot", "snapshot": name})
         self.follow(world, {"do": "list"})
-        world.check_clean()
+        if not keep:
+            world.check_clean()
+
+    def put_down(self, world, name):
+        for target in sorted(self.model.volumes[name].targets):
+            self.follow(world, {"do": "unpublish", "volume": name, "target": target})
+        self.follow(world, {"do": "unstage", "volume": name})
 
     def look_and_delete(self, world, name):
         mode = {"volume": name, "block": self.model.volumes[name].block, "mode": "SINGLE_NODE_WRITER"}

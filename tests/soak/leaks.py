@@ -1,0 +1,44 @@
+"""Real leaks that a run plants, to prove that it finds them. Each grows a little after each round."""
+import subprocess
+
+from csi import Plugin
+from host import run
+
+
+class Descriptors:
+    """The plugin has a descriptor for each connection, and these clients never close theirs."""
+    series = "plugin_descriptors"
+
+    def __init__(self, soak):
+        self.soak, self.clients = soak, []
+
+    def grow(self):
+        client = Plugin(self.soak.world.csi.socket, keeps_connection=True)
+        client.ready()
+        self.clients.append(client)
+
+    def end(self):
+        for client in self.clients:
+            client.channel.close()
+        self.clients.clear()
+
+
+class LoopDevices:
+    """A loop device of the pool that no unstage detaches."""
+    series = "loop_devices"
+
+    def __init__(self, soak):
+        self.soak, self.devices = soak, []
+
+    def grow(self):
+        file = f"{self.soak.world.images}/.planted-{len(self.devices)}"
+        run("truncate", "-s", "1M", file)
+        self.devices.append(run("losetup", "--find", "--show", file))
+
+    def end(self):
+        for device in self.devices:
+            subprocess.run(["losetup", "-d", device], check=False)
+        self.devices.clear()
+
+
+LEAKS = {"descriptors": Descriptors, "loop-devices": LoopDevices}
