@@ -26,7 +26,7 @@ class Node(World):
 
     def __init__(self, options, work):
         super().__init__(options, work, options.images)
-        self.links, self.disk = f"{work}/links", f"{work}/disk"
+        self.links, self.disk, self.held = f"{work}/links", f"{work}/disk", None
         os.makedirs(f"{self.images}/shared", 0o700)
         os.makedirs(self.links)
 
@@ -37,8 +37,12 @@ class Node(World):
                 f"name=disks,backend=device,path={self.links},match=disk-*"]
 
     def add_disk(self):
+        """A loop device that goes with this process, however that ends: it is detached as soon as nobody has it open."""
         run("truncate", "-s", str(128 * MIB), self.disk)
-        os.symlink(run("losetup", "--find", "--show", self.disk), f"{self.links}/disk-1")
+        device = run("losetup", "--find", "--show", self.disk)
+        self.held = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+        run("losetup", "-d", device)
+        os.symlink(device, f"{self.links}/disk-1")
 
     def must(self, step):
         code, words = self.do(step)
@@ -59,6 +63,9 @@ class Node(World):
     def close(self):
         self.kill_all("fio|fsx|stress-ng.*")  # in this process namespace
         super().close()
+        if self.held is not None:
+            os.close(self.held)
+            self.held = None
         for device in self.devices_over(self.work):
             run("losetup", "-d", device, check=False)
 
