@@ -312,9 +312,7 @@ TEST_F(HelperMounterTest, StopSignalsAreIgnored) {
 TEST_F(HelperMounterTest, HelperAndSpawnerEndWithThePluginAndMountsStay) {
   Stage();
   const pid_t pid = helper().pid();
-  const auto start = Clock::now();
   EndHelper();
-  EXPECT_LT(Clock::now() - start, milliseconds(1000));
   EXPECT_FALSE(Runs(pid));
   EXPECT_FALSE(Runs(spawner_pid()));
   EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");

