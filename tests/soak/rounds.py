@@ -56,6 +56,13 @@ class Counting:
         super().do_unpublish(step)
         self.counts["unpublishes"] += 1
 
+    def do_delete(self, step):
+        """Then removes the targets that a reboot left, as an orchestrator does: the name is used again, perhaps for a device."""
+        super().do_delete(step)
+        for path in glob.glob(f"{self.work}/node/{step['volume']}/targets/*"):
+            if not os.path.ismount(path):
+                (os.rmdir if os.path.isdir(path) else os.unlink)(path)
+
     def disturbed(self, how):
         self.counts[how] += 1
         self.calm_since = time.monotonic()
