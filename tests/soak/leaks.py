@@ -1,6 +1,4 @@
 """Real leaks that a run plants, to prove that it finds them. Each grows a little after each round."""
-import subprocess
-
 from csi import Plugin
 from host import run
 
@@ -28,17 +26,20 @@ class LoopDevices:
     series = "loop_devices"
 
     def __init__(self, soak):
-        self.soak, self.devices = soak, []
+        self.soak, self.files = soak, []
 
     def grow(self):
-        file = f"{self.soak.world.images}/.planted-{len(self.devices)}"
+        file = f"{self.soak.world.images}/.planted-{len(self.files)}"
         run("truncate", "-s", "1M", file)
-        self.devices.append(run("losetup", "--find", "--show", file))
+        run("losetup", "--find", file)
+        self.files.append(file)
 
     def end(self):
-        for device in self.devices:
-            subprocess.run(["losetup", "-d", device], check=False)
-        self.devices.clear()
+        """Asks for the devices anew: after a reboot the number of an old one may be another program's."""
+        for file in self.files:
+            for device in run("losetup", "--noheadings", "--output", "NAME", "--associated", file).split():
+                run("losetup", "--detach", device)
+        self.files.clear()
 
 
 LEAKS = {"descriptors": Descriptors, "loop-devices": LoopDevices}
