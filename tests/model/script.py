@@ -89,7 +89,7 @@ def _remove(step):
 
 def _fill(step):
     if not step["on"]:
-        return f"rm {W}/images/.filler"
+        return f"rm {W}/images/.filler && sync -f {W}/images"
     return f"fallocate -l $(df --output=avail -B1 {W}/images | tail -1) {W}/images/.filler"
 
 

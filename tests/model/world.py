@@ -328,6 +328,7 @@ class World(Looks):
         filler = f"{self.images}/.filler"
         if not step["on"]:
             os.unlink(filler)
+            subprocess.run(["sync", "-f", self.images], check=True)  # before, btrfs says that the room is still in use
             return
         with open(filler, "wb") as file:
             size = os.statvfs(self.images).f_bavail * os.statvfs(self.images).f_frsize
