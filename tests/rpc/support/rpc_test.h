@@ -127,7 +127,7 @@ class RpcTest : public ::testing::Test {
   static int Shell(const std::string& command) { return testing::Run(command); }  // gtest has a Run of its own
   std::string AttachLoop(const std::string& file);                                // "/dev/loop3"; the test detaches it
   std::vector<LoopLine> LoopsHere() const;  // over files of the temporary directory, and those stacked on them
-  void ExpectNoLoops();                     //
+  void ExpectNoLoops();                     // within the patience of Eventually
   std::string RawMounts() const;            // mountinfo with its ids, below the temporary directory
   // Patient, because only a test that fails waits for so long.
   static bool Eventually(const std::function<bool()>& holds, milliseconds patience = std::chrono::seconds(30)) {
