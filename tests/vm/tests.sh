@@ -276,11 +276,33 @@ test_f3_a_server_that_stops_delays_no_other_volume() {
   expect "what is left in the pool" "$(inside ls -A /exported/images)" ''
 }
 
-# Two plugins as two nodes. The second one's mount shares nothing with the first, so only the server knows both locks.
+# make_nfs_client NAME NUMBER: another client of the server, in a network that can be cut at NAME-here. Its mount is at
+# /srv/nfs-NAME. (A second mount of the same client would not do. Since Linux 6.6 a server lets a client keep its locks to
+# itself, until another client comes.)
+make_nfs_client() {
+  inside mkdir -p "/srv/nfs-$1" "/run/$1"
+  inside sh -c "echo '/exported 10.$2.0.2(rw,no_root_squash,no_subtree_check)' >>/etc/exports && exportfs -ra"
+  inside ip netns add "$1"
+  inside ip link add "$1-here" type veth peer name there netns "$1"
+  inside ip addr add "10.$2.0.1/24" dev "$1-here"
+  inside ip link set "$1-here" up
+  inside ip -n "$1" addr add "10.$2.0.2/24" dev there
+  inside ip -n "$1" link set there up
+  inside ip netns exec "$1" sh -c "echo $1 >/sys/fs/nfs/net/nfs_client/identifier"
+  inside nsenter "--net=/run/netns/$1" mount -t nfs4 -o timeo=10,nosharecache "10.$2.0.1:/exported" "/srv/nfs-$1"
+}
+
+end_nfs_client() {
+  inside systemctl stop "mooring-$1.service"
+  inside umount "/srv/nfs-$1"
+  inside ip netns del "$1"
+}
+
+# Two plugins as two nodes.
 test_f4_a_shared_pool_on_nfs_moves_between_nodes() {
   local id second=/run/second/csi.sock used round
-  inside mkdir -p /srv/nfs-second /srv/nfs/shared /srv/shared-stage /srv/shared-stage-2 /run/second
-  inside mount -t nfs4 -o timeo=10,nosharecache 127.0.0.1:/exported /srv/nfs-second
+  inside mkdir -p /srv/nfs/shared /srv/shared-stage /srv/shared-stage-2
+  make_nfs_client second 8
   inside chown mooring:mooring /srv/nfs/shared
   add_pool 'name=shared,backend=image,path=/srv/nfs/shared,shared=true'
   inside systemd-run --quiet --unit=mooring-second mooring-plugin --endpoint "unix://$second" --state-dir /var/lib/second \
@@ -307,25 +329,16 @@ test_f4_a_shared_pool_on_nfs_moves_between_nodes() {
   done
   expect "the filesystem" "$(inside e2fsck -fn "/srv/nfs/shared/$id.img" >/dev/null 2>&1 && echo clean)" clean
   csi delete "$id"
-  inside systemctl stop mooring-second.service
-  inside umount /srv/nfs-second
+  end_nfs_client second
 }
 
-# The second plugin's mount is a client of its own, in a network that can be cut. While it renews its lease, it keeps the
-# volume, also if the orchestrator takes it for lost. Afterwards its writes fail.
+# While the second plugin's client renews its lease, it keeps the volume, also if the orchestrator takes it for lost.
+# Afterwards its writes fail.
 test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
   local id node second=/run/third/csi.sock
-  inside mkdir -p /srv/nfs-third /srv/nfs/lost /srv/lost-stage /srv/lost-stage-2 /run/third
+  inside mkdir -p /srv/nfs/lost /srv/lost-stage /srv/lost-stage-2
   inside chown mooring:mooring /srv/nfs/lost
-  inside sh -c 'echo "/exported 10.9.0.2(rw,no_root_squash,no_subtree_check)" >>/etc/exports && exportfs -ra'
-  inside ip netns add third
-  inside ip link add veth-here type veth peer name veth-there netns third
-  inside ip addr add 10.9.0.1/24 dev veth-here
-  inside ip link set veth-here up
-  inside ip -n third addr add 10.9.0.2/24 dev veth-there
-  inside ip -n third link set veth-there up
-  inside ip netns exec third sh -c 'echo third >/sys/fs/nfs/net/nfs_client/identifier'
-  inside nsenter --net=/run/netns/third mount -t nfs4 -o timeo=10,nosharecache 10.9.0.1:/exported /srv/nfs-third
+  make_nfs_client third 9
   add_pool 'name=lost,backend=image,path=/srv/nfs/lost,shared=true'
   node=$(csi node-info --json | jq -r .node_id)
   inside systemd-run --quiet --unit=mooring-third mooring-plugin --endpoint "unix://$second" --state-dir /var/lib/third \
@@ -342,7 +355,7 @@ test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
   refused 'still attached on node' csi controller-unpublish "$id" --node third
   refused FAILED_PRECONDITION csi controller-publish "$id" --node "$node"
 
-  inside ip link set veth-here down
+  inside ip link set third-here down
   await "its locks are free" csi controller-unpublish "$id" --node third
   csi controller-publish "$id" --node "$node"
   csi stage "$id" --staging-path /srv/lost-stage
@@ -350,7 +363,7 @@ test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
   expect "the content" "$(content /srv/lost-target/kept)" kept
   inside sh -c 'echo on >/srv/lost-target/on && sync /srv/lost-target/on'
 
-  inside ip link set veth-here up
+  inside ip link set third-here up
   refused '' inside timeout 60 sh -c 'echo late >/srv/lost-target-2/late && sync /srv/lost-target-2/late'
   third unpublish "$id" --target-path /srv/lost-target-2
   third unstage "$id" --staging-path /srv/lost-stage-2
@@ -361,9 +374,7 @@ test_f5_a_lost_node_on_nfs_keeps_its_volume_until_its_lease_ends() {
   csi controller-unpublish "$id" --node "$node"
   expect "the filesystem" "$(inside e2fsck -fn "/srv/nfs/lost/$id.img" >/dev/null 2>&1 && echo clean)" clean
   csi delete "$id"
-  inside systemctl stop mooring-third.service
-  inside umount /srv/nfs-third
-  inside ip netns del third
+  end_nfs_client third
   remove_pools_of_these_tests
 }
 
