@@ -22,7 +22,8 @@ constexpr char kMark[] = "trusted.mooring.target";
 bool LooksMadeHere(const std::string& handle, mode_t least) {
   struct stat status = {};
   if (::lstat(handle.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return false;
-  const mode_t most = S_ISDIR(status.st_mode) ? kTargetDirectoryMode : kTargetFileMode;
+  // A directory inherits the set-group-ID bit (mkdir(2)).
+  const mode_t most = S_ISDIR(status.st_mode) ? kTargetDirectoryMode | S_ISGID : kTargetFileMode;
   // Fewer bits are fine: the umask clears some.
   return (status.st_mode & 07777U & ~most) == 0 && (status.st_mode & least) == least;
 }

@@ -1,6 +1,7 @@
 // Marks the directories and files that were targets of a mount, with an extended attribute, trusted.mooring.target.
 // Only CAP_SYS_ADMIN can read or write it. After a reboot the mounts are gone and the targets remain. The mark tells
-// the mount helper that it may remove an empty one, whatever the plugin claims.
+// the mount helper that it may remove an empty one, whatever the plugin claims. An empty one of root that is not marked
+// may be removed, too, if it has the mode of Target::Make: IsMarkedTarget.
 #pragma once
 
 #include "base/file/unique_fd.h"

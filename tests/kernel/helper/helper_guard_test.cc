@@ -190,14 +190,36 @@ TEST_F(HelperGuardTest, ABtrfsIsKnownByItsDevice) {
 }
 
 // A helper that is killed between making a target and marking it has left only the mode.
+// A directory has the group's bit of its parent.
 TEST_F(HelperGuardTest, RemovesATargetThatAHelperMadeAndNoOther) {
-  for (const mode_t mode : {01750, 01700, 0750, 0700, 01777}) {
+  struct Case {
+    mode_t mode;
+    bool removed;
+    std::string content = {};  // of a file
+    uid_t owner = 0;
+  };
+  for (const Case& c : std::vector<Case>{{S_IFDIR | 01750, true},
+                                         {S_IFDIR | 01700, true},
+                                         {S_IFDIR | 03750, true},
+                                         {S_IFDIR | 0750, false},
+                                         {S_IFDIR | 0700, false},
+                                         {S_IFDIR | 01777, false},
+                                         {S_IFDIR | 01750, false, "", 4711},
+                                         {S_IFREG | 01640, true},
+                                         {S_IFREG | 01640, false, "data"},
+                                         {S_IFREG | 01640, false, "", 4711},
+                                         {S_IFREG | 03640, false},
+                                         {S_IFREG | 0640, false}}) {
     const std::string target = Target("target");
-    ASSERT_EQ(::mkdir(target.c_str(), 0700), 0);
-    ASSERT_EQ(::chmod(target.c_str(), mode), 0);
-    EXPECT_OK(helper().Unmount(UnmountOf(target, true)));
-    const bool made_by_a_helper = mode == 01750 || mode == 01700;
-    EXPECT_EQ(std::filesystem::exists(target), !made_by_a_helper) << std::oct << mode;
+    if (S_ISDIR(c.mode)) {
+      ASSERT_EQ(::mkdir(target.c_str(), 0700), 0);
+    } else {
+      std::ofstream(target) << c.content;
+    }
+    ASSERT_EQ(::chown(target.c_str(), c.owner, c.owner), 0);
+    ASSERT_EQ(::chmod(target.c_str(), c.mode & 07777U), 0);
+    EXPECT_EQ(helper().Unmount(UnmountOf(target, true)).ok(), c.content.empty());
+    EXPECT_EQ(std::filesystem::exists(target), !c.removed) << std::oct << c.mode << " " << c.content << " " << c.owner;
     std::filesystem::remove(target);
   }
 }

@@ -25,7 +25,13 @@ TEST_F(TargetTest, IsCreatedIfMissing) {
   ASSERT_OK(Bind(Path("target")));
   EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
   ASSERT_EQ(::umount2(Path("target").c_str(), 0), 0);
-  EXPECT_EQ(StatOf(Path("target")).st_mode & 06007U, 0U) << "others have no access";
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07007U, 01000U) << "others have no access; the bit marks it";
+}
+
+TEST_F(TargetTest, AFileIsCreatedForADeviceIfMissing) {
+  ASSERT_OK(mounter_.Bind(NodeBindOf(Losetup(Sparse("image", kMiB)), Path("target"))));
+  ASSERT_EQ(::umount2(Path("target").c_str(), 0), 0);
+  EXPECT_EQ(StatOf(Path("target")).st_mode & (S_IFMT | 07007U), S_IFREG | 01000U);
 }
 
 TEST_F(TargetTest, OnlyTheLastComponentIsCreated) {
