@@ -52,7 +52,7 @@ TEST_F(CliMountTest, RecursiveBindIncludesMountsBelow) {
   EXPECT_EQ(Mooring("mount bind src flat").status, 0);
   EXPECT_THAT(MountsAt(Path("flat/sub")), IsEmpty());
   EXPECT_EQ(Mooring("mount bind src deep --recursive --nosuid").status, 0);
-  EXPECT_EQ(OptionsAt(Path("deep/sub")), "rw,nosuid,relatime");
+  EXPECT_THAT(OptionsAt(Path("deep/sub")), StartsWith("rw,nosuid"));
 }
 
 TEST_F(CliMountTest, BindsAFile) {
@@ -134,7 +134,7 @@ TEST_F(CliMountTest, ListBelowADirectory) {
   PrivateMount("a b");
   SharedMount("other");
   const Ran text = Mooring("list --below 'a b'");
-  EXPECT_THAT(text.out, AllOf(HasSubstr(Path("a b")), HasSubstr("rw,relatime"), HasSubstr("private"),
+  EXPECT_THAT(text.out, AllOf(HasSubstr(Path("a b")), HasSubstr(OptionsAt(Path("a b"))), HasSubstr("private"),
                               Not(HasSubstr(Path("other")))));
   const Ran json = Mooring("list --json --below .");
   EXPECT_THAT(json.out, AllOf(StartsWith("{\"mounts\":["), HasSubstr("\"target\":\"" + Path("a b") + "\""),

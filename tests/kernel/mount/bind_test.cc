@@ -61,7 +61,7 @@ TEST_F(BindTest, ShowsTheSourceAndWritesThroughToIt) {
   ASSERT_OK(mounter_.Bind(BindOf(source, Path("target"))));
   EXPECT_EQ(TryWrite(Path("target/file"), "text"), 0);
   EXPECT_EQ(ReadFile(source + "/file"), "text");
-  EXPECT_EQ(MountAt(Path("target"))->fs_type, MountAt("/")->fs_type);
+  EXPECT_EQ(StatOf(Path("target")).st_dev, StatOf(source).st_dev);
 }
 
 // A process in a peer namespace tries to write all the time. Between any two steps of a bind it must fail.
@@ -126,6 +126,7 @@ TEST_F(BindTest, RecursiveTakesSubmountsAlongUnderTheSameFlags) {
   Dir("source");
   PrivateMount("source/a");
   PrivateMount("source/a/b");
+  const std::string before = OptionsAt(Path("source/a/b"));
   BindRequest request = BindOf(Path("source"), Path("target"), AllFlags());
   request.recursive = true;
   ASSERT_OK(mounter_.Bind(request));
@@ -133,7 +134,7 @@ TEST_F(BindTest, RecursiveTakesSubmountsAlongUnderTheSameFlags) {
   EXPECT_EQ(OptionsAt(Path("target/a")), kAllShown);
   EXPECT_EQ(OptionsAt(Path("target/a/b")), kAllShown);
   EXPECT_EQ(TryWrite(Path("target/a/b/file"), "x"), EROFS);
-  EXPECT_EQ(OptionsAt(Path("source/a/b")), "rw,relatime") << "the source is as it was";
+  EXPECT_EQ(OptionsAt(Path("source/a/b")), before) << "the source is as it was";
 }
 
 // A read-only or noexec submount must not be writable or executable in the copy. mount(8)'s rbind keeps these flags
@@ -187,8 +188,8 @@ TEST_F(BindTest, GroupOwnsTheRootOfAReadOnlySourceWhichBecomesGroupWritableAndSe
   ASSERT_OK(mounter_.Bind(request));
   EXPECT_EQ(StatOf(Path("target")).st_gid, 4711U);
   EXPECT_EQ(StatOf(Path("target")).st_mode & 07777U, 02775U);
-  EXPECT_EQ(OptionsAt(Path("target")), "ro,relatime");
-  EXPECT_EQ(OptionsAt(source), "ro,relatime");
+  EXPECT_EQ(OptionsAt(Path("target")).substr(0, 2), "ro");
+  EXPECT_EQ(OptionsAt(source).substr(0, 2), "ro");
 }
 
 TEST_F(BindTest, MissingSourceIsNotFoundAndMakesNoTarget) {
