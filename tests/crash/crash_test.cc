@@ -261,13 +261,15 @@ absl::Status CrashTest::CallAgain(Subject& subject) {
 // empty.
 void CrashTest::Settle() {
   for (const char* name : {"catalog.db", "node.db"}) Rows(state_dir() + "/" + name, "PRAGMA wal_checkpoint(TRUNCATE)");
-  Eventually([this] {
-    const std::vector<LoopLine> loops = LoopsHere();
-    return std::none_of(loops.begin(), loops.end(), [this](const LoopLine& loop) {
-      const bool mounted = !MountsBelow(dir() / "staging").empty() || !MountsBelow(dir() / "tasks").empty();
-      return loop.auto_clear && !mounted;
-    });
-  });
+  Eventually(
+      [this] {
+        const std::vector<LoopLine> loops = LoopsHere();
+        return std::none_of(loops.begin(), loops.end(), [this](const LoopLine& loop) {
+          const bool mounted = !MountsBelow(dir() / "staging").empty() || !MountsBelow(dir() / "tasks").empty();
+          return loop.auto_clear && !mounted;
+        });
+      },
+      std::chrono::seconds(3));
 }
 
 // Processes that have the test's directory on their command line, except the plugin, its spawner and its helper.

@@ -123,11 +123,15 @@ TEST_F(Ephemeral, PublishKilledDuringMkfsIsUndoneByUnpublish) {
   RestartWithPath(mkfs.path());
   const std::string target = Target("uid-1", "scratch");
   driver().set_deadline(milliseconds(300));
-  EXPECT_FALSE(driver().Send(Request(target)).status.ok());
-  driver().set_deadline(std::chrono::seconds(60));
-  ASSERT_THAT(Images(), Not(IsEmpty()));
+  ASSERT_TRUE(Eventually([&] {
+    EXPECT_FALSE(driver().Send(Request(target)).status.ok());
+    return MkfsRuns() == 1;
+  }));
   plugin().options().environment.clear();
   Restart(SIGKILL);
+  EXPECT_FALSE(driver().Unpublish(kId, target).status.ok());
+  EXPECT_THAT(Images(), Not(IsEmpty())) << "mkfs writes to it";
+  driver().set_deadline(std::chrono::seconds(60));
   mkfs.Release();
   EXPECT_TRUE(Eventually([&] { return driver().Unpublish(kId, target).status.ok(); }));
   ExpectNothingLeft();

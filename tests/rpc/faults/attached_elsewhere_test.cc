@@ -42,7 +42,7 @@ TEST_F(AttachedElsewhere, AVolumeIsRefusedUntilItIsFree) {
 // The last step of a delete is short, so the other host may miss it.
 TEST_F(AttachedElsewhere, AVolumeThatIsBeingDeletedStaysFree) {
   std::atomic<bool> kept = false;
-  for (int attempt = 0; attempt < 50 && !kept; ++attempt) {
+  for (int attempt = 0; attempt < 1000 && !kept; ++attempt) {
     const std::string id = Created();
     std::atomic<bool> done = false;
     std::thread other([&, fd = UniqueFd(::open(Image(id).c_str(), O_RDWR | O_CLOEXEC))] {

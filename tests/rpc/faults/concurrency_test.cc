@@ -31,6 +31,7 @@ class Concurrency : public RpcTest {};
 
 TEST_F(Concurrency, HundredSlowStagesDoNotDelayAPublish) {
   const std::string ready = Staged();
+  std::future<std::vector<absl::Status>> stages;
   HeldTool mkfs(*this, "mkfs.ext4");
   RestartWithPath(mkfs.path());
   constexpr int kCount = 100;
@@ -41,7 +42,7 @@ TEST_F(Concurrency, HundredSlowStagesDoNotDelayAPublish) {
     return made.status;
   }));
   for (std::size_t i = 0; i < kCount; ++i) stagings[i] = Staging(ids[i]);
-  auto stages = std::async(std::launch::async, [&] {
+  stages = std::async(std::launch::async, [&] {
     return AtOnce(kCount, [&](int i) {
       const auto at = static_cast<std::size_t>(i);
       return driver().Stage(ids[at], stagings[at]);
@@ -79,15 +80,16 @@ TEST_F(Concurrency, HundredBlockVolumesHaveADeviceEach) {
 }
 
 TEST_F(Concurrency, CallsForOneVolumeWaitForEachOther) {
+  std::future<absl::Status> first, second, grow, deletion;
   HeldTool mkfs(*this, "mkfs.ext4");
   RestartWithPath(mkfs.path());
   const std::string id = Created(kSharedMount);
   const std::string a = Staging("a"), b = Staging("b");
-  auto first = std::async(std::launch::async, [&] { return driver().Stage(id, a, kSharedMount).status; });
+  first = std::async(std::launch::async, [&] { return driver().Stage(id, a, kSharedMount).status; });
   ASSERT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
-  auto second = std::async(std::launch::async, [&] { return driver().Stage(id, b, kSharedMount).status; });
-  auto grow = std::async(std::launch::async, [&] { return driver().Grow(id, kVolumeBytes + kMiB).status; });
-  auto deletion = std::async(std::launch::async, [&] { return driver().Delete(id).status; });
+  second = std::async(std::launch::async, [&] { return driver().Stage(id, b, kSharedMount).status; });
+  grow = std::async(std::launch::async, [&] { return driver().Grow(id, kVolumeBytes + kMiB).status; });
+  deletion = std::async(std::launch::async, [&] { return driver().Delete(id).status; });
   EXPECT_EQ(deletion.wait_for(milliseconds(100)), std::future_status::timeout);
   mkfs.Release();
   EXPECT_THAT(deletion.get(), FailsWith(Code::kFailedPrecondition, "in use")) << "it waited for the stage";
@@ -100,10 +102,11 @@ TEST_F(Concurrency, CallsForOneVolumeWaitForEachOther) {
 
 // "An operation is pending": the answer comes before the deadline of the caller.
 TEST_F(Concurrency, CallWithAShortDeadlineIsAborted) {
+  std::future<absl::Status> stage;
   HeldTool mkfs(*this, "mkfs.ext4");
   RestartWithPath(mkfs.path());
   const std::string id = Created();
-  auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging("a")).status; });
+  stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging("a")).status; });
   ASSERT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
   Driver impatient(dir() / "csi.sock");
   impatient.set_deadline(milliseconds(400));

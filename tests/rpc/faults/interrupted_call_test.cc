@@ -16,6 +16,10 @@ class InterruptedCall : public RpcTest {
     id_ = Created();
     staging_ = Staging(id_);
   }
+  void TearDown() override {
+    mkfs_.Release();
+    RpcTest::TearDown();
+  }
 
   std::future<absl::Status> StageInBackground() {
     auto stage = std::async(std::launch::async, [this] { return driver().Stage(id_, staging_).status; });

@@ -1,6 +1,7 @@
 // A program of the system, such as mkfs, that waits until the test lets it begin. So a test decides what happens
 // meanwhile, and no clock does.
 //
+//   std::future<absl::Status> stage;   // first, so that the end of a test that failed releases mkfs before it waits
 //   HeldTool mkfs(*this, "mkfs.ext4");
 //   RestartWithPath(mkfs.path());
 //   …                                  // calls that need mkfs wait
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <fstream>
 #include <string>
 
 #include "base/file/unique_fd.h"
@@ -29,9 +31,15 @@ class HeldTool {
 
   const std::string& path() const { return path_; }  // a $PATH where the program waits
 
-  // All that wait begin, and later ones do not wait: opening a FIFO for reading waits for a writer (fifo(7)).
+  // All that wait begin: opening a FIFO for reading waits for a writer (fifo(7)). Later ones find an empty file, and do
+  // not wait.
   void Release() {
-    if (!writer_.ok()) writer_ = UniqueFd(::open(gate_.c_str(), O_RDWR | O_CLOEXEC));
+    if (writer_.ok()) return;
+    writer_ = UniqueFd(::open(gate_.c_str(), O_RDWR | O_CLOEXEC));
+    EXPECT_TRUE(writer_.ok()) << gate_;
+    const std::string open = gate_ + ".open";
+    std::ofstream(open).close();
+    EXPECT_EQ(::rename(open.c_str(), gate_.c_str()), 0) << gate_;
   }
 
  private:

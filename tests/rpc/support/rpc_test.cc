@@ -177,10 +177,12 @@ void RpcTest::Refused(const std::function<absl::Status()>& call, Code code, cons
   const auto is_going = [](const LoopLine& loop) {
     return loop.auto_clear && !HoldOfDevice(loop.device).empty() && !HasHold(loop.device);
   };
-  Eventually([&] {
-    const auto loops = LoopsHere();
-    return std::none_of(loops.begin(), loops.end(), is_going);
-  });
+  Eventually(
+      [&] {
+        const auto loops = LoopsHere();
+        return std::none_of(loops.begin(), loops.end(), is_going);
+      },
+      std::chrono::seconds(3));
   const std::string before = World();
   EXPECT_THAT(call(), FailsWith(code, piece));
   std::string after;
