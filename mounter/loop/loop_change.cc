@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -63,41 +64,52 @@ void MakeDirtyAgain(int fd) {
   }
 }
 
-// A task may have been told of a failed write to its device. Returns 0 or the errno of the flush.
-absl::StatusOr<int> FlushByHold(int fd, const std::string& device) {
+// The number of a raw device; nullopt: it is another one.
+absl::StatusOr<std::optional<unsigned>> RawNumberOf(int fd, const std::string& device) {
   struct stat status = {};
   if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", device);
   const bool raw = S_ISBLK(status.st_mode) && major(status.st_rdev) == LOOP_MAJOR && IsRawNumber(minor(status.st_rdev));
-  return raw ? FlushHold(minor(status.st_rdev)) : 0;
+  return raw ? std::optional(minor(status.st_rdev)) : std::nullopt;
 }
 
 struct Flushed {
   int now = 0, before = 0;  // the errno of this flush, and of an earlier write
-  bool ok() const { return now == 0 && before == 0; }
 };
 
-absl::StatusOr<Flushed> FlushOnce(int fd, const std::string& device) {
+// Tasks may have been told of writes that failed before.
+absl::StatusOr<Flushed> FlushOnce(int fd, std::optional<unsigned> raw) {
   const int now = ::fsync(fd) == 0 ? 0 : errno;
-  const absl::StatusOr<int> before = FlushByHold(fd, device);
+  const absl::StatusOr<int> before = raw ? FlushHold(*raw) : 0;
   if (now != 0 || before.value_or(EIO) != 0) MakeDirtyAgain(fd);
   MOORING_RETURN_IF_ERROR(before.status());
   return Flushed{now, *before};
 }
 
+absl::Status WithAdvice(const absl::Status& status, const char* advice) {
+  return absl::Status(status.code(), Message(status) + advice);
+}
+
 }  // namespace
 
+// The write that failed may succeed by now. But the kernel takes such data for written, and frees its memory when it
+// needs some. Nobody knows whether all of it was still there. So each failure is told once.
 absl::Status FlushDevice(int fd, const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(Flushed flushed, FlushOnce(fd, device));
-  if (flushed.now == 0 && flushed.before != 0) {  // what failed before may succeed by now
-    MOORING_ASSIGN_OR_RETURN(flushed, FlushOnce(fd, device));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<unsigned> raw, RawNumberOf(fd, device));
+  MOORING_ASSIGN_OR_RETURN(const Flushed first, FlushOnce(fd, raw));
+  if (first.now == 0 && first.before == 0) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Flushed again, FlushOnce(fd, raw));
+  if (raw) ForgetFailure(*raw);
+  if (again.now != 0) {
+    return WithAdvice(
+        ErrnoStatus(again.now, "write to its file or disk the data that tasks wrote to", device),
+        ": the device stays attached, with what memory still has of that data; make room for its file, or "
+        "mend the filesystem or disk of that file, and call again");
   }
-  if (flushed.ok()) return absl::OkStatus();
-  const absl::Status status = ErrnoStatus(flushed.now != 0 ? flushed.now : flushed.before,
-                                          "write to its file or disk the data that tasks wrote to", device);
-  return absl::Status(status.code(),
-                      Message(status) +
-                          ": the device stays attached, with that data in memory; make room for its file, or mend the "
-                          "filesystem or disk of that file, and call again");
+  return WithAdvice(
+      ErrnoStatus(first.now != 0 ? first.now : first.before, "write to its file or disk the data that tasks wrote to",
+                  device),
+      ": that was earlier. What memory still had of that data has been written now, but some may be lost: "
+      "check the content of the volume, and call again to go on");
 }
 
 absl::Status HoldLoopDevice(const LoopInfo& loop, bool is_new) {

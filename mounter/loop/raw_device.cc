@@ -82,6 +82,17 @@ absl::StatusOr<OpenHold> OpenHoldOf(unsigned raw_number) {
   return hold;
 }
 
+// The kernel has told a process of a failed write, and tells it only once. The process may be killed before it can tell
+// its caller. So it notes it in the hold, whose read-ahead (in sectors) nothing else uses.
+constexpr unsigned long kReadAhead = 256, kFailed = 37 * 128;  // whole pages of up to 64 KiB
+
+bool HasFailed(const OpenHold& hold) {
+  long sectors = 0;
+  return ::ioctl(hold.fd.get(), BLKRAGET, &sectors) == 0 && sectors == static_cast<long>(kFailed);
+}
+
+void SetReadAhead(const OpenHold& hold, unsigned long sectors) { ::ioctl(hold.fd.get(), BLKRASET, sectors); }
+
 absl::Status Relabel(OpenHold& hold, const std::string& label, unsigned number) {
   if (LabelIn(hold.status) == label && (hold.status.lo_flags & LO_FLAGS_AUTOCLEAR) == 0) return absl::OkStatus();
   hold.status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
@@ -167,7 +178,18 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
 
 absl::StatusOr<int> FlushHold(unsigned raw_number) {
   MOORING_ASSIGN_OR_RETURN(const OpenHold hold, OpenHoldOf(raw_number));
-  return hold.fd.ok() && ::fsync(hold.fd.get()) != 0 ? errno : 0;
+  if (!hold.fd.ok()) return 0;
+  if (::fsync(hold.fd.get()) != 0) {
+    const int error = errno;
+    if (!HasFailed(hold)) SetReadAhead(hold, kFailed);
+    return error;
+  }
+  return HasFailed(hold) ? EIO : 0;
+}
+
+void ForgetFailure(unsigned raw_number) {
+  const absl::StatusOr<OpenHold> hold = OpenHoldOf(raw_number);
+  if (hold.ok() && hold->fd.ok() && HasFailed(*hold)) SetReadAhead(*hold, kReadAhead);
 }
 
 absl::Status RemoveHold(unsigned raw_number) {

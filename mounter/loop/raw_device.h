@@ -54,8 +54,12 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label);
 
 // Flushes the raw device through its hold. The kernel reports a failed write once to each open file. If a task has got
 // the report, a file that is opened later gets none. The hold has its file since the device was attached. Returns the
-// errno of the flush; 0 also if there is no hold. An error: the hold cannot be asked, so nothing is known.
+// errno of the flush, or of an earlier one, until ForgetFailure; 0 also if there is no hold. An error: the hold cannot
+// be asked, so nothing is known.
 absl::StatusOr<int> FlushHold(unsigned raw_number);
+
+// Called when the failure has been told.
+void ForgetFailure(unsigned raw_number);
 
 // Detaches the hold. OK if there is none.
 absl::Status RemoveHold(unsigned raw_number);
