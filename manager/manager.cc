@@ -20,11 +20,10 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kRound{30};        // between two rounds of the housekeeper
+constexpr std::chrono::seconds kRound{30};        // between two rounds of the housekeeping
 constexpr std::chrono::seconds kSharedRound{10};  // with a shared state, which may be away for a moment
-constexpr std::chrono::seconds kResumeTime{30};   // for the claims of one plugin in a round
+constexpr std::chrono::seconds kReleaseTime{30};  // for an unused claim
 constexpr std::size_t kRunIdBytes = 8;
-constexpr std::chrono::minutes kVolumesTime{5};  // for volumes whose creation or deletion was interrupted
 
 // Every declared plugin is expected, in each role that it has or had.
 std::vector<PluginLoop::Expected> ExpectedOf(const Supervisor& supervisor) {
@@ -61,8 +60,8 @@ absl::Status AssemblePlugins(Components& components) {
       components.store, *components.registry, *components.plugins, components.events, components.channels.connector(),
       *components.exec_launcher, *components.container_launcher, SupervisorSettings(config));
   if (components.others == nullptr) return absl::OkStatus();
-  components.sharing =
-      std::make_unique<ControllerSharing>(components.shared, *components.plugins, components.events, config.host);
+  components.sharing = std::make_unique<ControllerSharing>(components.shared, *components.plugins, components.events,
+                                                           components.work, config.host);
   return absl::OkStatus();
 }
 
@@ -93,6 +92,15 @@ absl::Status CheckRejoined(const Components& components) {
   return Unavailable("this host has to check its claims in the shared state first: try again in a moment");
 }
 
+// The claim of an attachment is freed by the detach. A mount without an attachment may still be written to.
+bool IsMounted(Components& components, const Claim& claim) {
+  if (components.journal->IsUsed(claim)) return true;
+  const auto volume = components.store.GetVolume(claim.volume);
+  if (!volume.ok()) return !absl::IsNotFound(volume.status());
+  const auto mounts = components.volume_manager->FindUnknownMounts(*volume);
+  return !mounts.ok() || !mounts->empty();
+}
+
 absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   const Config& config = components.config;
   MOORING_ASSIGN_OR_RETURN(components.journal, MountJournal::Open(components.store, config.host));
@@ -104,18 +112,21 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   mounting.retry = retry;
   components.volume_manager =
       std::make_unique<VolumeManager>(*components.plugins, kernel, *components.journal, components.events, mounting);
-  components.volumes =
-      std::make_unique<Volumes>(components.store, components.all_plugins(), *components.hosts,
-                                *components.volume_manager, components.controller_locks, components.events, retry);
+  components.volumes = std::make_unique<Volumes>(components.store, components.all_plugins(), *components.hosts,
+                                                 *components.volume_manager, components.controller_locks,
+                                                 components.events, components.work, retry);
   Claims::Settings claiming;
   claiming.retry = retry;
-  components.claims = std::make_unique<Claims>(components.store, components.all_plugins(), *components.hosts,
-                                               components.controller_locks, components.events, claiming);
+  claiming.is_mounted = [&components](const Claim& claim) { return IsMounted(components, claim); };
+  components.claims =
+      std::make_unique<Claims>(components.store, components.all_plugins(), *components.hosts,
+                               components.controller_locks, components.events, components.work, claiming);
   Attachments::Settings attaching;
   attaching.host = config.host;
   if (components.others != nullptr) attaching.may_attach = [&components] { return CheckRejoined(components); };
-  components.attachments = std::make_unique<Attachments>(*components.journal, *components.claims,
-                                                         *components.volume_manager, components.events, attaching);
+  components.attachments =
+      std::make_unique<Attachments>(*components.journal, *components.claims, *components.volume_manager,
+                                    components.events, components.work, attaching);
   if (components.counters) {
     components.metrics = std::make_unique<MetricsPage>(MetricsPage::Sources{.counters = *components.counters,
                                                                             .plugins = *components.plugins,
@@ -179,36 +190,31 @@ absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mou
   return manager;
 }
 
-Manager::Manager(std::unique_ptr<Components> components) : components_(std::move(components)) {}
+Manager::Manager(std::unique_ptr<Components> components)
+    : components_(std::move(components)),
+      health_(components_->work, {.kind = "health"}),
+      housekeeping_(components_->work, {.kind = "housekeeping"}) {}
 
 Manager::~Manager() { Stop(); }
 
 absl::Status Manager::Begin() {
-  const auto tell = [this](const std::string& plugin, bool healthy, bool has_changed) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    PluginHealth& news = news_[plugin];
-    news = {plugin, healthy, has_changed || news.changed};
-    changed_.notify_all();
-  };
-  components_->plugins->OnHealth([this, tell](const PluginHealth& health) {
-    tell(health.plugin, health.healthy, health.changed);
+  components_->plugins->OnHealth([this](const PluginHealth& health) {
+    HealthChanged(health.plugin, health.healthy, health.changed);
     if (components_->sharing) components_->sharing->PluginsChanged();
   });
   if (components_->sharing) {
-    components_->sharing->OnChange([tell](const std::string& plugin) { tell(plugin, true, true); });
+    components_->sharing->OnChange([this](const std::string& plugin) { HealthChanged(plugin, true, true); });
   }
   MOORING_RETURN_IF_ERROR(components_->supervisor->Start());
   // Before Docker's first call, which notes the boot.
   MOORING_ASSIGN_OR_RETURN(const bool booted,
                            IsFirstOfBoot(*components_->local, components_->config.host, components_->boot));
   if (components_->others == nullptr) {
-    RestoreAttachments(*components_, booted);
-    resumer_ = std::thread(&Manager::ResumeVolumes, this);
+    Restore(booted);
   } else {
     BeginShared(booted);
   }
-  follower_ = std::thread(&Manager::FollowHealth, this);
-  housekeeper_ = std::thread(&Manager::KeepHouse, this);
+  KeepHouseNow();
   return absl::OkStatus();
 }
 
@@ -232,59 +238,42 @@ void Manager::BeginShared(bool booted) {
       .on_checked =
           [this](std::int64_t lease) {
             components_->checked_lease = lease;
-            const std::lock_guard<std::mutex> lock(mutex_);
-            housekeeping_due_ = true;  // releases that the end of the lease has cut short
-            changed_.notify_all();
+            KeepHouseNow();  // releases that the end of the lease has cut short
           },
-      .restore =
-          [this, booted] {
-            RestoreAttachments(*components_, booted);
-            resumer_ = std::thread(&Manager::ResumeVolumes, this);
-          }});
+      .restore = [this, booted] { Restore(booted); }});
 }
 
-void Manager::ResumeVolumes() {
-  (void)components_->volumes->Resume(components_->config.host, Clock::now() + kVolumesTime);
+void Manager::Restore(bool booted) {
+  RestoreAttachments(*components_, booted);
+  const auto resume = [this] { return components_->volumes->Resume(components_->config.host); };
+  housekeeping_.Push({.key = "interrupted volumes", .attempt = resume});
 }
 
-void Manager::FollowHealth() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !news_.empty(); });
-    if (stopping_) return;
-    const std::map<std::string, PluginHealth> news = std::exchange(news_, {});
-    lock.unlock();
-    for (const auto& [plugin, health] : news) {
-      if (health.changed) components_->claims->PluginHealthChanged(plugin);
-      if (!health.healthy) continue;
-      owed_.Push(plugin, [this, name = plugin] { components_->claims->Resume(name, Clock::now() + kResumeTime); });
-    }
-    lock.lock();
+// Waits for nothing.
+void Manager::HealthChanged(const std::string& plugin, bool healthy, bool has_changed) {
+  if (has_changed) {
+    const auto attempt = [this, plugin] {
+      components_->claims->PluginHealthChanged(plugin);
+      return absl::OkStatus();
+    };
+    health_.Push({.key = plugin, .attempt = attempt});
   }
+  if (healthy) components_->work.TryNow(plugin);
 }
 
-void Manager::KeepHouse() {
-  const auto is_mounted = [this](const Claim& claim) { return IsMounted(claim); };
+void Manager::KeepHouseNow() {
+  housekeeping_.Push({.key = "round", .attempt = [this] { return KeepHouse(); }});
+}
+
+// Other hosts report that allocations of this one are gone, and a commit whose answer was lost may have left a claim.
+// So it looks now and then.
+absl::Status Manager::KeepHouse() {
   const std::chrono::seconds round = components_->others == nullptr ? kRound : kSharedRound;
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!stopping_) {
-    lock.unlock();
-    const auto claims = components_->claims->KeepHouse(is_mounted, kResumeTime);
-    if (claims.ok() && components_->others != nullptr) ReleaseUnused(*claims);  // otherwise the next round repeats it
-    ReportUnreadable();
-    lock.lock();
-    changed_.wait_for(lock, round, [this] { return stopping_ || housekeeping_due_; });
-    housekeeping_due_ = false;
-  }
-}
-
-// The claim of an attachment is freed by the detach. A mount without an attachment may still be written to.
-bool Manager::IsMounted(const Claim& claim) {
-  if (components_->journal->IsUsed(claim)) return true;
-  const auto volume = components_->store.GetVolume(claim.volume);
-  if (!volume.ok()) return !absl::IsNotFound(volume.status());
-  const auto mounts = components_->volume_manager->FindUnknownMounts(*volume);
-  return !mounts.ok() || !mounts->empty();
+  housekeeping_.Push({.key = "round", .attempt = [this] { return KeepHouse(); }}, round);
+  const auto claims = components_->claims->Resume();
+  if (claims.ok() && components_->others != nullptr) ReleaseUnused(*claims);
+  ReportUnreadable();
+  return absl::OkStatus();
 }
 
 // Damaged records are left out, so somebody has to learn of them.
@@ -311,7 +300,7 @@ void Manager::ReleaseUnused(const std::vector<Claim>& claims) {
 
 absl::Status Manager::ReleaseUnused(const Claim& claim) {
   MOORING_ASSIGN_OR_RETURN(const Volume volume, components_->store.GetVolume(claim.volume));
-  return components_->attachments->ReleaseUnused(claim, volume, Clock::now() + kResumeTime);
+  return components_->attachments->ReleaseUnused(claim, volume, Clock::now() + kReleaseTime);
 }
 
 // Waits for plugins end last, so that their callers see the stop and do not retry.
@@ -322,6 +311,7 @@ void Manager::BeginStop() {
     changed_.notify_all();
   }
   components_->stop.request_stop();
+  components_->work.BeginStop();
   components_->attachments->BeginStop();
   components_->volume_manager->Stop();
   if (components_->recovery) components_->recovery->BeginStop();
@@ -356,10 +346,7 @@ void Manager::Stop() {
   if (components_->recovery) components_->recovery->Stop();
   components_->attachments->Stop();
   if (components_->sharing) components_->sharing->Stop();
-  for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
-    if (thread->joinable()) thread->join();
-  }
-  owed_.Stop();
+  components_->work.Stop();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;

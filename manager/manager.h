@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
 #include "manager/attach/attachments.h"
-#include "manager/attach/work_lanes.h"
 #include "manager/claims/claims.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
@@ -37,6 +36,7 @@
 #include "manager/volumes/mount_journal.h"
 #include "manager/volumes/volume_manager.h"
 #include "manager/volumes/volumes.h"
+#include "manager/work/work_queue.h"
 #include "mounter/mounter.h"
 
 namespace mooring::manager {
@@ -58,6 +58,7 @@ struct Components {
   State& shared;                  // the one of both that has the records of all hosts
   RecordsStore store{shared, *local};
   Events events{config.host};
+  WorkQueue work;
   std::unique_ptr<EventRelay> event_relay;  // null: no other host shares the state
   std::unique_ptr<HostDirectory> hosts;
   std::unique_ptr<Registry> registry;
@@ -97,13 +98,13 @@ class Manager {
   explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
   void BeginShared(bool booted);
+  void Restore(bool booted);
+  void HealthChanged(const std::string& plugin, bool healthy, bool has_changed);
+  void KeepHouseNow();
+  absl::Status KeepHouse();
   void ReportUnreadable();
   void ReleaseUnused(const std::vector<Claim>& claims);
   absl::Status ReleaseUnused(const Claim& claim);
-  bool IsMounted(const Claim& claim);
-  void ResumeVolumes();
-  void FollowHealth();
-  void KeepHouse();
   void CloseChannelsLater();
 
   std::unique_ptr<Components> components_;
@@ -111,13 +112,8 @@ class Manager {
   std::condition_variable changed_;
   bool stopping_ = false;
   bool stopped_ = false;
-  bool housekeeping_due_ = false;
-  std::map<std::string, PluginHealth> news_;  // by plugin, until FollowHealth has handled it
-  std::thread resumer_;                       // finishes volumes that were being created or deleted before the start
-  std::thread follower_;                      // runs FollowHealth
-  WorkLanes owed_{1};                         // repeats owed calls once their plugin is back; one lane per plugin
-  std::set<std::string> told_;  // why unused claims stay, and records cannot be read; used by the housekeeper only
-  std::thread housekeeper_;
+  std::set<std::string> told_;  // why unused claims stay, and records cannot be read; used by KeepHouse only
+  WorkKind health_, housekeeping_;
   std::unique_ptr<Rejoin> rejoin_;  // null: no other host shares the state
   std::thread closer_;              // closes the channels to plugins at the stop
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -29,16 +28,18 @@ bool IsMountToCome(const AttachmentRecord& record, const absl::Status& status) {
 }  // namespace
 
 Attachments::Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events,
-                         Settings settings)
+                         WorkQueue& queue, Settings settings)
     : journal_(journal),
       claims_(claims),
       volumes_(volumes),
       events_(events),
       settings_(std::move(settings)),
       detacher_(journal, claims, volumes, locks_, settings_.claim_patience),
-      queue_({.first_retry = settings_.first_retry,
-              .longest_retry = settings_.longest_retry,
-              .threads = settings_.restorers},
+      queue_(queue,
+             {.kind = "attachment",
+              .width = settings_.restorers,
+              .first_retry = settings_.first_retry,
+              .longest_retry = settings_.longest_retry},
              [this](const RestoreQueue::Key& key) { return Attempt(key); }) {}
 
 Attachments::~Attachments() { Stop(); }
@@ -153,17 +154,8 @@ RestoreQueue::Outcome Attachments::Attempt(const RestoreQueue::Key& key) {
   const auto hold = locks_.Request(key.first, key.second, Clock::now() + settings_.detach_time);
   std::optional<AttachmentRecord> record = journal_.Find(key.first, key.second);
   if (!record) return {};
-  const absl::Status status = hold.ok() ? AttemptGuarded(*record) : hold.status();
+  const absl::Status status = hold.ok() ? AttemptLocked(*record) : hold.status();
   return {.status = status, .is_final = !IsMountToCome(*record, status)};
-}
-
-// An exception (SQLite, out of memory) is an error, and retried.
-absl::Status Attachments::AttemptGuarded(AttachmentRecord& record) {
-  try {
-    return AttemptLocked(record);
-  } catch (const std::exception& error) {
-    return Internal(error.what());
-  }
 }
 
 absl::Status Attachments::AttemptLocked(AttachmentRecord& record) {

@@ -55,7 +55,8 @@ class Attachments {
   using OnStep = Detacher::OnStep;
 
   // All outlive it.
-  Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, Settings settings);
+  Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, WorkQueue& queue,
+              Settings settings);
   ~Attachments();  // Stop
 
   // An equal attachment that exists is returned, and mounted again if its mount is gone. ALREADY_EXISTS: it exists in
@@ -125,7 +126,6 @@ class Attachments {
 
   // attachments.cc: one attempt of the queue
   RestoreQueue::Outcome Attempt(const RestoreQueue::Key& key);
-  absl::Status AttemptGuarded(AttachmentRecord& record);
   absl::Status AttemptLocked(AttachmentRecord& record);
   absl::Status ContinueDetach(AttachmentRecord& record, Clock::time_point until);
 

@@ -1,9 +1,12 @@
 #include "manager/attach/restore_queue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
 #include "base/file/path.h"
+#include "base/text/quote.h"
 
 namespace mooring::manager {
 namespace {
@@ -47,27 +50,17 @@ void RestoreQueue::Restore(std::vector<AttachmentRecord> records) {
 }
 
 void RestoreQueue::Schedule(const AttachmentRecord& record, Clock::duration delay) {
-  Push(QueueKey(record), record.plugin, settings_.first_retry, delay);
+  const Key key = QueueKey(record);
+  work_.Push({.key = fmt::format("{} of {}", Quote(key.second), Quote(key.first)),
+              .lane = record.plugin,
+              .attempt = [this, key] { return Run(key); }},
+             delay);
 }
 
-// `pause`: between this attempt and the next.
-void RestoreQueue::Push(const Key& key, const std::string& plugin, Clock::duration pause, Clock::duration delay) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (stopping_ || !scheduled_.insert(key).second) return;
-  }
-  lanes_.Push(
-      plugin, [this, key, plugin, pause] { Run(key, plugin, pause); }, delay);
-}
-
-void RestoreQueue::Run(const Key& key, const std::string& plugin, Clock::duration pause) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    scheduled_.erase(key);
-  }
+absl::Status RestoreQueue::Run(const Key& key) {
   const Outcome outcome = attempt_(key);
   if (outcome.is_final) Conclude(key);
-  if (!outcome.status.ok()) Push(key, plugin, std::min(2 * pause, settings_.longest_retry), pause);
+  return outcome.status;
 }
 
 void RestoreQueue::Conclude(const Key& key) {
@@ -100,12 +93,8 @@ std::optional<Clock::duration> RestoreQueue::restored_in() const {
   return restored_in_;
 }
 
-int RestoreQueue::waiting() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<int>(scheduled_.size());
-}
-
 void RestoreQueue::BeginStop() {
+  work_.BeginStop();
   const std::lock_guard<std::mutex> lock(mutex_);
   stopping_ = true;
   changed_.notify_all();
@@ -113,7 +102,7 @@ void RestoreQueue::BeginStop() {
 
 void RestoreQueue::Stop() {
   BeginStop();
-  lanes_.Stop();
+  work_.Stop();
 }
 
 }  // namespace mooring::manager

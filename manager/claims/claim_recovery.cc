@@ -25,7 +25,8 @@ absl::Status ClaimRecovery::Recover(const std::string& host, Clock::time_point u
   }
   MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> ending, ClaimsOf(host));
   std::erase_if(ending, IsBeforeNodeStep);
-  releaser_.FinishAll(std::move(ending), "", until);
+  MOORING_RETURN_IF_ERROR(releaser_.Resume(ending));
+  releaser_.WaitUntilTried(until);
   return first;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -14,6 +13,8 @@
 
 namespace mooring::manager {
 namespace {
+
+constexpr std::chrono::seconds kAttempt{30};  // for one try in the background
 
 ClaimRecord ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
   ClaimRecord claim;
@@ -32,6 +33,14 @@ bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& 
 }
 
 }  // namespace
+
+ClaimReleaser::ClaimReleaser(ClaimRecords& records, ControllerPublisher& controller, HostDirectory& hosts,
+                             WorkQueue& queue, Settings settings)
+    : records_(records),
+      controller_(controller),
+      hosts_(hosts),
+      settings_(std::move(settings)),
+      work_(queue, {.kind = "claim", .width = 2, .first_retry = settings_.first_retry}) {}
 
 bool IsBeforeNodeStep(const ClaimRecord& claim) {
   return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
@@ -114,11 +123,75 @@ absl::Status ClaimReleaser::FinishOrOwe(const ClaimRecord& claim, Durability dur
 }
 
 absl::Status ClaimReleaser::Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(claim.volume, until));
-  return FinishLocked(claim, durability, until);
+  const absl::StatusOr<KeyedLocks::Hold> hold = controller_.Lock(claim.volume, until);
+  const absl::Status status = hold.ok() ? TryToFinish(claim, durability, until) : hold.status();
+  OweIfFailed(claim, status);
+  return status;
 }
 
 absl::Status ClaimReleaser::FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+  const absl::Status status = TryToFinish(claim, durability, until);
+  OweIfFailed(claim, status);
+  return status;
+}
+
+void ClaimReleaser::OweIfFailed(const ClaimRecord& claim, const absl::Status& status) {
+  if (status.ok() || absl::IsCancelled(status)) return;
+  const auto volume = records_.store().GetVolume(claim.volume);
+  Owe(claim, volume.ok() ? volume->plugin : "", settings_.first_retry);
+}
+
+void ClaimReleaser::Owe(const ClaimRecord& claim, const std::string& plugin, Clock::duration delay) {
+  work_.Push({.key = fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation),
+                                 ToString(claim.volume)),
+              .lane = plugin,
+              .attempt = [this, claim, plugin] { return Attempt(claim, plugin); }},
+             delay);
+}
+
+absl::Status ClaimReleaser::Resume(const std::vector<ClaimRecord>& claims) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, records_.store().ListVolumes());
+  std::map<VolumeKey, std::string> plugin_of;
+  for (const Volume& volume : volumes) plugin_of[volume.key] = volume.plugin;
+  for (const ClaimRecord& claim : claims) {
+    if (!IsBeforeNodeStep(claim) || claim.past) Owe(claim, plugin_of[claim.volume], {});
+  }
+  return absl::OkStatus();
+}
+
+// Only the claim's name counts: the record may be another one by now.
+absl::Status ClaimReleaser::Attempt(const ClaimRecord& named, const std::string& plugin) {
+  MOORING_ASSIGN_OR_RETURN(auto claim, records_.Find(named.volume, named.mode, named.allocation));
+  if (claim && IsBeforeNodeStep(*claim)) {
+    if (!claim->past || !claim->past_since || !hosts_.IsOurs(claim->node)) return absl::OkStatus();
+    const auto age = settings_.now() - *claim->past_since;
+    if (age < settings_.past_age) {
+      Owe(*claim, plugin, settings_.past_age - age);
+      return absl::OkStatus();
+    }
+    MOORING_ASSIGN_OR_RETURN(claim, EndPast(*claim));
+  }
+  if (!claim || IsBeforeNodeStep(*claim)) return absl::OkStatus();
+  const Clock::time_point until = Clock::now() + kAttempt;
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(claim->volume, until));
+  return TryToFinish(*claim, Durability::kOrdered, until);
+}
+
+// The claim of an allocation that is gone, once nothing is mounted for it. FAILED_PRECONDITION: it is mounted.
+absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::EndPast(const ClaimRecord& claim) {
+  const bool mounted = settings_.is_mounted(claim);
+  const std::string problem = fmt::format(
+      "its allocation is gone, but node {} still has it mounted: it is freed when it is detached", Quote(claim.node));
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+    if (!IsSameRecord(record, claim) || !record.past) return false;  // claimed again since
+    if (!mounted) return MarkNodeDetached(record);
+    return std::exchange(record.problem, problem) != problem;
+  }));
+  if (mounted && changed && changed->past) return FailedPrecondition("{}", problem);
+  return changed;
+}
+
+absl::Status ClaimReleaser::TryToFinish(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const auto current, records_.Find(claim.volume, claim.mode, claim.allocation));
   // Done, or claimed again since.
   if (!current || IsBeforeNodeStep(*current) || !IsSameRecord(*current, claim)) return absl::OkStatus();
@@ -200,94 +273,23 @@ absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability
       .status();
 }
 
-// Starts a thread for each plugin, which finishes its claims one after the other.
-void ClaimReleaser::FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin,
-                              Clock::time_point until) {
-  if (claims.empty()) return;
-  const auto volumes = records_.store().ListVolumes();
-  if (!volumes.ok()) return;  // the next round repeats it
-  std::map<VolumeKey, std::string> plugin_of;
-  for (const Volume& volume : *volumes) plugin_of[volume.key] = volume.plugin;
-  std::map<std::string, std::vector<ClaimRecord>> by_plugin;
-  for (ClaimRecord& claim : claims) {
-    const std::string& plugin = plugin_of[claim.volume];
-    if (only_plugin.empty() || plugin == only_plugin) by_plugin[plugin].push_back(std::move(claim));
-  }
-  std::vector<std::thread> threads;
-  for (auto& of_plugin : by_plugin) {
-    threads.emplace_back(
-        [this, until, &of_plugin] { FinishEach(of_plugin.first, std::move(of_plugin.second), until); });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
-// A claim that is stuck gets a slice of the time only, and the next round starts behind it. Without a healthy
-// controller the rest would fail, too.
-void ClaimReleaser::FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until) {
-  constexpr std::size_t kMostStuck = 4;  // in one round
-  RotateBehindLastFailure(plugin, claims);
-  for (std::size_t i = 0; i < claims.size() && Clock::now() < until; ++i) {
-    const auto slice = (until - Clock::now()) / static_cast<int>(std::min(claims.size() - i, kMostStuck));
-    const absl::Status status = Finish(claims[i], Durability::kOrdered, Clock::now() + slice);
-    if (status.ok()) continue;
-    if (absl::IsCancelled(status) || !controller_.HasController(plugin)) return;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    last_failed_[plugin] = claims[i];
-  }
-}
-
-void ClaimReleaser::RotateBehindLastFailure(const std::string& plugin, std::vector<ClaimRecord>& claims) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto last = last_failed_.find(plugin);
-  if (last == last_failed_.end()) return;
-  const auto it = std::find_if(claims.begin(), claims.end(),
-                               [&](const ClaimRecord& claim) { return AreOfOneClaim(claim, last->second); });
-  if (it != claims.end()) std::rotate(claims.begin(), it + 1, claims.end());
-}
-
-void ClaimReleaser::Resume(std::vector<ClaimRecord> claims, const std::string& plugin, Clock::time_point until) {
-  std::erase_if(claims, IsBeforeNodeStep);
-  FinishAll(std::move(claims), plugin, until);
-}
-
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
   MOORING_ASSIGN_OR_RETURN(
       const std::vector<ClaimRecord> claims,
       records_.store().ListClaims([&](const ClaimRecord& c) { return c.allocation == allocation && !c.past; }));
+  std::vector<ClaimRecord> ended;
   for (const ClaimRecord& claim : claims) {
     MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
       if (record.past) return false;
       record.past = true;
-      record.past_since = now_();
+      record.past_since = settings_.now();
       return true;
     }));
-    if (changed) records_.Report(*changed, false, "its allocation is gone: a past claim, freed later");
+    if (!changed) continue;
+    records_.Report(*changed, false, "its allocation is gone: a past claim, freed later");
+    ended.push_back(*changed);
   }
-  return absl::OkStatus();
-}
-
-void ClaimReleaser::Collect(const std::vector<ClaimRecord>& claims, const IsMounted& is_mounted,
-                            Clock::time_point until) {
-  std::vector<ClaimRecord> gone;
-  for (const ClaimRecord& claim : claims) {
-    if (!IsOver(claim)) continue;
-    const bool mounted = is_mounted(claim);
-    const auto changed = records_.Change(claim, [&](ClaimRecord& record) {
-      if (!IsSameRecord(record, claim) || !IsOver(record)) return false;  // claimed again since
-      if (!mounted) return MarkNodeDetached(record);
-      const std::string problem =
-          fmt::format("its allocation is gone, but node {} still has it mounted: it is freed when it is detached",
-                      Quote(record.node));
-      return std::exchange(record.problem, problem) != problem;
-    });
-    if (!mounted && changed.ok() && *changed) gone.push_back(**changed);
-  }
-  FinishAll(std::move(gone), "", until);
-}
-
-// A past claim of this host that is old enough.
-bool ClaimReleaser::IsOver(const ClaimRecord& claim) const {
-  return claim.past && claim.past_since && now_() - *claim.past_since >= past_age_ && hosts_.IsOurs(claim.node);
+  return Resume(ended);
 }
 
 absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {

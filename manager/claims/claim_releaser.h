@@ -2,14 +2,12 @@
 //
 //   taken ─▶ unpublishing (at the node) ─▶ node-detached ─▶ controller-detached ─▶ freed (the record is deleted)
 //
-// A claim that no controller knows is freed at once. A step that fails stays in ClaimRecord::problem and is repeated by
-// Resume.
+// A claim that no controller knows is freed at once. A step that fails stays in ClaimRecord::problem, and is repeated
+// in the background.
 #pragma once
 
 #include <chrono>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "manager/claims/claim_records.h"
 #include "manager/claims/controller_publisher.h"
 #include "manager/hosts/host_directory.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -29,10 +28,16 @@ class ClaimReleaser {
  public:
   using IsMounted = std::function<bool(const ClaimRecord& claim)>;  // whether the claim's node still mounts the volume
 
-  // All outlive it. `past_age`: how long a claim stays after its allocation is gone.
-  ClaimReleaser(ClaimRecords& records, ControllerPublisher& controller, HostDirectory& hosts,
-                std::chrono::seconds past_age, std::function<Time()> now)
-      : records_(records), controller_(controller), hosts_(hosts), past_age_(past_age), now_(std::move(now)) {}
+  struct Settings {
+    std::chrono::seconds past_age;  // how long a claim stays after its allocation is gone
+    Clock::duration first_retry;
+    IsMounted is_mounted;
+    std::function<Time()> now;
+  };
+
+  // All outlive it.
+  ClaimReleaser(ClaimRecords& records, ControllerPublisher& controller, HostDirectory& hosts, WorkQueue& queue,
+                Settings settings);
 
   // See ClaimBroker.
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
@@ -42,21 +47,25 @@ class ClaimReleaser {
 
   // See Claims.
   absl::Status AllocationGone(const std::string& allocation);
-  void Collect(const std::vector<ClaimRecord>& claims, const IsMounted& is_mounted, Clock::time_point until);
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
 
-  // Continues those of these releases whose node step is done; of `plugin`, or of all plugins if it is empty.
-  void Resume(std::vector<ClaimRecord> claims, const std::string& plugin, Clock::time_point until);
-
-  // Continues one such release under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
+  // Continues a release whose node step is done, under the controller lock of its volume. If it fails, it is repeated
+  // in the background. UNAVAILABLE: the controller is owed its call.
   absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
 
-  // Continues these releases, of `only_plugin` or, if it is empty, of all plugins, until they are done or stuck.
-  void FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until);
+  // Works on these claims in the background. Frees those whose node step is done. Frees past ones of this host when
+  // they are old enough and not mounted. Others are left alone.
+  absl::Status Resume(const std::vector<ClaimRecord>& claims);
+  bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
+  void Stop() { work_.Stop(); }
 
  private:
   absl::Status CheckOurs(const ClaimRecord& claim) const;
-  bool IsOver(const ClaimRecord& claim) const;
+  void Owe(const ClaimRecord& claim, const std::string& plugin, Clock::duration delay);
+  void OweIfFailed(const ClaimRecord& claim, const absl::Status& status);
+  absl::Status Attempt(const ClaimRecord& claim, const std::string& plugin);
+  absl::StatusOr<std::optional<ClaimRecord>> EndPast(const ClaimRecord& claim);
+  absl::Status TryToFinish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status FinishByForce(const ClaimRecord& claim, Clock::time_point until);
   absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
@@ -70,17 +79,11 @@ class ClaimReleaser {
   absl::StatusOr<std::optional<ClaimRecord>> FreeUnpublished(const ClaimRecord& claim,
                                                              const std::function<bool(const ClaimRecord&)>& may_release,
                                                              Durability durability);
-  void FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until);
-  void RotateBehindLastFailure(const std::string& plugin, std::vector<ClaimRecord>& claims);
-
   ClaimRecords& records_;
   ControllerPublisher& controller_;
   HostDirectory& hosts_;
-  const std::chrono::seconds past_age_;
-  const std::function<Time()> now_;
-
-  std::mutex mutex_;
-  std::map<std::string, ClaimRecord> last_failed_;  // by plugin: the claim that FinishEach last failed to finish
+  const Settings settings_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

@@ -2,23 +2,32 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
+namespace {
+
+std::string NameOf(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  return fmt::format("{} claim of {} on {}", ToString(mode), Quote(allocation), ToString(volume));
+}
+
+}  // namespace
 
 absl::Status ClaimRollbacks::RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked,
                                       Clock::time_point until) {
   const auto marked = Mark(claim, why);
   if (!marked.ok()) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    owed_.push_back({claim, why});
+    work_.Push({.key = NameOf(claim.volume, claim.mode, claim.allocation),
+                .attempt = [this, claim, why] { return MarkLater(claim, why); }},
+               first_retry_);
   }
-  const absl::Status undone = !marked.ok()        ? marked.status()
-                              : locked && *marked ? releaser_.FinishLocked(**marked, Durability::kSynced, until)
-                                                  : absl::OkStatus();
+  const absl::Status undone = !marked.ok() ? marked.status()
+                              : !*marked   ? absl::OkStatus()
+                              : locked     ? releaser_.FinishLocked(**marked, Durability::kSynced, until)
+                                           : releaser_.Resume({**marked});
   if (undone.ok() || absl::IsUnavailable(undone)) return why;
   return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));
 }
@@ -37,27 +46,13 @@ absl::StatusOr<std::optional<ClaimRecord>> ClaimRollbacks::Mark(const ClaimRecor
   });
 }
 
-bool ClaimRollbacks::IsOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return std::any_of(owed_.begin(), owed_.end(), [&](const Owed& owed) {
-    return owed.claim.volume == volume && owed.claim.mode == mode && owed.claim.allocation == allocation;
-  });
+absl::Status ClaimRollbacks::MarkLater(const ClaimRecord& claim, const absl::Status& why) {
+  MOORING_ASSIGN_OR_RETURN(const auto marked, Mark(claim, why));
+  return marked ? releaser_.Resume({*marked}) : absl::OkStatus();
 }
 
-// A rollback stays in `owed_` until it is stored, so that IsOwed is true meanwhile.
-void ClaimRollbacks::Resume() {
-  std::vector<Owed> owed;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    owed = owed_;
-  }
-  for (const Owed& one : owed) {
-    if (!Mark(one.claim, one.why).ok()) continue;
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(owed_, [&one](const Owed& other) {
-      return AreOfOneClaim(other.claim, one.claim) && IsSameRecord(other.claim, one.claim);
-    });
-  }
+bool ClaimRollbacks::IsOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  return work_.Has(NameOf(volume, mode, allocation));
 }
 
 }  // namespace mooring::manager

@@ -1,11 +1,9 @@
-// Undoes claims whose publish at the controller failed. A rollback that the store refuses is kept in memory and
-// repeated by Resume.
+// Undoes claims whose publish at the controller failed. A rollback that the store refuses is kept in memory, and
+// repeated in the background.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "manager/claims/claim_records.h"
 #include "manager/claims/claim_releaser.h"
@@ -14,8 +12,12 @@ namespace mooring::manager {
 
 class ClaimRollbacks {
  public:
-  // Both outlive it.
-  ClaimRollbacks(ClaimRecords& records, ClaimReleaser& releaser) : records_(records), releaser_(releaser) {}
+  // All outlive it.
+  ClaimRollbacks(ClaimRecords& records, ClaimReleaser& releaser, WorkQueue& queue, Clock::duration first_retry)
+      : records_(records),
+        releaser_(releaser),
+        first_retry_(first_retry),
+        work_(queue, {.kind = "rollback", .first_retry = first_retry}) {}
 
   // Undoes the claim and its controller publish, which may have happened although the call failed. Steps that fail are
   // stored in ClaimRecord::problem and retried; without the controller lock (`locked`), all steps are. A publish that
@@ -26,21 +28,16 @@ class ClaimRollbacks {
   // Whether a rollback of this claim could not be stored yet.
   bool IsOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
 
-  // Repeats the rollbacks that could not be stored.
-  void Resume();
+  void Stop() { work_.Stop(); }
 
  private:
-  struct Owed {
-    ClaimRecord claim;
-    absl::Status why;
-  };
-
+  absl::Status MarkLater(const ClaimRecord& claim, const absl::Status& why);
   absl::StatusOr<std::optional<ClaimRecord>> Mark(const ClaimRecord& claim, const absl::Status& why);
 
   ClaimRecords& records_;
   ClaimReleaser& releaser_;
-  std::mutex mutex_;
-  std::vector<Owed> owed_;
+  const Clock::duration first_retry_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

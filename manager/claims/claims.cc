@@ -60,7 +60,7 @@ absl::Status ReleasedMeanwhile(const ClaimRecord& claim) {
 }  // namespace
 
 Claims::Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
-               Events& events, Settings settings)
+               Events& events, WorkQueue& queue, Settings settings)
     : store_(store),
       plugins_(plugins),
       hosts_(hosts),
@@ -68,8 +68,12 @@ Claims::Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hos
       records_(store, events),
       controller_(plugins, controller_locks, settings_.retry),
       exhausted_(records_, hosts_, settings_.exhausted_age, settings_.now),
-      releaser_(records_, controller_, hosts_, settings_.past_age, settings_.now),
-      rollbacks_(records_, releaser_),
+      releaser_(records_, controller_, hosts_, queue,
+                {.past_age = settings_.past_age,
+                 .first_retry = settings_.first_retry,
+                 .is_mounted = settings_.is_mounted,
+                 .now = settings_.now}),
+      rollbacks_(records_, releaser_, queue, settings_.first_retry),
       recovery_(records_, releaser_, controller_) {}
 
 absl::Status Claims::CheckSchedulable(const Volume& volume) {
@@ -317,22 +321,16 @@ void Claims::NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) {
   store_.ChangeVolume(volume, mark).IgnoreError();
 }
 
-absl::StatusOr<std::vector<ClaimRecord>> Claims::ListOurs() {
-  return store_.ListClaims([&](const ClaimRecord& claim) { return hosts_.IsOurs(claim.node); });
-}
-
-void Claims::Resume(const std::string& plugin, Clock::time_point until) {
-  rollbacks_.Resume();
-  const auto claims = ListOurs();
-  if (claims.ok()) releaser_.Resume(*claims, plugin, until);  // otherwise the next round repeats it
-}
-
-absl::StatusOr<std::vector<ClaimRecord>> Claims::KeepHouse(const IsMounted& is_mounted, Clock::duration patience) {
-  rollbacks_.Resume();
-  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, ListOurs());
-  releaser_.Resume(claims, "", Clock::now() + patience);
-  releaser_.Collect(claims, is_mounted, Clock::now() + patience);
+absl::StatusOr<std::vector<ClaimRecord>> Claims::Resume() {
+  const auto is_ours = [&](const ClaimRecord& claim) { return hosts_.IsOurs(claim.node); };
+  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(is_ours));
+  MOORING_RETURN_IF_ERROR(releaser_.Resume(claims));
   return claims;
+}
+
+void Claims::Stop() {
+  rollbacks_.Stop();
+  releaser_.Stop();
 }
 
 }  // namespace mooring::manager

@@ -25,17 +25,21 @@ namespace mooring::manager {
 
 class Claims final : public ClaimBroker {
  public:
+  using IsMounted = ClaimReleaser::IsMounted;
+
   struct Settings {
     std::chrono::seconds past_age{300};  // how long claims stay after their allocation is gone
     std::chrono::seconds exhausted_age{3600};
+    Clock::duration first_retry = std::chrono::seconds(1);  // of work in the background
     RetryPolicy retry;
+    // Whether the node of the claim, which is this host, still mounts the volume.
+    IsMounted is_mounted = [](const ClaimRecord&) { return false; };
     std::function<Time()> now = [] { return std::chrono::system_clock::now(); };
   };
-  using IsMounted = ClaimReleaser::IsMounted;
 
   // All outlive it. `controller_locks`: shared with Volumes, because a volume has one controller call at a time.
   Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
-         Events& events, Settings settings);
+         Events& events, WorkQueue& queue, Settings settings);
 
   // An empty node means this host.
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
@@ -59,7 +63,8 @@ class Claims final : public ClaimBroker {
   // Whether the plugin could serve a claim of this volume now. UNAVAILABLE, RESOURCE_EXHAUSTED: why it cannot.
   absl::Status CheckSchedulable(const Volume& volume);
 
-  // The allocation no longer exists: its claims become past ones, which Collect frees.
+  // The allocation no longer exists: its claims become past ones. They are freed at the age `past_age`, except those
+  // whose node still mounts the volume.
   absl::Status AllocationGone(const std::string& allocation) { return releaser_.AllocationGone(allocation); }
 
   // Frees what a host without a lease holds: its claims that its plugin's controller can detach, or, if the host is
@@ -67,13 +72,11 @@ class Claims final : public ClaimBroker {
   // by one host at a time (recovery.h). Claims that are left wait for a controller or a person. ABORTED: it is back.
   absl::Status Recover(const std::string& host, Clock::time_point until) { return recovery_.Recover(host, until); }
 
-  // Continues releases and rollbacks of this host that did not finish, of `plugin` or, if empty, of all plugins. Errors
-  // are in ClaimRecord::problem. A plugin that hangs delays only its own claims.
-  void Resume(const std::string& plugin, Clock::time_point until);
-
-  // Called at the start and periodically: Resume, then frees past claims of age `past_age`, except those whose node
-  // still mounts the volume. `patience`: for each of the two. Gives the claims of this host, as they were before.
-  absl::StatusOr<std::vector<ClaimRecord>> KeepHouse(const IsMounted& is_mounted, Clock::duration patience);
+  // Continues in the background what claims of this host need: releases that did not finish, and past claims. Errors
+  // are in ClaimRecord::problem. Called at the start, and now and then, because other hosts report that allocations are
+  // gone. Gives the claims of this host.
+  absl::StatusOr<std::vector<ClaimRecord>> Resume();
+  bool WaitUntilTried(Clock::time_point until) { return releaser_.WaitUntilTried(until); }  // what was resumed
 
   // Frees the claims of a volume without asking the node, and also if the controller refuses or no host has one any
   // more. FAILED_PRECONDITION: an allocation is alive, or its volume is still mounted. Any other error does not tell
@@ -84,6 +87,8 @@ class Claims final : public ClaimBroker {
 
   void PluginHealthChanged(const std::string& plugin) { exhausted_.Clear(plugin); }
 
+  void Stop();  // ends the work in the background
+
  private:
   // A failed publish undoes only what the same call changed.
   enum class GrantedBy { kThisCall, kEarlierCall, kEarlierCallKeptByThis };
@@ -92,7 +97,6 @@ class Claims final : public ClaimBroker {
     GrantedBy by;
   };
 
-  absl::StatusOr<std::vector<ClaimRecord>> ListOurs();
   absl::StatusOr<ClaimState> Read(const ClaimRequest& request, Freshness freshness);
   absl::StatusOr<Grant> GrantClaim(const ClaimRequest& request, Clock::time_point until);
   void RequireHost(const ClaimState& state, const std::string& node, Changes& changes) const;

@@ -97,7 +97,8 @@ absl::Status Recovery::Recover(const std::string& host, Clock::time_point until)
   if (absl::IsAborted(taken.status())) taken = LeftByUs(key);  // an earlier end of the work could not be stored
   MOORING_RETURN_IF_ERROR(taken.status());
   const absl::Status claims = claims_.Recover(host, until);
-  const absl::Status volumes = absl::IsAborted(claims) ? claims : volumes_.Resume(host, until);
+  const absl::Status volumes = absl::IsAborted(claims) ? claims : volumes_.Resume(host);
+  volumes_.WaitUntilTried(until);
   Transaction end;
   end.compares = {{.key = key, .modify_revision = *taken}};
   end.deletes = {key};

@@ -4,12 +4,12 @@
 
 namespace mooring::manager {
 
-ControllerSharing::ControllerSharing(State& shared, PluginDirectory& local, Events& events, const std::string& host,
-                                     const Settings& settings)
+ControllerSharing::ControllerSharing(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue,
+                                     const std::string& host, const Settings& settings)
     : offers_(shared, local, events, host, settings.offers),
       table_(shared, settings.offers.follower),
-      sender_(shared, offers_, table_, host, settings.sender),
-      worker_(shared, local, offers_, table_, events, host, settings.worker),
+      sender_(shared, offers_, table_, queue, host, settings.sender),
+      worker_(shared, local, offers_, table_, events, queue, host, settings.worker),
       plugins_(local, offers_, sender_, table_) {
   table_.OnChange([this] { worker_.Wake(); });
   offers_.OnChange([this](const std::string&) { worker_.Wake(); });

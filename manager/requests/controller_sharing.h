@@ -34,7 +34,7 @@ class ControllerSharing {
   };
 
   // `local`: finds plugins of this host only. The references outlive the object. Starts at once.
-  ControllerSharing(State& shared, PluginDirectory& local, Events& events, const std::string& host,
+  ControllerSharing(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue, const std::string& host,
                     const Settings& settings = {});
   ~ControllerSharing() { Stop(); }
 

@@ -1,34 +1,21 @@
 #include "manager/requests/owed_deletes.h"
 
-#include <algorithm>
-
 namespace mooring::manager {
-namespace {
-
-constexpr std::chrono::milliseconds kFirstDeletePause{200};
-constexpr std::chrono::seconds kLongestDeletePause{10};
-
-}  // namespace
 
 void OwedDeletes::Make(const Transaction& deletes) {
-  if (shared_.lease().ValidUntil() > Clock::now()) {
-    Try(deletes, kFirstDeletePause);
-  } else {
-    MakeLater(deletes);
-  }
+  const bool may_try = shared_.lease().ValidUntil() > Clock::now();
+  if (!may_try || !Try(deletes).ok()) MakeLater(deletes);
 }
 
-void OwedDeletes::MakeLater(const Transaction& deletes) { Push(deletes, kFirstDeletePause); }
-
-void OwedDeletes::Push(const Transaction& deletes, Clock::duration pause) {
-  const Clock::duration next = std::min<Clock::duration>(2 * pause, kLongestDeletePause);
-  lanes_.Push(
-      "", [this, deletes, next] { Try(deletes, next); }, pause);
+void OwedDeletes::MakeLater(const Transaction& deletes) {
+  work_.Push({.key = deletes.deletes.front(), .attempt = [this, deletes] { return Try(deletes); }},
+             std::chrono::milliseconds(200));
 }
 
-void OwedDeletes::Try(const Transaction& deletes, Clock::duration next_pause) {
-  const absl::Status status = shared_.Commit(deletes).status();
-  if (!status.ok() && !absl::IsAborted(status)) Push(deletes, next_pause);
+// ABORTED: a compare does not hold, so others have the key by now.
+absl::Status OwedDeletes::Try(const Transaction& deletes) {
+  absl::Status status = shared_.Commit(deletes).status();
+  return absl::IsAborted(status) ? absl::OkStatus() : status;
 }
 
 }  // namespace mooring::manager

@@ -89,9 +89,14 @@ class RequestSender::Waiting {
   const std::string id_;
 };
 
-RequestSender::RequestSender(State& shared, ControllerOffers& offers, RequestTable& table, std::string host,
-                             const Settings& settings)
-    : shared_(shared), offers_(offers), table_(table), host_(std::move(host)), settings_(settings), deletes_(shared) {}
+RequestSender::RequestSender(State& shared, ControllerOffers& offers, RequestTable& table, WorkQueue& queue,
+                             std::string host, const Settings& settings)
+    : shared_(shared),
+      offers_(offers),
+      table_(table),
+      host_(std::move(host)),
+      settings_(settings),
+      deletes_(shared, queue) {}
 
 absl::Status RequestSender::Call(const Target& target, const std::string& method,
                                  const google::protobuf::Message& request, google::protobuf::Message& response,

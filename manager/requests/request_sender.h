@@ -41,7 +41,7 @@ class RequestSender {
   };
 
   // The references outlive the sender.
-  RequestSender(State& shared, ControllerOffers& offers, RequestTable& table, std::string host,
+  RequestSender(State& shared, ControllerOffers& offers, RequestTable& table, WorkQueue& queue, std::string host,
                 const Settings& settings);
 
   // A call to the controller of `plugin`, as CsiChannel::Call. `preferred`: the host that should make it. `closed`:

@@ -55,7 +55,7 @@ ControllerFor ControllerOf(const v1::ControllerRequest& request) {
 }  // namespace
 
 RequestWorker::RequestWorker(State& shared, PluginDirectory& local, ControllerOffers& offers, RequestTable& table,
-                             Events& events, std::string host, const Settings& settings)
+                             Events& events, WorkQueue& queue, std::string host, const Settings& settings)
     : shared_(shared),
       local_(local),
       offers_(offers),
@@ -63,8 +63,8 @@ RequestWorker::RequestWorker(State& shared, PluginDirectory& local, ControllerOf
       events_(events),
       host_(std::move(host)),
       settings_(settings),
-      deletes_(shared),
-      lanes_(settings.width),
+      deletes_(shared, queue),
+      work_(queue, {.kind = "request", .width = settings.width}),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 void RequestWorker::Wake() {
@@ -81,7 +81,7 @@ void RequestWorker::BeginStop() {
 void RequestWorker::Stop() {
   BeginStop();
   if (thread_.joinable()) thread_.join();
-  lanes_.Stop();
+  work_.Stop();
   deletes_.Stop();
 }
 
@@ -107,8 +107,7 @@ void RequestWorker::Schedule() {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!queued_.insert(request.id).second) continue;
     }
-    lanes_.Push(
-        plugin, [this, id = request.id, plugin] { Serve(id, plugin, false); }, DelayFor(request));
+    ServeAfter(DelayFor(request), request.id, plugin, false);
   }
 }
 
@@ -148,8 +147,15 @@ void RequestWorker::Serve(const std::string& id, const std::string& plugin, bool
 
 // Until then, the table shows who has taken the request, or the state is back.
 void RequestWorker::ServeLater(const std::string& id, const std::string& plugin, bool in_doubt) {
-  lanes_.Push(
-      plugin, [this, id, plugin, in_doubt] { Serve(id, plugin, in_doubt); }, kNextTake + RandomUpTo(kNextTake));
+  ServeAfter(kNextTake + RandomUpTo(kNextTake), id, plugin, in_doubt);
+}
+
+void RequestWorker::ServeAfter(Clock::duration delay, const std::string& id, const std::string& plugin, bool in_doubt) {
+  const auto attempt = [this, id, plugin, in_doubt] {
+    Serve(id, plugin, in_doubt);
+    return absl::OkStatus();  // it has pushed what is left
+  };
+  work_.Push({.key = id, .lane = plugin, .attempt = attempt}, delay);
 }
 
 // After a commit of Take whose outcome is not known. Otherwise the key would keep the request from all hosts.

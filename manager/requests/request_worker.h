@@ -23,7 +23,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "manager/attach/work_lanes.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/requests/controller_offers.h"
@@ -31,6 +30,7 @@
 #include "manager/requests/owed_deletes.h"
 #include "manager/requests/request_table.h"
 #include "manager/state/state.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -52,7 +52,7 @@ class RequestWorker {
 
   // `local`: finds plugins of this host only. The references outlive the worker. Starts at once.
   RequestWorker(State& shared, PluginDirectory& local, ControllerOffers& offers, RequestTable& table, Events& events,
-                std::string host, const Settings& settings);
+                WorkQueue& queue, std::string host, const Settings& settings);
   ~RequestWorker() { Stop(); }
 
   void Wake();       // looks for requests to take
@@ -72,6 +72,7 @@ class RequestWorker {
   Clock::duration DelayFor(const OpenRequest& request) const;
   void Serve(const std::string& id, const std::string& plugin, bool in_doubt);
   void ServeLater(const std::string& id, const std::string& plugin, bool in_doubt);
+  void ServeAfter(Clock::duration delay, const std::string& id, const std::string& plugin, bool in_doubt);
   absl::Status DeleteOwnKey(const std::string& id);
   void Forget(const std::string& id);
 
@@ -96,11 +97,11 @@ class RequestWorker {
   mutable std::mutex mutex_;  // guards the next five
   std::condition_variable_any wake_;
   bool woken_ = false;
-  std::set<std::string> queued_;  // ids of requests that wait in a lane, or whose call is made
+  std::set<std::string> queued_;  // ids of requests that wait, or whose call is made
   Counts counts_;
 
   std::stop_source stop_;
-  WorkLanes lanes_;      // by plugin
+  WorkKind work_;        // the calls
   std::jthread thread_;  // last: it ends before the rest
 };
 

@@ -54,14 +54,15 @@ bool AreSameVolume(const Volume& a, const Volume& b) {
 }
 
 Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
-                 KeyedLocks& controller_locks, Events& events, RetryPolicy retry)
+                 KeyedLocks& controller_locks, Events& events, WorkQueue& queue, RetryPolicy retry)
     : store_(store),
       plugins_(plugins),
       hosts_(hosts),
       node_(node),
       controller_locks_(controller_locks),
       events_(events),
-      retry_(std::move(retry)) {}
+      retry_(std::move(retry)),
+      work_(queue, {.kind = "volume"}) {}
 
 absl::StatusOr<Volume> Volumes::Get(const VolumeKey& key) { return store_.GetVolume(key); }
 

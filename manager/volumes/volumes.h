@@ -14,6 +14,7 @@
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/volumes/volume_mounter.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -34,7 +35,7 @@ class Volumes {
  public:
   // All outlive it. `node` expands volumes that are mounted on this host.
   Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
-          KeyedLocks& controller_locks, Events& events, RetryPolicy retry);
+          KeyedLocks& controller_locks, Events& events, WorkQueue& queue, RetryPolicy retry);
 
   // Stores the record (creating), calls CreateVolume, completes the record. A repeated request continues an interrupted
   // one. ALREADY_EXISTS: the key has another volume. If it is unknown whether the plugin created the volume, the record
@@ -74,10 +75,13 @@ class Volumes {
                               Clock::time_point until);
   absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);
 
-  // Undoes creations that `host` has begun and not finished (a repeated CreateVolume tells the id for DeleteVolume),
-  // and continues its deletions. Plugins in parallel; errors become events. Called for this host at the start, and for
-  // hosts that are away. An error: the state cannot be read.
-  absl::Status Resume(const std::string& host, Clock::time_point until);
+  // In the background, until they succeed: undoes creations that `host` has not finished, and continues its deletions.
+  // (A repeated CreateVolume tells the id for DeleteVolume.) Errors become events. Called for this host at the start,
+  // and for hosts that are away. An error: the state cannot be read.
+  absl::Status Resume(const std::string& host);
+  bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
+
+  void Stop() { work_.Stop(); }  // ends the work in the background
 
  private:
   // volumes.cc
@@ -109,7 +113,7 @@ class Volumes {
                                 const IsAbandoned& is_abandoned = nullptr);  // whether it did
   absl::StatusOr<std::optional<Volume>> ToDelete(const VolumeKey& key, Which which);
   absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
-  void ResumeOne(const Volume& interrupted, Clock::time_point until);
+  absl::Status ResumeOne(const Volume& interrupted, std::string& said);
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
   absl::Status DeleteRecord(const Volume& of);
 
@@ -134,6 +138,7 @@ class Volumes {
   KeyedLocks& controller_locks_;
   Events& events_;
   const RetryPolicy retry_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <map>
-#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -14,6 +12,8 @@
 
 namespace mooring::manager {
 namespace {
+
+constexpr std::chrono::minutes kAttempt{1};  // for one try in the background
 
 // Codes that mean that the plugin refused, and has deleted nothing.
 bool DeletedNothing(const absl::Status& status) {
@@ -135,31 +135,31 @@ absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until, 
   return absl::OkStatus();
 }
 
-void Volumes::ResumeOne(const Volume& interrupted, Clock::time_point until) {
-  const auto deleted = DeleteIf(interrupted.key, Which::kInterrupted, until);
-  if (deleted.ok() && !*deleted) return;  // it was requested again or deleted meanwhile
-  if (absl::IsCancelled(deleted.status())) return;
+// `said`: the last error that was reported.
+absl::Status Volumes::ResumeOne(const Volume& interrupted, std::string& said) {
+  const auto deleted = DeleteIf(interrupted.key, Which::kInterrupted, Clock::now() + kAttempt);
+  if (deleted.ok() && !*deleted) return absl::OkStatus();  // it was requested again or deleted meanwhile
+  if (absl::IsCancelled(deleted.status())) return deleted.status();
   const bool creating = interrupted.state == Volume::State::kCreating;
-  Report(interrupted, !deleted.ok(),
-         fmt::format("its {} was interrupted{}", creating ? "creation" : "deletion",
-                     deleted.ok() ? (creating ? ": it was undone" : " and is complete now")
-                                  : ", and the volume still exists: " + Message(deleted.status())));
+  const std::string outcome = deleted.ok() ? (creating ? ": it was undone" : " and is complete now")
+                                           : ", and the volume still exists: " + Message(deleted.status());
+  const bool is_news = WithoutTries(said) != WithoutTries(outcome);
+  said = outcome;
+  if (is_news) {
+    Report(interrupted, !deleted.ok(),
+           fmt::format("its {} was interrupted{}", creating ? "creation" : "deletion", outcome));
+  }
+  return deleted.status();
 }
 
-absl::Status Volumes::Resume(const std::string& host, Clock::time_point until) {
+absl::Status Volumes::Resume(const std::string& host) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
-  std::map<std::string, std::vector<Volume>> by_plugin;
   for (const Volume& volume : volumes) {
     if (volume.state == Volume::State::kReady || (hosts_.is_shared() && volume.worker != host)) continue;
-    by_plugin[volume.plugin].push_back(volume);
+    work_.Push({.key = ToString(volume.key),
+                .lane = volume.plugin,
+                .attempt = [this, volume, said = std::string()]() mutable { return ResumeOne(volume, said); }});
   }
-  std::vector<std::thread> threads;
-  for (const auto& interrupted : by_plugin) {
-    threads.emplace_back([this, until, &interrupted] {
-      for (const Volume& volume : interrupted.second) ResumeOne(volume, until);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
   return absl::OkStatus();
 }
 

@@ -44,9 +44,11 @@ class DockerDriverTest : public ::testing::Test {
     volume_manager_ = std::make_unique<VolumeManager>(
         plugins_, kernel_, *journal_, events_,
         VolumeManager::Settings{.root = directory_ / "mounts", .boot = boot_, .retry = {}});
-    volumes_ = std::make_unique<Volumes>(store_, plugins_, hosts_, *volume_manager_, locks_, events_, RetryPolicy());
-    claims_ = std::make_unique<Claims>(store_, plugins_, hosts_, locks_, events_, Claims::Settings{.retry = {}});
-    attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_,
+    volumes_ =
+        std::make_unique<Volumes>(store_, plugins_, hosts_, *volume_manager_, locks_, events_, queue_, RetryPolicy());
+    claims_ =
+        std::make_unique<Claims>(store_, plugins_, hosts_, locks_, events_, queue_, Claims::Settings{.retry = {}});
+    attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_, queue_,
                                                  Attachments::Settings{.host = kDockerHost});
     const DockerVolumeDriver::Collaborators with = {.plugins = plugins_,
                                                     .volumes = *volumes_,
@@ -109,6 +111,7 @@ class DockerDriverTest : public ::testing::Test {
   RecordsStore store_{state_};
   KeyedLocks locks_;
   Events events_;
+  WorkQueue queue_;
   std::string boot_ = "boot-1";
   IsAbandoned is_abandoned_;  // of all requests
   std::unique_ptr<MountJournal> journal_;

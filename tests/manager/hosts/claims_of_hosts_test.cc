@@ -27,10 +27,11 @@ class ClaimsOfHostsTest : public ClaimsFixture {
   struct HostSide {
     HostSide(ClaimsOfHostsTest& test, const std::string& name)
         : hosts(test.store_, name),
-          claims(test.store_, test.directory_, hosts, test.locks_, test.events_, SettingsOf(test)) {}
+          claims(test.store_, test.directory_, hosts, test.locks_, test.events_, test.queue_, SettingsOf(test)) {}
     static Claims::Settings SettingsOf(ClaimsOfHostsTest& test) {
       Claims::Settings settings;
       settings.retry = test.retry_;
+      settings.first_retry = hours(1);
       settings.now = [&test] { return test.now_; };
       return settings;
     }
@@ -93,8 +94,7 @@ TEST_F(ClaimsOfHostsTest, ClaimOfAnotherHostIsNotReleasedHere) {
   EXPECT_OK(here_.Release("web-1")) << "of an attachment whose claim others have by now";
   EXPECT_THAT(here_.claims.ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()),
               FailsWith(Code::kFailedPrecondition, "is one of host 'there': release it there"));
-  here_.claims.Resume("", Soon());
-  EXPECT_OK(here_.claims.KeepHouse([](const ClaimRecord&) { return false; }, seconds(10)));
+  Resume(here_.claims);
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(AttachedTo(), SizeIs(1));
 }
@@ -232,7 +232,7 @@ TEST_F(ClaimsOfHostsTest, ClaimThatOthersTookIsNotTheOwnOne) {
 TEST_F(ClaimsOfHostsTest, LostSecretsKeyDoesNotKeepAClaim) {
   testing::MemoryHost state(state_);
   RecordsStore store(state);
-  Claims claims(store, directory_, here_.hosts, locks_, events_, HostSide::SettingsOf(*this));
+  Claims claims(store, directory_, here_.hosts, locks_, events_, queue_, HostSide::SettingsOf(*this));
   Join(store, "here");
   ASSERT_OK(here_.hosts.Refresh());
   ASSERT_OK(claims.Claim(Writer("web-1"), Soon()));

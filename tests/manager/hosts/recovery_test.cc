@@ -14,7 +14,7 @@ class RecoveryTest : public ClaimsFixture {
     AddVolume("db");
     EXPECT_OK(known_.Refresh());
     ClaimRequest request = Request("web-1", kWriter);
-    Claims there(store_, directory_, elsewhere_, locks_, events_, {});
+    Claims there(store_, directory_, elsewhere_, locks_, events_, queue_, {});
     EXPECT_OK(elsewhere_.Refresh());
     EXPECT_OK(there.Claim(request, Soon()));
     testing::Vanish(store_, "there");
@@ -23,7 +23,7 @@ class RecoveryTest : public ClaimsFixture {
 
   testing::FakeHosts elsewhere_{store_, "there"};
   Hosts known_{store_, events_, {.self = "here", .version = "1"}};
-  Claims claims_here_{store_, directory_, known_, locks_, events_, {}};
+  Claims claims_here_{store_, directory_, known_, locks_, events_, queue_, {}};
   Recovery recovery_{known_, state_, claims_here_, *volumes_, {.look_every = hours(1)}};
 };
 

@@ -61,7 +61,7 @@ inline ControllerSharing::Settings QuickSettings() {
 class SharingHost {
  public:
   SharingHost(State& shared, const std::string& host)
-      : sharing(std::make_unique<ControllerSharing>(shared, plugins, events, host, QuickSettings())) {}
+      : sharing(std::make_unique<ControllerSharing>(shared, plugins, events, queue, host, QuickSettings())) {}
   SharingHost(const SharingHost&) = delete;
   SharingHost& operator=(const SharingHost&) = delete;
   ~SharingHost() {
@@ -96,6 +96,7 @@ class SharingHost {
 
   ::mooring::testing::FakePluginDirectory plugins;
   Events events;
+  WorkQueue queue;
   std::map<std::string, std::shared_ptr<FakeCsiPlugin>> all;
   std::unique_ptr<ControllerSharing> sharing;
 };

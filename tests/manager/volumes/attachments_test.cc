@@ -36,7 +36,7 @@ class AttachmentsTest : public ::testing::Test {
     settings.longest_retry = milliseconds(20);
     settings.plugin_wait = milliseconds(50);
     settings.restorers = 2;
-    attachments_ = std::make_unique<Attachments>(*journal_, claims_, mounter_, events_, settings);
+    attachments_ = std::make_unique<Attachments>(*journal_, claims_, mounter_, events_, queue_, settings);
   }
   void Restore() {
     log_.Clear();
@@ -78,6 +78,7 @@ class AttachmentsTest : public ::testing::Test {
   CountingClaims claims_{log_, "p"};
   CountingMounter mounter_{log_};
   Events events_;
+  WorkQueue queue_;
   std::unique_ptr<MountJournal> journal_;
   std::unique_ptr<Attachments> attachments_;
 };

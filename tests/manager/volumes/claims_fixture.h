@@ -60,11 +60,26 @@ class ClaimsFixture : public ::testing::Test {
   static Clock::time_point AtOnce() { return Clock::now() + milliseconds(30); }
 
   void Restart() {
+    claims_.reset();
+    volumes_.reset();
     Claims::Settings settings;
     settings.retry = retry_;
+    settings.first_retry = hours(1);  // no test waits for it
+    settings.is_mounted = [this](const ClaimRecord&) { return is_mounted_; };
     settings.now = [this] { return now_; };
-    claims_ = std::make_unique<Claims>(store_, directory_, hosts_, locks_, events_, settings);
-    volumes_ = std::make_unique<Volumes>(store_, directory_, hosts_, node_, locks_, events_, retry_);
+    claims_ = std::make_unique<Claims>(store_, directory_, hosts_, locks_, events_, queue_, settings);
+    volumes_ = std::make_unique<Volumes>(store_, directory_, hosts_, node_, locks_, events_, queue_, retry_);
+  }
+
+  // Each claim that needs work in the background is tried once.
+  void Resume(Claims& claims) {
+    EXPECT_OK(claims.Resume());
+    EXPECT_TRUE(claims.WaitUntilTried(Soon()));
+  }
+  void Resume() { Resume(*claims_); }
+  void ResumeVolumes() {
+    EXPECT_OK(volumes_->Resume("here"));
+    EXPECT_TRUE(volumes_->WaitUntilTried(Soon()));
   }
 
   static Secrets Password(const std::string& password) { return Secrets(StringMap{{"password", password}}); }
@@ -147,6 +162,8 @@ class ClaimsFixture : public ::testing::Test {
   Events events_;
   FakeNode node_;
   Time now_ = std::chrono::system_clock::now();
+  bool is_mounted_ = false;
+  WorkQueue queue_;
   std::unique_ptr<Claims> claims_;
   std::unique_ptr<Volumes> volumes_;
 };

@@ -1,5 +1,6 @@
 #include "manager/claims/claims.h"
 #include "tests/manager/volumes/claims_fixture.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::manager {
 namespace {
@@ -25,11 +26,11 @@ class ReleaseTest : public ClaimsFixture {
     return states;
   }
 
-  static bool Nowhere(const ClaimRecord&) { return false; }
-  static bool Everywhere(const ClaimRecord&) { return true; }
-  void CollectAfter(seconds time, const Claims::IsMounted& is_mounted) {
+  enum class Mounted { kNowhere, kEverywhere };
+  void CollectAfter(seconds time, Mounted mounted) {
     now_ += time;
-    EXPECT_OK(claims_->KeepHouse(is_mounted, seconds(10)));
+    is_mounted_ = mounted == Mounted::kEverywhere;
+    Resume();
   }
 };
 
@@ -109,7 +110,7 @@ TEST_F(ReleaseTest, FailedUnmountNeverSkipsNodeStep) {
   ASSERT_OK(Release("web-1", FailedPrecondition("unmount '/t': busy")));
   EXPECT_EQ(TheClaim().state, State::kUnpublishing);
   EXPECT_EQ(TheClaim().problem, "unmount '/t': busy");
-  claims_->Resume("", Soon());
+  Resume();
   EXPECT_EQ(TheClaim().state, State::kUnpublishing) << "only who unmounts it knows when it is unmounted";
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
 }
@@ -141,7 +142,7 @@ TEST_F(ReleaseTest, ResumesAfterKillAtEveryStep) {
     if (released) break;
     ++killed;
     Restart();
-    claims_->Resume("", Soon());
+    Resume();
     if (!AllClaims().empty()) {
       EXPECT_THAT(TheClaim().state, State::kTaken) << "what is behind the node's step is finished by Resume";
       EXPECT_OK(Release("web-2")) << "as the attachment's record makes it do";
@@ -177,7 +178,7 @@ TEST_F(ReleaseTest, LastOfTwoReleasesUnpublishes) {
   ASSERT_OK(Release("web-2"));
   EXPECT_EQ(AllClaims().size(), 1U);
   directory_.SetHealthy("fake.csi", true, true);
-  claims_->Resume("fake.csi", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
@@ -188,13 +189,15 @@ TEST_F(ReleaseTest, SendsOwedUnpublishWhenPluginIsBack) {
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_THAT(TheClaim().problem, HasSubstr("owed to plugin 'fake.csi'"));
   Restart();
-  claims_->Resume("fake.csi", Soon());
+  Resume();
   EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "not back yet";
 
   directory_.SetHealthy("fake.csi", true, true);
-  claims_->Resume("another", Soon());
+  queue_.TryNow("another");
+  EXPECT_TRUE(claims_->WaitUntilTried(Soon()));
   EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "that was not its plugin";
-  claims_->Resume("fake.csi", Soon());
+  queue_.TryNow("fake.csi");
+  EXPECT_TRUE(claims_->WaitUntilTried(Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
@@ -204,7 +207,7 @@ TEST_F(ReleaseTest, DeadPluginIsOwedUnpublish) {
   ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()));
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   plugin_->Revive();
-  claims_->Resume("", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
@@ -243,20 +246,20 @@ TEST_F(ReleaseTest, HangingPluginDelaysOnlyItsOwnClaims) {
   directory_.SetHealthy("hung.csi", true, true);
 
   hung->Hang("ControllerUnpublishVolume");
-  std::thread resumer([&] { claims_->Resume("", Soon()); });
+  EXPECT_OK(claims_->Resume());
   ASSERT_TRUE(hung->WaitForCalls("ControllerUnpublishVolume", 1));
   ASSERT_TRUE(plugin_->WaitForCalls("ControllerUnpublishVolume", 1));
   hung->Release();
-  resumer.join();
+  EXPECT_TRUE(claims_->WaitUntilTried(Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 TEST_F(ReleaseTest, FreesPastClaimsAfterFiveMinutes) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   EXPECT_TRUE(TheClaim().past);
-  CollectAfter(seconds(299), Nowhere);
+  CollectAfter(seconds(299), Mounted::kNowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
-  CollectAfter(seconds(1), Nowhere);
+  CollectAfter(seconds(1), Mounted::kNowhere);
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
@@ -266,21 +269,21 @@ TEST_F(ReleaseTest, AgeCountsFromFirstReport) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   now_ += seconds(200);
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  CollectAfter(seconds(100), Nowhere);
+  CollectAfter(seconds(100), Mounted::kNowhere);
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 TEST_F(ReleaseTest, MountedVolumesAreNotCollected) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  CollectAfter(seconds(3600), Everywhere);
+  CollectAfter(seconds(3600), Mounted::kEverywhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
-  CollectAfter(seconds(0), Nowhere);
+  CollectAfter(seconds(0), Mounted::kNowhere);
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 TEST_F(ReleaseTest, LivingClaimsAreNotCollected) {
-  CollectAfter(hours(1000), Nowhere);
+  CollectAfter(hours(1000), Mounted::kNowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
@@ -288,13 +291,13 @@ TEST_F(ReleaseTest, NewClaimRevivesAllocation) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_FALSE(TheClaim().past);
-  CollectAfter(hours(1), Nowhere);
+  CollectAfter(hours(1), Mounted::kNowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
 TEST_F(ReleaseTest, NewClaimClearsProblemOfPastClaim) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  CollectAfter(std::chrono::minutes(6), Everywhere);
+  CollectAfter(std::chrono::minutes(6), Mounted::kEverywhere);
   EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_EQ(TheClaim().problem, "");
@@ -320,7 +323,7 @@ TEST_F(ReleaseTest, StopIsNoProblem) {
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
   retry_.stop = {};
   Restart();
-  claims_->Resume("", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
@@ -335,10 +338,11 @@ TEST_F(ReleaseTest, StuckClaimDelaysNoOther) {
   ASSERT_EQ(AllClaims().size(), 2U);
   directory_.SetHealthy("fake.csi", true, true);
   plugin_->Hang("ControllerUnpublishVolume", "ext-db");
-  claims_->Resume("", Clock::now() + milliseconds(400));
+  EXPECT_OK(claims_->Resume());
+  EXPECT_TRUE(testing::WaitUntil([&] { return AllClaims().size() == 1; }, seconds(30)));
   EXPECT_EQ(TheClaim().allocation, "web-1");
   plugin_->Release();
-  claims_->Resume("", Soon());
+  EXPECT_TRUE(claims_->WaitUntilTried(Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
@@ -350,36 +354,10 @@ TEST_F(ReleaseTest, StoresAndReportsSameProblemOnce) {
   EXPECT_THAT(TheClaim().problem, HasSubstr("away"));
   const std::int64_t stored = TheClaim().revisions.modify;
   const std::string told = Told();
-  for (int i = 0; i < 3; ++i) claims_->Resume("", Soon());
+  for (int i = 0; i < 3; ++i) Resume();
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 4);
   EXPECT_EQ(TheClaim().revisions.modify, stored);
   EXPECT_EQ(Told(), told);
-
-  retry_.first_pause = milliseconds(1);
-  Restart();
-  claims_->Resume("", Clock::now() + milliseconds(200));
-  EXPECT_GT(plugin_->Count("ControllerUnpublishVolume"), 5);
-  EXPECT_EQ(TheClaim().revisions.modify, stored) << "how often it was tried is no news";
-  EXPECT_EQ(Told(), told);
-}
-
-TEST_F(ReleaseTest, NextRoundBeginsBehindLastFailure) {
-  AddVolume("other");
-  ClaimRequest request = Request("web-2");
-  request.volume.id = "other";
-  ASSERT_OK(Claim(request));
-  retry_.first_pause = hours(1);
-  Restart();
-  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
-  ASSERT_OK(Release("web-1"));
-  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
-  claims_->Resume("", Soon());  // tries only this claim, and fails
-  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
-  ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
-  ASSERT_EQ(AllClaims().size(), 2U);
-  plugin_->ClearLog();
-  claims_->Resume("", Soon());
-  EXPECT_THAT(plugin_->Calls(), ElementsAre("ControllerUnpublishVolume ext-other", "ControllerUnpublishVolume ext-db"));
 }
 
 }  // namespace

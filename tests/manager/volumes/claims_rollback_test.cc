@@ -1,11 +1,13 @@
 // A claim whose publish fails is undone.
 #include "manager/state/keys.h"
 #include "tests/manager/volumes/claims_fixture.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::manager {
 namespace {
 
 using ::mooring::testing::FakeCsiPlugin;
+using ::mooring::testing::WaitUntil;
 
 class ClaimsRollbackTest : public ClaimsFixture {
  protected:
@@ -36,7 +38,7 @@ TEST_F(ClaimsRollbackTest, FailedRollbackIsOwed) {
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_THAT(TheClaim().problem, HasSubstr("ControllerUnpublishVolume"));
   plugin_->ClearFaults();
-  claims_->Resume("fake.csi", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
@@ -47,7 +49,7 @@ TEST_F(ClaimsRollbackTest, UndoesClaimThatNeverReachedTheController) {
     EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(Code::kAborted, ""));
   }
   EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "owed: nobody else would free it";
-  claims_->Resume("", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
@@ -56,15 +58,15 @@ TEST_F(ClaimsRollbackTest, RollbackIsOwedIfStoreFails) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   state_.DieAfter(1);
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kInternal, "taking it back failed"));
-  claims_->Resume("", Soon());
+  queue_.TryNow("");
+  EXPECT_TRUE(WaitUntil([&] { return queue_.List().front().tries == 1; }, seconds(30)));
   EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
   const auto is_owed = [&] { return claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"); };
   EXPECT_TRUE(is_owed());
   EXPECT_FALSE(claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-2"));
   state_.DieAfter(-1);
-  claims_->Resume("", Soon());
-  EXPECT_FALSE(is_owed());
-  EXPECT_THAT(AllClaims(), IsEmpty());
+  queue_.TryNow("");
+  EXPECT_TRUE(WaitUntil([&] { return !is_owed() && AllClaims().empty(); }, seconds(30)));
 }
 
 TEST_F(ClaimsRollbackTest, RollbackSparesNewClaim) {
@@ -73,7 +75,8 @@ TEST_F(ClaimsRollbackTest, RollbackSparesNewClaim) {
   EXPECT_FALSE(Claim(Request("web-1")).ok());
   state_.DieAfter(-1);
   ASSERT_OK(Claim(Request("web-1")));
-  claims_->Resume("", Soon());
+  queue_.TryNow("");
+  EXPECT_TRUE(WaitUntil([&] { return queue_.List().empty(); }, seconds(30)));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
 }
@@ -113,7 +116,7 @@ TEST_F(ClaimsRollbackTest, RefusedPublishIsRememberedUntilTheUnpublishIsAnswered
   Restart();
   plugin_->ClearFaults();
   plugin_->FailAlways("ControllerUnpublishVolume", InvalidArgument("no such volume here"));
-  claims_->Resume("fake.csi", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 

@@ -269,7 +269,7 @@ TEST_F(ClaimsTest, ClaimReleasedDuringPublishIsAborted) {
   plugin_->Release();
   claim.join();
   EXPECT_THAT(claimed, FailsWith(Code::kAborted, "released while it was taken"));
-  claims_->Resume("", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
@@ -318,7 +318,7 @@ TEST_F(ClaimsTest, PublishNeedIsReadWithTheGrant) {
   directory_.BeforeWaitForNode([&] { directory_.SetHealthy("fake.csi", true, false); });
   EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(Code::kUnavailable, "is sick"));
   directory_.SetHealthy("fake.csi", true, true);
-  claims_->Resume("", Soon());
+  Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 

@@ -28,7 +28,7 @@ class DamagedRecordsTest : public ClaimsFixture {
     attachments_.reset();
     journal_ = *MountJournal::Open(store_, "here");
     Attachments::Settings settings{.host = "here", .first_retry = milliseconds(1)};
-    attachments_ = std::make_unique<Attachments>(*journal_, *claims_, mounter_, events_, settings);
+    attachments_ = std::make_unique<Attachments>(*journal_, *claims_, mounter_, events_, queue_, settings);
   }
   absl::Status Attach(const std::string& volume, const std::string& allocation, const std::string& request) {
     AttachRequest asked;
@@ -113,7 +113,7 @@ TEST_F(DamagedRecordsTest, VolumeThatMayHaveAnUnreadableRecordIsRefused) {
 
 TEST_F(DamagedRecordsTest, NobodyTakesOverTheWorkOfAHostWhoseRecordIsDamaged) {
   testing::FakeHosts hosts(store_, "here");
-  Volumes volumes(store_, directory_, hosts, node_, locks_, events_, retry_);
+  Volumes volumes(store_, directory_, hosts, node_, locks_, events_, queue_, retry_);
   Volume volume = Stored("db");
   volume.state = Volume::State::kDeleting;
   volume.worker = "there";

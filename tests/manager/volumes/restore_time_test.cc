@@ -48,7 +48,8 @@ TEST(RestoreTimeTest, RestoresThousandVolumesInTwoSeconds) {
   mooring::testing::CountingClaims claims(calls, "p");
   mooring::testing::CountingMounter mounter(calls);
   for (const AttachmentRecord& mount : journal->All()) mounter.SetMounted(mount.allocation, mount.request);
-  Attachments attachments(*journal, claims, mounter, events, {.host = kHost});
+  WorkQueue queue;
+  Attachments attachments(*journal, claims, mounter, events, queue, {.host = kHost});
   attachments.Restore();
   attachments.WaitUntilRestored(begin + seconds(30));
   const auto time = std::chrono::steady_clock::now() - begin;

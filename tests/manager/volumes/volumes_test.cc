@@ -155,7 +155,7 @@ TEST_F(VolumesTest, CreationResumesAfterKillAtEveryStep) {
         EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
         ASSERT_OK(Delete());
       } else {
-        EXPECT_OK(volumes_->Resume("here", Soon()));
+        ResumeVolumes();
       }
       EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
       EXPECT_THAT(All(), IsEmpty());
@@ -171,7 +171,7 @@ TEST_F(VolumesTest, DeletionResumesAfterKillAtEveryStep) {
     EXPECT_FALSE(Delete().ok());
     state_.DieAfter(-1);
     Restart();
-    EXPECT_OK(volumes_->Resume("here", Soon()));
+    ResumeVolumes();
     if (after == 0) {
       EXPECT_OK(Claim(Request("web-1"))) << "it had not begun";
       EXPECT_OK(Release("web-1"));
@@ -243,7 +243,7 @@ TEST_F(VolumesTest, RefusedDeleteKeepsConcurrentChange) {
   state_.BeforeCommit(nullptr);
   EXPECT_EQ(Stored("db").state, Volume::State::kReady);
   EXPECT_EQ(Stored("db").exhausted_words, "no room");
-  EXPECT_OK(volumes_->Resume("here", Soon()));
+  ResumeVolumes();
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
@@ -292,11 +292,11 @@ TEST_F(VolumesTest, ResumeSparesRepeatedCreate) {
   plugin_->ClearFaults();
   Restart();
   plugin_->Hang("DeleteVolume");
-  std::thread resume([&] { EXPECT_OK(volumes_->Resume("here", Soon())); });
+  EXPECT_OK(volumes_->Resume("here"));
   EXPECT_TRUE(plugin_->WaitForCalls("DeleteVolume", 1));  // for "a"; "b" is next on the list
   EXPECT_OK(Create(Asked("b")));
   plugin_->Release();
-  resume.join();
+  EXPECT_TRUE(volumes_->WaitUntilTried(Soon()));
   ASSERT_THAT(All(), SizeIs(1));
   EXPECT_EQ(Stored("b").state, Volume::State::kReady);
   EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre(Stored("b").external_id));
