@@ -135,7 +135,8 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                                             .hosts = *components.hosts,
                                                                             .sharing = components.sharing.get(),
                                                                             .journal = *components.journal,
-                                                                            .attachments = *components.attachments});
+                                                                            .attachments = *components.attachments,
+                                                                            .work = components.work});
   }
   return absl::OkStatus();
 }
@@ -192,8 +193,8 @@ absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mou
 
 Manager::Manager(std::unique_ptr<Components> components)
     : components_(std::move(components)),
-      health_(components_->work, {.kind = "health"}),
-      housekeeping_(components_->work, {.kind = "housekeeping"}) {}
+      health_(components_->work, {.kind = "health", .is_routine = true}),
+      housekeeping_(components_->work, {.kind = "housekeeping", .is_routine = true}) {}
 
 Manager::~Manager() { Stop(); }
 

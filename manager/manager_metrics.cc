@@ -196,7 +196,7 @@ void AddRequests(HostDirectory& hosts, const ControllerSharing::Metrics& request
       .MoveTo(families);
 }
 
-void AddAttachments(const MountJournal& journal, const Attachments& attachments, MetricFamilies& families) {
+void AddAttachments(const MountJournal& journal, MetricFamilies& families) {
   Samples count = Samples::Gauge("mooring_manager_attachments", "Attachments on this host, by phase.");
   Samples stuck =
       Samples::Gauge("mooring_manager_attachments_stuck", "Attachments whose last mount or unmount failed.");
@@ -210,10 +210,16 @@ void AddAttachments(const MountJournal& journal, const Attachments& attachments,
   }
   count.MoveTo(families);
   stuck.MoveTo(families);
-  Samples::Gauge("mooring_manager_attachments_waiting",
-                 "Attachments that wait for their next attempt in the background.")
-      .Add(attachments.waiting())
-      .MoveTo(families);
+}
+
+// A kind and plugin stay at 0 when their work is done, until the next start of the manager.
+void AddWork(const WorkQueue& work, MetricFamilies& families) {
+  Samples waiting = Samples::Gauge("mooring_manager_work_waiting",
+                                   "Work that is not done yet and is repeated until it is, by kind and plugin.");
+  for (const auto& [of, count] : work.Count()) {
+    waiting.Add({{"kind", of.first}, {"plugin", of.second}}, IntegerSample(count));
+  }
+  waiting.MoveTo(families);
 }
 
 MetricFamilies CollectAll(const MetricsPage::Sources& sources) {
@@ -225,7 +231,8 @@ MetricFamilies CollectAll(const MetricsPage::Sources& sources) {
   AddHosts(sources.hosts, families);
   AddRequests(sources.hosts, sources.sharing == nullptr ? ControllerSharing::Metrics() : sources.sharing->metrics(),
               families);
-  AddAttachments(sources.journal, sources.attachments, families);
+  AddAttachments(sources.journal, families);
+  AddWork(sources.work, families);
   MetricFamilies counted = sources.counters.Collect();
   families.insert(families.end(), std::make_move_iterator(counted.begin()), std::make_move_iterator(counted.end()));
   return families;

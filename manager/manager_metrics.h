@@ -53,6 +53,7 @@ class MetricsPage {
     const ControllerSharing* sharing;  // null: the state belongs to one host
     const MountJournal& journal;
     const Attachments& attachments;
+    const WorkQueue& work;
   };
   explicit MetricsPage(const Sources& sources);
 

@@ -116,7 +116,15 @@ absl::Status Info(Session& session) {
   details.Add("started", TimeText(info.started_at_ms()));
   details.AddIf("restoring",
                 info.restoring() == 0 ? "" : fmt::format("{} attachments wait for their plugin", info.restoring()));
-  return session.Show(info, details.ToString());
+  if (info.owed().empty()) return session.Show(info, details.ToString());
+  Table owed({"NOT DONE YET", "RECORD", "PLUGIN", "SINCE", "TRIES", "NEXT TRY", "PROBLEM"});
+  for (const v1::OwedWork& work : info.owed()) {
+    owed.Add(
+        {work.kind(), work.what(), work.plugin(), TimeText(work.since_ms()), std::to_string(work.tries()),
+         work.next_try_ms() == 0 ? "now" : fmt::format("in {:.0f} s", static_cast<double>(work.next_try_ms()) / 1000),
+         work.problem()});
+  }
+  return session.Show(info, details.ToString() + "\n" + owed.ToString());
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ struct StreamHandlers {
 
 struct InfoHandlers {
   const Attachments& attachments;
+  const WorkQueue& work;
   std::string host;
   std::string root;
   Time started_at = std::chrono::system_clock::now();

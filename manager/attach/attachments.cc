@@ -75,7 +75,7 @@ absl::Status Attachments::Detach(const std::string& allocation, const std::strin
   if (left && left->phase == AttachmentRecord::Phase::kMounted) {
     return absl::Status(status.code(), text + "; nothing has changed: it is still attached");
   }
-  queue_.Schedule(*record, settings_.first_retry);
+  queue_.Schedule(left ? *left : *record, settings_.first_retry);
   return absl::Status(status.code(),
                       text + "; its claim stays, and the detach is retried in the background until it succeeds");
 }

@@ -53,7 +53,8 @@ void RestoreQueue::Schedule(const AttachmentRecord& record, Clock::duration dela
   const Key key = QueueKey(record);
   work_.Push({.key = fmt::format("{} of {}", Quote(key.second), Quote(key.first)),
               .lane = record.plugin,
-              .attempt = [this, key] { return Run(key); }},
+              .attempt = [this, key] { return Run(key); },
+              .problem = record.problem},
              delay);
 }
 

@@ -138,14 +138,17 @@ absl::Status ClaimReleaser::FinishLocked(const ClaimRecord& claim, Durability du
 void ClaimReleaser::OweIfFailed(const ClaimRecord& claim, const absl::Status& status) {
   if (status.ok() || absl::IsCancelled(status)) return;
   const auto volume = records_.store().GetVolume(claim.volume);
-  Owe(claim, volume.ok() ? volume->plugin : "", settings_.first_retry);
+  ClaimRecord failed = claim;
+  failed.problem = Message(status);
+  Owe(failed, volume.ok() ? volume->plugin : "", settings_.first_retry);
 }
 
 void ClaimReleaser::Owe(const ClaimRecord& claim, const std::string& plugin, Clock::duration delay) {
   work_.Push({.key = fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation),
                                  ToString(claim.volume)),
               .lane = plugin,
-              .attempt = [this, claim, plugin] { return Attempt(claim, plugin); }},
+              .attempt = [this, claim, plugin] { return Attempt(claim, plugin); },
+              .problem = claim.problem},
              delay);
 }
 

@@ -21,7 +21,8 @@ absl::Status ClaimRollbacks::RollBack(const ClaimRecord& claim, const absl::Stat
   const auto marked = Mark(claim, why);
   if (!marked.ok()) {
     work_.Push({.key = NameOf(claim.volume, claim.mode, claim.allocation),
-                .attempt = [this, claim, why] { return MarkLater(claim, why); }},
+                .attempt = [this, claim, why] { return MarkLater(claim, why); },
+                .problem = Message(marked.status())},
                first_retry_);
   }
   const absl::Status undone = !marked.ok() ? marked.status()

@@ -81,7 +81,7 @@ std::unique_ptr<ManagerService> MakeService(Components& of) {
                 .recover = [&of](const std::string& name,
                                  Clock::time_point until) { return of.recovery->RecoverNow(name, until); }},
       .streams = {.events = of.events, .state = of.shared, .host = host},
-      .info = {.attachments = *of.attachments, .host = host, .root = of.config.root}};
+      .info = {.attachments = *of.attachments, .work = of.work, .host = host, .root = of.config.root}};
   return MakeManagerService(std::move(handlers), of.counters ? &of.counters->api() : nullptr);
 }
 

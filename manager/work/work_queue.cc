@@ -36,8 +36,10 @@ void WorkQueue::Push(WorkKind& of, WorkItem item, Clock::duration delay) {
   }
   entry.of = &of;
   entry.item = std::move(item);
+  if (!of.settings_.is_routine) seen_.emplace(of.settings_.kind, entry.item.lane);
   entry.since = std::chrono::system_clock::now();
   entry.pause = of.settings_.first_retry;
+  entry.problem = entry.item.problem;
   Schedule(entry, due);
 }
 
@@ -170,6 +172,7 @@ std::vector<OwedWork> WorkQueue::List() const {
   const Clock::time_point now = Clock::now();
   std::vector<OwedWork> all;
   for (const auto& [key, entry] : entries_) {
+    if (entry.of->settings_.is_routine && entry.tries == 0) continue;
     OwedWork owed{entry.of->settings_.kind,
                   entry.item.key,
                   entry.item.lane,
@@ -181,6 +184,15 @@ std::vector<OwedWork> WorkQueue::List() const {
     all.push_back(std::move(owed));
   }
   return all;
+}
+
+std::map<std::pair<std::string, std::string>, int> WorkQueue::Count() const {
+  const std::vector<OwedWork> all = List();
+  std::map<std::pair<std::string, std::string>, int> counts;
+  for (const OwedWork& owed : all) ++counts[{owed.kind, owed.plugin}];
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& of : seen_) counts.try_emplace(of, 0);
+  return counts;
 }
 
 bool WorkQueue::WaitUntilTried(const WorkKind& of, Clock::time_point until) {

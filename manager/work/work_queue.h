@@ -33,6 +33,7 @@ struct WorkItem {
   std::string key;                        // unique in its kind; people read it
   std::string lane = {};                  // the plugin that is called; "": none
   std::function<absl::Status()> attempt;  // OK: nothing is left to do. May throw, which is an error
+  std::string problem = {};               // why it is not done yet, if a try has failed before
 };
 
 // For people: what is not done yet, and why.
@@ -55,7 +56,10 @@ class WorkQueue {
   // All that waits in this lane is tried now, and after short pauses again. Waits for nothing.
   void TryNow(const std::string& lane);
 
-  std::vector<OwedWork> List() const;
+  std::vector<OwedWork> List() const;  // without what is routine and has not failed
+
+  // How long that list is, by kind and plugin. 0: such work has been done.
+  std::map<std::pair<std::string, std::string>, int> Count() const;
 
   void BeginStop();  // begins no more attempts
   void Stop();       // BeginStop, then waits for the attempts that run
@@ -102,6 +106,7 @@ class WorkQueue {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::map<Key, Entry> entries_;
+  std::set<std::pair<std::string, std::string>> seen_;  // kinds and plugins of entries so far
   std::set<std::pair<Clock::time_point, Entry*>> waiting_;
   std::map<Key, Lane> lanes_;
   std::thread timer_;  // started with the first entry that waits
@@ -115,6 +120,7 @@ class WorkKind {
     std::string kind;  // "attachment"
     int width = 1;     // threads for each lane
     Clock::duration first_retry = std::chrono::seconds(1), longest_retry = std::chrono::seconds(60);
+    bool is_routine = false;  // it comes again and again, and nobody waits for it
   };
 
   WorkKind(WorkQueue& queue, Settings settings) : queue_(queue), settings_(std::move(settings)) {}

@@ -113,8 +113,9 @@ TEST_F(KernelMounts, HangingServerDelaysNoOthers) {
   const auto start = std::chrono::steady_clock::now();
   Start();
   EXPECT_TRUE(Eventually([&] { return ReadFile(other + "/f") == "kept"; }, seconds(30)));
+  // The plugin looks, and hangs; or the volume has been restored on what hangs, and is busy.
   client().set_deadline(seconds(3));
-  EXPECT_THAT(client().Detach("web-1", "db"), FailsWith(Code::kDeadlineExceeded, "")) << "this plugin looks, and hangs";
+  EXPECT_FALSE(client().Detach("web-1", "db").ok());
   client().set_deadline(seconds(60));
   EXPECT_OK(client().Detach("web-1", "other"));
   EXPECT_OK(client().Attach("other", "web-1", other));
@@ -122,7 +123,8 @@ TEST_F(KernelMounts, HangingServerDelaysNoOthers) {
   EXPECT_THAT(MountsAt(target), SizeIs(1)) << "what hangs is not taken for broken";
   Inject("NodeUnpublishVolume", "fail NOT_FOUND it is not mounted");
   server.Die();
-  EXPECT_TRUE(Eventually([&] { return client().Attachments().size() == 1; }, seconds(30)));
+  EXPECT_TRUE(Eventually([&] { return client().Detach("web-1", "db").ok(); }, seconds(30)));
+  EXPECT_THAT(client().Attachments(), SizeIs(1));
   EXPECT_THAT(MountsAt(target), IsEmpty());
   EndFault("NodeUnpublishVolume");
 }

@@ -113,10 +113,17 @@ TEST_F(ManagerMetrics, FailedDetachCountsAsStuck) {
   const std::string stuck = "mooring_manager_attachments_stuck{phase=\"unmounting\"}";
   EXPECT_TRUE(Eventually([&] { return Now()[stuck] == 1; }));
   EXPECT_EQ(Now()["mooring_manager_attachments{phase=\"unmounting\"}"], 1);
-  EXPECT_TRUE(Eventually([&] { return Now()["mooring_manager_attachments_waiting"] == 1; }));
+  const std::string waiting =
+      fmt::format("mooring_manager_work_waiting{{kind=\"attachment\",plugin=\"{}\"}}", kStrictPlugin);
+  EXPECT_TRUE(Eventually([&] { return Now()[waiting] == 1; }));
+  const auto info = client().Ask(&v1::Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest());
+  ASSERT_OK(info);
+  ASSERT_EQ(info->owed_size(), 1);
+  EXPECT_EQ(info->owed(0).what(), "'db' of 'web-1'");
+  EXPECT_THAT(info->owed(0).problem(), HasSubstr("out of paper"));
   EndFault("NodeUnpublishVolume");
   EXPECT_TRUE(Eventually([&] { return Now()[stuck] == 0; }));
-  EXPECT_TRUE(Eventually([&] { return Now()["mooring_manager_attachments_waiting"] == 0; }));
+  EXPECT_TRUE(Eventually([&] { return Now()[waiting] == 0; }));
 }
 
 TEST_F(ManagerMetrics, CountsDockerRequestsByOutcome) {

@@ -36,6 +36,7 @@ TEST_F(WorkQueueTest, RepeatsUntilItSucceeds) {
   ExpectDone();
   EXPECT_EQ(tries, 6);
   EXPECT_FALSE(work.Has("a"));
+  EXPECT_THAT(queue_.Count(), ElementsAre(Pair(Pair("claim", ""), 0)));
 }
 
 TEST_F(WorkQueueTest, AnExceptionIsAnError) {

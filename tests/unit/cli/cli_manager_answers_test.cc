@@ -66,6 +66,21 @@ TEST_F(ManagerAnswersTest, UnknownPluginIsAnError) {
   EXPECT_THAT(result.err, HasSubstr("there is no plugin 'p'"));
 }
 
+TEST_F(ManagerAnswersTest, ManagerSaysWhatItHasNotDoneYet) {
+  Answer<v1::GetManagerInfoResponse>(R"(version: "1" host: "h" root: "/r" owed {
+    kind: "claim" what: "write claim of 'web-1' on db" plugin: "p" since_ms: 1700000000000 tries: 3
+    problem: "owed to plugin 'p': \x1b[31maway" next_try_ms: 4400 })");
+  const Result result = Run("manager");
+  EXPECT_EQ(result.status, kExitOk);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("version"), HasSubstr("\nNOT DONE YET  RECORD "),
+                                HasSubstr("claim         write claim of 'web-1' on db  p "),
+                                HasSubstr(" 3      in 4 s "), HasSubstr("owed to plugin 'p': \\x1b[31maway\n")));
+}
+
+TEST_F(ManagerAnswersTest, ManagerThatHasDoneAllShowsNoTable) {
+  EXPECT_THAT(Run("manager").out, Not(HasSubstr("NOT DONE YET")));
+}
+
 constexpr char kVolume[] = R"(
   volume { key { namespace: "default" id: "db" } plugin: "p" external_id: "v" capacity_bytes: 1073741824
     capabilities { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } has_secrets: true
