@@ -26,12 +26,37 @@ absl::StatusOr<Message> Parse(const KeyValue& stored) {
   return message;
 }
 
+std::string KeyOf(const Claim& claim) { return ClaimStateKey(claim.volume, claim.mode, claim.allocation); }
+std::string KeyOf(const std::string& host, const AttachmentRecord& mount) {
+  return MountStateKey(host, mount.allocation, mount.request);
+}
+std::string KeyOf(const std::string& host, const PluginRecord& plugin) { return PluginStateKey(host, plugin.name); }
+
+std::string KeyOf(const Host& host) { return HostStateKey(host.name); }
+
+// The record of a copied or renamed key would be believed to be another one. The key of a record of one host has its
+// host's name, which the record has not.
+absl::Status CheckKey(const KeyValue& stored, const std::string& key) {
+  if (stored.key == key) return absl::OkStatus();
+  return Unreadable(stored.key, "it is the record of the key " + Quote(key));
+}
+absl::Status CheckIsOf(const KeyValue& stored, const Volume& volume) {
+  return CheckKey(stored, VolumeStateKey(volume.key));
+}
+absl::Status CheckIsOf(const KeyValue& stored, const Claim& claim) { return CheckKey(stored, KeyOf(claim)); }
+absl::Status CheckIsOf(const KeyValue& stored, const Host& host) { return CheckKey(stored, KeyOf(host)); }
+absl::Status CheckIsOf(const KeyValue& /*stored*/, const AttachmentRecord& /*mount*/) { return absl::OkStatus(); }
+absl::Status CheckIsOf(const KeyValue& /*stored*/, const PluginRecord& /*plugin*/) { return absl::OkStatus(); }
+
 // The revisions come from the key, because the message was written before they were known.
 template <typename Message>
 auto Decode(const KeyValue& stored, UnreadableRecords& unreadable) -> decltype(FromProto(Message())) {
   const absl::StatusOr<Message> message = Parse<Message>(stored);
   auto record = message.ok() ? FromProto(*message) : message.status();
   if (message.ok() && !record.ok()) record = Unreadable(stored.key, mooring::Message(record.status()));
+  if (record.ok()) {
+    if (absl::Status is_other = CheckIsOf(stored, *record); !is_other.ok()) record = std::move(is_other);
+  }
   if (!record.ok()) {
     unreadable.Note(stored.key, mooring::Message(record.status()));
     return record;
@@ -105,14 +130,6 @@ absl::StatusOr<VolumeUse> ToVolumeUse(const VolumeKey& key, const Listing& found
   if (use.volume->flags_left_out > 0 && flags != nullptr) AddMountFlags(*flags, *use.volume);
   return use;
 }
-
-std::string KeyOf(const Claim& claim) { return ClaimStateKey(claim.volume, claim.mode, claim.allocation); }
-std::string KeyOf(const std::string& host, const AttachmentRecord& mount) {
-  return MountStateKey(host, mount.allocation, mount.request);
-}
-std::string KeyOf(const std::string& host, const PluginRecord& plugin) { return PluginStateKey(host, plugin.name); }
-
-std::string KeyOf(const Host& host) { return HostStateKey(host.name); }
 
 enum class Space { kShared, kLocal, kBoth };
 

@@ -70,6 +70,18 @@ TEST_F(RecordsStoreTest, ListsLeaveOutWhatCannotBeRead) {
 }
 
 // Its claim may belong to a writer.
+TEST_F(RecordsStoreTest, RecordUnderTheKeyOfAnotherIsLeftOut) {
+  Commit(Changes().Put(SampleVolume("db")));
+  const VolumeKey db = SampleVolume("db").key, other = {.ns = db.ns, .id = "other"};
+  Transaction copy;
+  copy.puts.push_back({.key = VolumeStateKey(other), .value = (*state_->Get(VolumeStateKey(db)))->value});
+  ASSERT_OK(state_->Commit(copy));
+  EXPECT_THAT(*store_.ListVolumes(), SizeIs(1));
+  EXPECT_THAT(store_.WhyUnreadable(),
+              ElementsAre(AllOf(HasSubstr(VolumeStateKey(other)), HasSubstr("it is the record of the key"))));
+  EXPECT_THAT(store_.GetVolume(other), FailsWith(Code::kInternal, VolumeStateKey(other)));
+}
+
 TEST_F(RecordsStoreTest, DamagedClaimStopsItsOwnVolume) {
   const Volume volume = SampleVolume("db");
   Commit(Changes().Put(volume).Put(SampleClaim("db")));
