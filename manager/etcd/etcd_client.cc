@@ -168,6 +168,11 @@ absl::Status EtcdClient::Call(std::string_view action, const Try& attempt, bool*
   }
 }
 
+absl::Status EtcdClient::WrongAnswer(std::string_view why) const {
+  return Internal("{} gave a wrong answer: {}: check that its addresses are those of an etcd, 3.4 or later", name_,
+                  why);
+}
+
 absl::Status EtcdClient::Explain(std::string_view action, const absl::Status& status) const {
   const std::string what = fmt::format("cannot {}: {}: {}", action, name_, Message(status));
   if (absl::IsResourceExhausted(status)) {

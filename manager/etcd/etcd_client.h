@@ -54,6 +54,9 @@ class EtcdClient {
   std::size_t size() const { return members_.size(); }
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Prepare(std::size_t member, grpc::ClientContext& context);
 
+  // INTERNAL: what is wrong with an answer that etcd never gives.
+  absl::Status WrongAnswer(std::string_view why) const;
+
   const std::string& name() const { return name_; }  // "etcd at host1:2379,host2:2379"
 
  private:

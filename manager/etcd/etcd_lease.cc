@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/etcd/etcd_answers.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -100,9 +101,9 @@ absl::Status EtcdLease::CheckCluster() {
   }
   request.add_failure()->mutable_request_range()->set_key(holder_.cluster_key);
   MOORING_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, Commit(*client_, request));
-  const std::string found = !response.succeeded() ? response.responses(0).response_range().kvs(0).value()
-                            : cluster_.empty()    ? fresh
-                                                  : "";
+  const mvccpb::KeyValue* const known = FoundBy(response, 0);
+  if (!response.succeeded() && known == nullptr) return client_->WrongAnswer("a key exists, and is missing");
+  const std::string found = !response.succeeded() ? known->value() : cluster_.empty() ? fresh : "";
   if (cluster_.empty()) cluster_ = found;
   if (found == cluster_) return absl::OkStatus();
   const std::string prefix = holder_.cluster_key.substr(0, holder_.cluster_key.size() - ClusterKey().size());
@@ -123,6 +124,8 @@ absl::Status EtcdLease::TakeNew() {
     sent = Clock::now();
     return etcdserverpb::Lease::NewStub(member)->LeaseGrant(&context, request, &response);
   }));
+  // A key with lease 0 would stay for ever.
+  if (response.id() == 0) return client_->WrongAnswer("a lease has no id");
   absl::StatusOr<std::int64_t> number = PutKey(response.id());
   if (!number.ok()) {
     (void)Revoke(response.id());  // otherwise it ends by itself
@@ -146,9 +149,14 @@ absl::StatusOr<std::int64_t> EtcdLease::PutKey(std::int64_t id) {
   request.add_failure()->mutable_request_range()->set_key(holder_.key);
   for (int tries = 0; tries < 5; ++tries) {
     MOORING_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, Commit(*client_, request));
-    if (response.succeeded()) return response.header().revision();
-    const auto& found = response.responses(0).response_range().kvs(0);
-    if (found.lease() == id) return found.create_revision();  // the answer of an earlier try was lost
+    const mvccpb::KeyValue* const known = FoundBy(response, 0);
+    if (!response.succeeded() && known == nullptr) return client_->WrongAnswer("a key exists, and is missing");
+    const bool is_ours = response.succeeded() || known->lease() == id;  // or the answer of an earlier try was lost
+    if (is_ours) {
+      const std::int64_t number = response.succeeded() ? response.header().revision() : known->create_revision();
+      return number > 0 ? absl::StatusOr<std::int64_t>(number) : client_->WrongAnswer("a key has no revision");
+    }
+    const mvccpb::KeyValue& found = *known;
     const std::vector<std::string> value = absl::StrSplit(found.value(), ' ');
     if (value[0] != holder_.id && Installation(value[0]) == Installation(holder_.id)) {
       return Unavailable(

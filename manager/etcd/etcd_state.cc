@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/etcd/etcd_answers.h"
 #include "manager/etcd/etcd_lease.h"
 #include "manager/etcd/etcd_watch.h"
 #include "manager/etcd/sealed_values.h"
@@ -111,8 +112,12 @@ class EtcdState final : public State {
       response.Clear();
       return etcdserverpb::KV::NewStub(member)->Txn(&context, request, &response);
     }));
-    for (etcdserverpb::ResponseOp& part : *response.mutable_responses()) {
-      found.push_back(std::move(*part.mutable_response_range()));
+    if (response.responses_size() != static_cast<int>(parts.size())) {
+      return client_->WrongAnswer("it is not about all keys that were asked for");
+    }
+    for (const etcdserverpb::RangeRequest& part : parts) {
+      found.push_back(std::move(*response.mutable_responses(static_cast<int>(found.size()))->mutable_response_range()));
+      MOORING_RETURN_IF_ERROR(Check(part, found.back()));
     }
     if (!found.empty()) *found.front().mutable_header() = response.header();  // only the transaction has one
     return found;
@@ -124,7 +129,13 @@ class EtcdState final : public State {
       response.Clear();
       return etcdserverpb::KV::NewStub(member)->Range(&context, request, &response);
     }));
+    MOORING_RETURN_IF_ERROR(Check(request, response));
     return response;
+  }
+
+  absl::Status Check(const etcdserverpb::RangeRequest& asked, const etcdserverpb::RangeResponse& page) const {
+    const absl::Status right = CheckPage(asked, page);
+    return right.ok() ? right : client_->WrongAnswer(Message(right));
   }
 
   absl::Status VisitAll(const etcdserverpb::RangeResponse& page, const Visitor& visit) const {
@@ -176,6 +187,9 @@ class EtcdState final : public State {
     }
     if (!status.ok()) {
       return lost ? Annotate(status, "it is not known whether the change was made") : status;
+    }
+    if (response.succeeded() && response.header().revision() <= 0) {
+      return Annotate(client_->WrongAnswer("a change has no revision"), "it is not known whether the change was made");
     }
     if (response.succeeded()) return response.header().revision();
     if (lost) return MadeBefore(request, response);
@@ -244,8 +258,7 @@ class EtcdState final : public State {
                                           const etcdserverpb::TxnResponse& response) const {
     std::map<std::string, const mvccpb::KeyValue*> found;  // by compared key; null: it is missing
     for (int i = 0; i < request.compare_size() && i < response.responses_size(); ++i) {
-      const auto& range = response.responses(i).response_range();
-      found[request.compare(i).key()] = range.kvs().empty() ? nullptr : &range.kvs(0);
+      found[request.compare(i).key()] = FoundBy(response, i);
     }
     std::set<std::int64_t> revisions;
     bool made = true;
@@ -263,15 +276,14 @@ class EtcdState final : public State {
 
   absl::Status Refused(const Transaction& transaction, EtcdLease::Current lease,
                        const etcdserverpb::TxnResponse& response) {
-    const auto& alive = response.responses(0).response_range();
-    if (alive.kvs().empty() || alive.kvs(0).create_revision() != lease.number) {
+    const mvccpb::KeyValue* const alive = FoundBy(response, 0);
+    if (alive == nullptr || alive->create_revision() != lease.number) {
       lease_->HasEnded(lease.number);
       return lease_->Ended();
     }
     for (std::size_t i = 0; i < transaction.compares.size(); ++i) {
-      const auto& found = response.responses(static_cast<int>(i) + 1).response_range();
-      const std::int64_t revision = found.kvs().empty() ? 0 : found.kvs(0).mod_revision();
-      MOORING_RETURN_IF_ERROR(CheckRevision(transaction.compares[i], revision));
+      const mvccpb::KeyValue* const found = FoundBy(response, static_cast<int>(i) + 1);
+      MOORING_RETURN_IF_ERROR(CheckRevision(transaction.compares[i], found == nullptr ? 0 : found->mod_revision()));
     }
     return Internal("{} refused a change whose conditions hold", client_->name());
   }
