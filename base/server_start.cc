@@ -17,6 +17,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "base/text/whole_number.h"
 #include "base/version.h"
 
@@ -79,7 +80,7 @@ absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv) {
     return absl::CancelledError(version.what());
   } catch (const CLI::ParseError& error) {
     const std::string text = error.what();
-    return InvalidArgument("{} (see --help)", text.substr(0, text.find('\n')));
+    return InvalidArgument("{} (see --help)", Visible(text.substr(0, text.find('\n'))));
   }
 }
 

@@ -81,6 +81,11 @@ TEST(ManagerConfig, NamesWhatIsMistyped) {
   ::unsetenv("MOORING_MANAGER_SOCKT");
 }
 
+TEST(ManagerConfig, ErrorsShowControlCharacters) {
+  EXPECT_THAT(Parse({"--nothing\x1B[2J"}), FailsWith(Code::kInvalidArgument, R"(--nothing\x1b[2J)"));
+  EXPECT_THAT(Parse({"--host", "a", "wrong\xFF"}), FailsWith(Code::kInvalidArgument, R"(wrong\xff)"));
+}
+
 TEST(HostSetup, MakesPrivateDirectories) {
   const TempDir dir;
   Config config;
