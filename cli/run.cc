@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,22 +66,34 @@ int Parse(int argc, const char* const* argv, CLI::App& root, const Streams& stre
   return kExitOk;
 }
 
+// The program without arguments. Parsing them stores the action of the command in `chosen`.
+std::unique_ptr<CLI::App> MakeRoot(Action& chosen) {
+  auto root = std::make_unique<CLI::App>("Mooring: storage volumes for tasks.", "mooring");
+  root->set_version_flag("--version", std::string("mooring ") + Version() + " (" + Commit() + ")");
+  root->require_subcommand(1);
+  for (const AddArea add : kAreas) add(*root, chosen);
+  return root;
+}
+
 }  // namespace
+
+int CheckArguments(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  Action chosen;
+  const std::unique_ptr<CLI::App> root = MakeRoot(chosen);
+  return Parse(argc, argv, *root, {out, err});
+}
 
 int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   const Streams streams{out, err};
   if (const auto helper = argc > 0 ? mount_csi::HelperNamed(argv[0]) : nullptr) return helper(argc, argv, streams);
-  CLI::App root("Mooring: storage volumes for tasks.", "mooring");
-  root.set_version_flag("--version", std::string("mooring ") + Version() + " (" + Commit() + ")");
-  root.require_subcommand(1);
   Action chosen;
-  for (const AddArea add : kAreas) add(root, chosen);
+  const std::unique_ptr<CLI::App> root = MakeRoot(chosen);
   if (argc > 1 && std::string_view(argv[1]) == "__complete") {  // from the scripts of `mooring completion`
-    out << completion_area::Candidates(root, {argv + 2, argv + argc}, Run);
+    out << completion_area::Candidates(*root, {argv + 2, argv + argc}, Run);
     return kExitOk;
   }
 
-  int status = Parse(argc, argv, root, streams);
+  int status = Parse(argc, argv, *root, streams);
   if (chosen && status == kExitOk) status = chosen(streams);
   if (!out.flush()) {
     err << "mooring: cannot write the answer to the standard output\n";
