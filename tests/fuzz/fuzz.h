@@ -12,10 +12,13 @@
 
 namespace mooring::fuzz {
 
+// Where Require prints: a target may redirect stderr.
+inline int error_fd = 2;
+
 // Ends the process if an invariant is broken. `details` are printed.
 inline void Require(bool holds, std::string_view invariant, const std::string& details = "") {
   if (holds) return;
-  std::fprintf(stderr, "\nBROKEN: %.*s\n%s\n", static_cast<int>(invariant.size()), invariant.data(), details.c_str());
+  ::dprintf(error_fd, "\nBROKEN: %.*s\n%s\n", static_cast<int>(invariant.size()), invariant.data(), details.c_str());
   std::abort();
 }
 
@@ -25,7 +28,7 @@ inline const bool kQuiet = log::Setup("error", "text").ok();
 // With MOORING_FUZZ_SHOW in the environment, a replay prints what happens.
 inline void Show(const std::string& line) {
   static const bool shows = std::getenv("MOORING_FUZZ_SHOW") != nullptr;
-  if (shows) std::fprintf(stderr, "%s\n", line.c_str());
+  if (shows) ::dprintf(error_fd, "%s\n", line.c_str());
 }
 
 // Inputs get this secret. A secret that a mutation made may occur in any error by chance.

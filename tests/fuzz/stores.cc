@@ -2,8 +2,11 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fuzzer/FuzzedDataProvider.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
@@ -19,6 +22,31 @@ namespace mooring::fuzz {
 namespace {
 
 constexpr char kId[] = "vol-00000000000000000000000000000000";
+
+// A directory that the inputs use one after another. Each begins with empty databases, which are copied: making them
+// takes longer than the rest of an input.
+class Directory {
+ public:
+  static const Directory& Fresh() {
+    static const Directory directory;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path_)) std::filesystem::remove(entry);
+    for (const auto& [name, bytes] : directory.empty_) std::ofstream(directory.File(name)) << bytes;
+    return directory;
+  }
+
+  std::string File(const std::string& name) const { return path_ + "/" + name + ".db"; }
+
+ private:
+  Directory() {
+    Require(NodeStore::Open(File("node"), "boot").ok() && CatalogStore::Open(File("catalog")).ok(),
+            "databases are made");
+    for (const char* name : {"node", "catalog"}) empty_[name] = *ReadWholeFile(File(name));
+  }
+
+  const testing::TempDir scratch_;
+  const std::string path_ = scratch_.path();
+  std::map<std::string, std::string> empty_;  // bytes, by name
+};
 
 class Stores {
  public:
@@ -52,7 +80,7 @@ class Stores {
     Require(!Message(status).empty() && IsUtf8(Message(status)), "an error has a message", Message(status));
   }
 
-  std::string File(const std::string& name) const { return std::string(directory_.path()) + "/" + name + ".db"; }
+  std::string File(const std::string& name) const { return directory_.File(name); }
 
   // No name or path that a request may have contains NUL.
   std::string Text() {
@@ -97,10 +125,13 @@ class Stores {
     constexpr const char* kVolumes[] = {"state", "capacity_bytes", "fs_type", "tuning",
                                         "pool",  "propagation",    "source"};
     SQLite::Database node(File("node"), SQLite::OPEN_READWRITE), catalog(File("catalog"), SQLite::OPEN_READWRITE);
+    SQLite::Transaction of_node(node), of_catalog(catalog);
     for (int i = 0; i < 3; ++i) {
       Set(node, std::string("UPDATE uses SET ") + input_.PickValueInArray(kUses) + " = ?");
       Set(catalog, std::string("UPDATE volumes SET ") + input_.PickValueInArray(kVolumes) + " = ?");
     }
+    of_node.commit();
+    of_catalog.commit();
   }
 
   void Set(SQLite::Database& database, const std::string& change) {
@@ -150,7 +181,7 @@ class Stores {
   }
 
   FuzzedDataProvider& input_;
-  testing::TempDir directory_;
+  const Directory& directory_ = Directory::Fresh();
   std::unique_ptr<NodeStore> node_;
   std::unique_ptr<CatalogStore> catalog_;
 };

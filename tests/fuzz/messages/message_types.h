@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/dynamic_message.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,5 +21,10 @@ class MessageTypes {
   google::protobuf::DescriptorPool pool_{google::protobuf::DescriptorPool::generated_pool()};
   google::protobuf::DynamicMessageFactory factory_;
 };
+
+// For inputs that are sequences. `input` has a repeated field `calls`; a call is one of several requests, and a text
+// `failing`. Takes the first ten calls.
+void ForEachCall(google::protobuf::Message& input,
+                 const std::function<void(google::protobuf::Message& request, const std::string& failing)>& send);
 
 }  // namespace mooring::fuzz

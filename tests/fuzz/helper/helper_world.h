@@ -7,7 +7,7 @@
 #include "mounter.pb.h"
 #include "mounter/guard/guarded_mounter.h"
 #include "tests/fakes/fake_mounter.h"
-#include "tests/fuzz/message_types.h"
+#include "tests/fuzz/messages/message_types.h"
 
 namespace mooring::fuzz {
 

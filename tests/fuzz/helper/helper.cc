@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/helper_world.h"
-#include "tests/fuzz/message_mutator.h"
+#include "tests/fuzz/helper/helper_world.h"
+#include "tests/fuzz/messages/message_mutator.h"
 
 namespace {
 

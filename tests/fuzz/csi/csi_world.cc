@@ -1,16 +1,13 @@
-#include "tests/fuzz/csi_world.h"
+#include "tests/fuzz/csi/csi_world.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/util/message_differencer.h>
 
 #include <cerrno>
 
-#include "plugin/catalog/store/catalog_store.h"
-#include "plugin/catalog/store/snapshot_store.h"
 #include "plugin/model/volume_tuning.h"
-#include "plugin/node/uses/node_store.h"
 #include "rpc/redact.h"
-#include "tests/fuzz/fake_pool.h"
+#include "tests/fuzz/csi/fake_pool.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace mooring::fuzz {
@@ -56,16 +53,12 @@ bool IsSame(const ProtoMessage& one, const ProtoMessage& other) {
 }  // namespace
 
 CsiWorld::CsiWorld()
-    : store_(*CatalogStore::Open(std::string(directory_.path()) + "/catalog.db")),
-      snapshot_store_(store_->files()),
-      node_store_(*NodeStore::Open(std::string(directory_.path()) + "/node.db", "boot")),
-      locks_(*KeyedLocks::Shared(std::string(directory_.path()) + "/lock")),
-      pools_(TwoPools(mounter_)),
-      catalog_(*store_, snapshot_store_, pools_, *locks_, mounter_,
+    : pools_(TwoPools(mounter_)),
+      catalog_(records_.catalog(), records_.snapshots(), pools_, locks_, mounter_,
                {.node_id = kNode, .topology = {{"topology.mooring.csi/node", kNode}}, .max_volumes = 3}),
-      snapshots_(snapshot_store_, catalog_, pools_, *locks_, mounter_),
-      node_volumes_(mounter_, catalog_, *node_store_, *locks_),
-      ephemeral_(catalog_, *store_, node_volumes_, *locks_),
+      snapshots_(records_.snapshots(), catalog_, pools_, locks_, mounter_),
+      node_volumes_(mounter_, catalog_, records_.node(), locks_),
+      ephemeral_(catalog_, records_.catalog(), node_volumes_, locks_),
       rpc_(readiness_),
       identity_(
           {.driver_name = "mooring.csi"}, readiness_, [] { return absl::OkStatus(); }, rpc_),
@@ -82,25 +75,25 @@ CsiWorld::CsiWorld()
 
 std::string CsiWorld::State() {
   std::string text = mounter_.Describe();
-  std::vector<VolumeRecord> volumes = *store_->ListUnfinished();
-  const std::vector<VolumeRecord> ephemeral = *store_->ListEphemeral();
+  std::vector<VolumeRecord> volumes = *records_.catalog().ListUnfinished();
+  const std::vector<VolumeRecord> ephemeral = *records_.catalog().ListEphemeral();
   volumes.insert(volumes.end(), ephemeral.begin(), ephemeral.end());
-  const std::vector<ListedVolume> listed = *store_->ListReady(0, 1000);
+  const std::vector<ListedVolume> listed = *records_.catalog().ListReady(0, 1000);
   for (const ListedVolume& one : listed) volumes.push_back(one.volume);
   for (const VolumeRecord& one : volumes) {
     text += fmt::format("volume {} {} {} {} {} {} {} {}\n", one.id, one.name, StateText(one.state), one.bytes,
                         one.fs_type, one.pool, ToText(one.tuning), one.asked_bytes);
-    const std::vector<PublicationRecord> publications = *store_->Publications(one.id);
+    const std::vector<PublicationRecord> publications = *records_.catalog().Publications(one.id);
     for (const PublicationRecord& to : publications) {
       text += fmt::format("publication {} {} {} {}\n", to.node_id, to.access_type, to.capability, to.read_only);
     }
   }
-  const std::vector<std::string> snapshots = *snapshot_store_.AllIds();
+  const std::vector<std::string> snapshots = *records_.snapshots().AllIds();
   for (const std::string& id : snapshots) {
-    const SnapshotRecord one = **snapshot_store_.FindById(id);
+    const SnapshotRecord one = **records_.snapshots().FindById(id);
     text += fmt::format("snapshot {} {} {} {}\n", one.id, one.name, one.group_id, StateText(one.state));
   }
-  const std::vector<VolumeUse> uses = *node_store_->All();
+  const std::vector<VolumeUse> uses = *records_.node().All();
   for (const VolumeUse& use : uses) {
     text += fmt::format("use {} {} {} {} {} [{}] [{}] {}\n", use.path, use.volume_id, static_cast<int>(use.role),
                         use.done, use.read_only, use.capability, use.options, use.device);

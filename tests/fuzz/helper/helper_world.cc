@@ -1,4 +1,4 @@
-#include "tests/fuzz/helper_world.h"
+#include "tests/fuzz/helper/helper_world.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/util/message_differencer.h>

@@ -10,8 +10,8 @@
 #include "manager/records/record_codec.h"
 #include "rpc/redact.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/message_mutator.h"
-#include "tests/fuzz/message_types.h"
+#include "tests/fuzz/messages/message_mutator.h"
+#include "tests/fuzz/messages/message_types.h"
 
 namespace mooring::fuzz {
 namespace {

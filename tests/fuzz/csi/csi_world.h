@@ -14,7 +14,7 @@
 #include "plugin/api/node_service.h"
 #include "plugin/backends/pools.h"
 #include "tests/fakes/fake_mounter.h"
-#include "tests/support/temp_dir.h"
+#include "tests/fuzz/csi/csi_records.h"
 
 namespace mooring::fuzz {
 
@@ -39,12 +39,9 @@ class CsiWorld {
   void Replace(google::protobuf::Message& message);
   std::string State();
 
-  testing::TempDir directory_;
+  CsiRecords& records_ = CsiRecords::Empty();
   testing::FakeMounter mounter_;
-  std::unique_ptr<CatalogStore> store_;
-  SnapshotStore snapshot_store_;
-  std::unique_ptr<NodeStore> node_store_;
-  std::unique_ptr<KeyedLocks> locks_;
+  KeyedLocks locks_;
   Pools pools_;
   VolumeCatalog catalog_;
   SnapshotCatalog snapshots_;

@@ -1,10 +1,8 @@
 // Sequences of CSI calls: csi_world.h says what must hold.
-#include <algorithm>
-
-#include "tests/fuzz/csi_world.h"
+#include "tests/fuzz/csi/csi_world.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/message_mutator.h"
-#include "tests/fuzz/message_types.h"
+#include "tests/fuzz/messages/message_mutator.h"
+#include "tests/fuzz/messages/message_types.h"
 
 namespace {
 
@@ -102,18 +100,8 @@ extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* data1, std:
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto input = NewCalls();
   if (!mooring::fuzz::ParseInput(data, size, *input)) return -1;
-  const auto& reflection = *input->GetReflection();
-  const auto* calls = input->GetDescriptor()->FindFieldByName("calls");
   mooring::fuzz::CsiWorld world;
-  for (int i = 0; i < std::min(reflection.FieldSize(*input, calls), 10); ++i) {
-    google::protobuf::Message& call = *reflection.MutableRepeatedMessage(input.get(), calls, i);
-    std::vector<const google::protobuf::FieldDescriptor*> set;
-    call.GetReflection()->ListFields(call, &set);
-    const std::string failing = mooring::FieldText(call, "failing");
-    for (const auto* field : set) {
-      if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
-      world.Send(*call.GetReflection()->MutableMessage(&call, field), failing);
-    }
-  }
+  mooring::fuzz::ForEachCall(
+      *input, [&](google::protobuf::Message& request, const std::string& failing) { world.Send(request, failing); });
   return 0;
 }

@@ -4,7 +4,7 @@
 #include "mounter/helper/channel.h"
 #include "mounter/helper/wire.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/fuzz/helper_world.h"
+#include "tests/fuzz/helper/helper_world.h"
 
 // The channel reads the first request. It is answered like any other.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
