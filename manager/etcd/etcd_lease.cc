@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "manager/etcd/etcd_answers.h"
 #include "manager/state/keys.h"
 
@@ -111,7 +112,8 @@ absl::Status EtcdLease::CheckCluster() {
       "{} has {} below the prefix {}, but the records of this host belong to the shared state {}: correct --state "
       "or "
       "--etcd-prefix, or restore the copy of that state",
-      client_->name(), found.empty() ? "no state" : "the shared state " + found, Quote(prefix), cluster_);
+      client_->name(), found.empty() ? "no state" : "the shared state " + Visible(found), Quote(prefix),
+      Visible(cluster_));
 }
 
 absl::Status EtcdLease::TakeNew() {
@@ -167,7 +169,7 @@ absl::StatusOr<std::int64_t> EtcdLease::PutKey(std::int64_t id) {
       return FailedPrecondition(
           "another manager with the name of this host, {}, is alive in {} since {}: stop it, or "
           "give this host another name",
-          Quote(holder_.host), client_->name(), value.back());
+          Quote(holder_.host), client_->name(), Visible(value.back()));
     }
     if (found.lease() == 0)
       return Internal("the key {} in {} has no lease: delete it", Quote(holder_.key), client_->name());

@@ -130,7 +130,7 @@ class EtcdWorld {
     const std::string message = Message(status);
     Show(status.ok() ? "ok" : status.ToString());
     Require(status.ok() || !message.empty(), "an error has a message");
-    Require(IsUtf8(message), "an error is UTF-8", message);
+    Require(IsUtf8(message) && !HasControlByte(message), "an error can be logged", message);
     if (knows_secret_) return;
     Require(!HasSecret(message), "no error contains a secret", message);
     Require(!etcd_.HasSecret(), "no secret reaches etcd in clear text");
