@@ -12,6 +12,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../replay"))
 
+import foreign  # noqa: E402
 import scenarios  # noqa: E402
 import scenarios_trouble  # noqa: E402
 from drivers import DRIVERS  # noqa: E402
@@ -20,8 +21,9 @@ from world import World  # noqa: E402
 
 def rows(wanted):
     """The rows that match: (name, driver, scenario)."""
+    drivers = foreign.DRIVERS if foreign.DIRECTORY else DRIVERS
     found = [(f"{driver.name}.{scenario.__name__}", driver, scenario)
-             for driver in DRIVERS for scenario in scenarios.ALL if scenarios.applies(scenario, driver)]
+             for driver in drivers for scenario in scenarios.ALL if scenarios.applies(scenario, driver)]
     return [row for row in found if re.search(wanted, row[0])]
 
 
@@ -32,8 +34,8 @@ def is_short(row):
     return driver.name not in ("strict-slow", "strict-gone")
 
 
-def is_there(driver, programs):
-    return not driver.tool or os.path.exists(os.path.join(programs, "../../tools/bin", driver.tool))
+def is_there(driver):
+    return not driver.tool or os.path.exists(driver.tool)
 
 
 def play(world, scenario):
@@ -53,7 +55,7 @@ def main():
         return
     programs, directory, wanted = sys.argv[1:4]
     [(name, driver, scenario)] = rows(f"^{re.escape(wanted)}$")
-    if not is_there(driver, programs):
+    if not is_there(driver):
         report(directory, "skipped", f"{name}: {driver.tool} could not be fetched")
         return
     started = time.monotonic()

@@ -6,6 +6,7 @@ import os
 from host import expect
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+TOOLS = os.path.join(HERE, "../../build/tools/bin")
 BLOCK_VOLUMES = ("raw", "disk")
 GIVEN_VOLUMES = ("db", "one", "two") + tuple(f"many-{number}" for number in range(8))
 TOKEN = "open-sesame"
@@ -15,7 +16,7 @@ TOKEN = "open-sesame"
 class Driver:
     name: str
     plugin: str
-    command: tuple  # {disk}, {work}, {control} and {programs} are filled in here, {endpoint} by the manager
+    command: tuple  # {disk}, {work}, {control}, {programs}, {tool}: filled in here; {endpoint}, {socket}: by the manager
     can: frozenset
     size: tuple = ("--size", "16MiB")
     shared: str = "multi-node-multi-writer"  # the access mode for several users on one node
@@ -23,24 +24,30 @@ class Driver:
     registered: bool = False  # the test runs it, and registers its socket with the manager
     comes_and_goes: bool = False  # it kills itself, so some calls of the manager come later
     is_strict: bool = False
+    config: str = ""  # the content of {disk}/driver/config.yaml, if it reads one; {disk} is filled in
     tool: str = ""  # a program of another project, missing if it could not be fetched
     places: tuple = ()  # flags that say where a volume is made
     only: tuple = ()  # the scenarios that show what is special about it; empty: all
+    without: tuple = ()  # the scenarios in which it deviates: README.md says how
+    context: str = ""  # of volumes that it cannot create; empty: what the strict driver wants
 
     def words(self, world, endpoint=None):
         """Its command line."""
-        words = [word.format(disk=world.disk, work=world.work, control=world.control, programs=world.programs, tools=world.tools,
-                             endpoint="{endpoint}") for word in self.command]
+        words = [word.format(disk=world.disk, work=world.work, control=world.control, programs=world.programs, tool=self.tool,
+                             endpoint="{endpoint}", socket="{socket}") for word in self.command]
         return [word.replace("{endpoint}", f"unix://{endpoint}") for word in words] if endpoint else words
 
     def run_flags(self, world):
         program, *words = self.words(world)
         return ["--exec", program, *(["--", *words] if words else [])]
 
-    def write_secrets(self, world):
+    def write_files(self, world):
         if self.token:
             with open(f"{world.work}/secrets", "w", encoding="utf-8") as file:
                 file.write(f"token={self.token}\n")
+        if self.config:
+            with open(f"{world.disk}/driver/config.yaml", "w", encoding="utf-8") as file:
+                file.write(self.config.replace("{disk}", world.disk))
 
     def secrets(self, world):
         return ["--secrets-file", f"{world.work}/secrets"] if self.token else []
@@ -104,6 +111,6 @@ DRIVERS = (
     Driver(name="mooring", plugin="mooring.csi", can=frozenset(ALL), size=("--size", "32MiB"),
            shared="single-node-multi-writer",
            command=("{programs}/mooring-plugin", "--state-dir", "{disk}/driver", "--node-id", "node-1")),
-    Driver(name="csi-mock", plugin="io.kubernetes.storage.mock", can=frozenset(), command=("{tools}/csi-mock-driver",),
-           tool="csi-mock-driver"),
+    Driver(name="csi-mock", plugin="io.kubernetes.storage.mock", can=frozenset(), command=("{tool}",),
+           tool=f"{TOOLS}/csi-mock-driver"),
 )

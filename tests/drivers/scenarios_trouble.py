@@ -69,6 +69,23 @@ def a_reboot_attaches_volumes_again(world):
     world.detach(reader)
 
 
+@scenario("readers-only")
+def a_reader_survives_a_killed_driver_and_a_reboot(world):
+    """For a driver whose volumes nobody writes: its volume is its directory."""
+    write(f"{world.disk}/driver/f", "given")
+    world.make_volume("db")
+    path = world.attach("db", None, "--read-only")
+    killed = world.signal_driver(signal.SIGKILL)
+    eventually("another process of it runs", lambda: set(world.driver_processes()) - set(killed))
+    expect("what is there", read(f"{path}/f"), "given")
+    world.reboot()
+    eventually("it is attached again", lambda: mounts(path))
+    expect("what is there after a reboot", read(f"{path}/f"), "given")
+    expect("a write", write(f"{path}/f"), "Read-only file system")
+    eventually("the driver is healthy", world.is_healthy)
+    world.detach(path)
+
+
 @scenario("block")
 def a_block_volume_survives_a_reboot(world):
     world.make_volume("raw", block=True)

@@ -37,7 +37,6 @@ def read_lines(path):
 class World:
     def __init__(self, programs, work, driver):
         self.programs = programs
-        self.tools = os.path.join(programs, "../../tools/bin")
         self.driver = driver
         self.work = work
         self.disk = f"{work}/disk"  # survives a reboot
@@ -51,7 +50,7 @@ class World:
     # The host
 
     def begin(self):
-        self.driver.write_secrets(self)
+        self.driver.write_files(self)
         self.boot()
         self.run_driver()
 
@@ -131,12 +130,12 @@ class World:
         return all(int(status.get(kind, {}).get("healthy", 0)) == 1 for kind in kinds)
 
     def driver_processes(self):
-        """The processes whose command line has the driver's data directory."""
-        found = []
+        """The processes whose command line has the driver's data directory, or its configuration in it."""
+        found, signs = [], {f"{self.disk}/driver".encode(), f"{self.disk}/driver/config.yaml".encode()}
         for file in glob.glob("/proc/[0-9]*/cmdline"):
             with contextlib.suppress(OSError), open(file, "rb") as command:
                 words = command.read().split(b"\0")
-                if words[0] != b"/bin/sh" and f"{self.disk}/driver".encode() in words:
+                if words[0] != b"/bin/sh" and signs & set(words):
                     found.append(int(file.split("/")[2]))
         return found
 
@@ -198,7 +197,8 @@ class World:
             words += ["--access", "single-node-writer"]
         if "create" in self.driver.can:
             return self.mooring("volume", "create", *words, *self.driver.size, *self.driver.places)
-        return self.mooring("volume", "register", *words, "--external-id", name, "--context", f"serial=of {name}")
+        return self.mooring("volume", "register", *words, "--external-id", name, "--context",
+                            self.driver.context or f"serial=of {name}")
 
     def remove_volume(self, name):
         verb = "delete" if "create" in self.driver.can else "deregister"
