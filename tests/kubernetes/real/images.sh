@@ -1,0 +1,64 @@
+# shellcheck shell=bash disable=SC2154 # work, programs and bin are run's
+# The images of the pods, made here, because none can be pulled. Sourced by run, inside the namespaces.
+
+images=$work/images
+
+# pack NAME TAG... [-- CHANGE...]: what is in $images/NAME, as the file $images/NAME.tar that containerd imports.
+pack() {
+  local name=$1 tag change tags=() changes=()
+  shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    tags+=("$1")
+    shift
+  done
+  for change in "${@:2}"; do changes+=(--change "$change"); done
+  tar -C "$images/$name" -c . | podman_do import -q "${changes[@]}" - "${tags[0]}" >/dev/null
+  for tag in "${tags[@]:1}"; do podman_do tag "${tags[0]}" "$tag"; done
+  podman_do save -q --format docker-archive -m -o "$images/$name.tar" "${tags[@]}"
+  rm -r "${images:?}/$name"
+}
+
+# busybox_in NAME: a root with busybox and all its commands.
+busybox_in() {
+  local root=$images/$1
+  mkdir -p "$root"/{bin,dev,etc,proc,sys,tmp,root}
+  chmod 1777 "$root/tmp"
+  cp -- "$(command -v busybox)" "$root/bin/busybox"
+  "$root/bin/busybox" --list | grep -vx busybox | xargs -I{} ln -s busybox "$root/bin/{}"
+  printf 'root:x:0:0::/root:/bin/sh\n' >"$root/etc/passwd"
+  printf 'root:x:0:\n' >"$root/etc/group"
+}
+
+# name_of NAME: the image that the suite wants under this name.
+names_of() { "$programs/e2e.test" --list-images 2>/dev/null | grep -E "/$1:"; }
+
+make_images() {
+  local sidecar image
+  write_podman_configuration
+  mkdir -p "$images"
+  # shellcheck disable=SC2046 # one word each
+  {
+    busybox_in busybox
+    pack busybox $(names_of busybox) -- 'CMD ["sh"]'
+    busybox_in agnhost
+    cp -- "$programs/agnhost" "$images/agnhost/"
+    pack agnhost $(names_of agnhost) -- 'ENTRYPOINT ["/agnhost"]' 'CMD ["pause"]'
+    mkdir "$images/pause"
+    cp -- "$programs/agnhost" "$images/pause/"
+    pack pause "$(names_of pause)" -- 'ENTRYPOINT ["/agnhost", "pause"]'
+  }
+  for sidecar in csi-provisioner csi-resizer csi-snapshotter; do
+    mkdir "$images/$sidecar"
+    cp -- "$programs/$sidecar" "$images/$sidecar/"
+    image=$(grep -rhoE "registry[a-z0-9./-]+/$sidecar:v[0-9.]+" "$MOORING_ROOT/packaging/kubernetes" | sort -u)
+    pack $sidecar "$image" -- "ENTRYPOINT [\"/$sidecar\"]"
+  done
+  "$MOORING_ROOT/packaging/image" --engine "$(engine_command podman)" --prebuilt "${bin%/bin}" \
+    --tag "docker.io/library/mooring:$(sed -nE 's/^ +newTag: //p' "$MOORING_ROOT/packaging/kubernetes/base/kustomization.yaml")" >/dev/null
+  podman_do save -q --format docker-archive -o "$images/mooring.tar" "$(podman_do images --format '{{.Repository}}:{{.Tag}}' | grep /mooring:)"
+}
+
+import_images() {
+  local image
+  for image in "$images"/*.tar; do ctr -n k8s.io images import "$image" >/dev/null; done
+}
