@@ -191,12 +191,13 @@ ManagerWorld::ManagerWorld()
   journal_ = *MountJournal::Open(store_, kHost);
   volume_manager_ = std::make_unique<VolumeManager>(
       *plugins_, kernel_, *journal_, events_, VolumeManager::Settings{.root = root, .boot = "boot-1", .retry = {}});
-  volumes_ = std::make_unique<Volumes>(store_, *plugins_, hosts_, *volume_manager_, locks_, events_, RetryPolicy());
-  claims_ = std::make_unique<Claims>(store_, *plugins_, hosts_, locks_, events_, Claims::Settings{.retry = {}});
+  volumes_ =
+      std::make_unique<Volumes>(store_, *plugins_, hosts_, *volume_manager_, locks_, events_, work_, RetryPolicy());
+  claims_ = std::make_unique<Claims>(store_, *plugins_, hosts_, locks_, events_, work_, Claims::Settings{.retry = {}});
   Attachments::Settings settings = {.host = kHost};
   settings.claim_patience = {};
   settings.first_retry = settings.longest_retry = std::chrono::hours(1);
-  attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_, settings);
+  attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_, work_, settings);
   docker_ = std::make_unique<DockerVolumeDriver>(
       DockerVolumeDriver::Collaborators{.plugins = *plugins_,
                                         .volumes = *volumes_,
@@ -361,7 +362,7 @@ void ManagerWorld::TakeDown() {
         attachments_->Detach(record.allocation, record.request, Attachments::Failure::kChangesNothing, nullptr, Soon()),
         "all can be detached");
   }
-  claims_->Resume("", Soon());
+  Require(claims_->Resume().ok() && claims_->WaitUntilTried(Soon()), "claims are tried again");
   const auto held = *store_.ListClaims();
   for (const ClaimRecord& claim : held) {
     require_ok(attachments_->Release(claim.volume, claim.mode, claim.allocation, Soon()), "all can be released");
