@@ -29,7 +29,7 @@ busybox_in() {
   printf 'root:x:0:\n' >"$root/etc/group"
 }
 
-# name_of NAME: the image that the suite wants under this name.
+# names_of NAME: the images that the suite asks for under this name, a line each.
 names_of() { "$programs/e2e.test" --list-images 2>/dev/null | grep -E "/$1:"; }
 
 make_images() {
