@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -111,6 +112,7 @@ class EtcdWatches::One final : public Watch {
     for (const mvccpb::Event& event : response.events()) {
       if (event.kv().mod_revision() < next_) continue;       // given already
       if (!event.kv().key().starts_with(prefix_)) continue;  // not asked for
+      if (event.kv().mod_revision() == std::numeric_limits<std::int64_t>::max()) return false;  // no etcd gives it
       if (event.type() == mvccpb::Event::DELETE && !event.has_prev_kv()) {
         End(OutOfRange(
             "the value of a key deleted in revision {} is not kept any more: list again, and watch from there",

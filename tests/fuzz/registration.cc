@@ -164,6 +164,7 @@ class Registry {
     }
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(is_disturbed_ ? 1 : 30));
+    context.set_wait_for_ready(!is_disturbed_);  // between the end of a server and its successor nobody answers
     const grpc::Slice slice(bytes);
     const grpc::ByteBuffer request(&slice, 1);
     grpc::CompletionQueue queue;
