@@ -8,6 +8,7 @@
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "manager/etcd/etcd_endpoints.h"
 #include "rpc/status.h"
 
@@ -174,7 +175,7 @@ absl::Status EtcdClient::WrongAnswer(std::string_view why) const {
 }
 
 absl::Status EtcdClient::Explain(std::string_view action, const absl::Status& status) const {
-  const std::string what = fmt::format("cannot {}: {}: {}", action, name_, Message(status));
+  const std::string what = fmt::format("cannot {}: {}: {}", action, name_, Visible(Message(status)));
   if (absl::IsResourceExhausted(status)) {
     return Unavailable(
         "{}: compact and defragment etcd, or raise its --quota-backend-bytes, and then run 'etcdctl alarm disarm'",

@@ -110,8 +110,8 @@ class EtcdWatches::One final : public Watch {
     if (response.canceled()) return false;
     std::vector<Change> changes;
     for (const mvccpb::Event& event : response.events()) {
-      if (event.kv().mod_revision() < next_) continue;       // given already
-      if (!event.kv().key().starts_with(prefix_)) continue;  // not asked for
+      if (event.kv().mod_revision() < next_) continue;                                          // given already
+      if (!event.kv().key().starts_with(prefix_)) continue;                                     // not asked for
       if (event.kv().mod_revision() == std::numeric_limits<std::int64_t>::max()) return false;  // no etcd gives it
       if (event.type() == mvccpb::Event::DELETE && !event.has_prev_kv()) {
         End(OutOfRange(
