@@ -243,6 +243,11 @@ void WorkQueue::Stop() {
   if (timer.joinable()) timer.join();
 }
 
+WorkKind::WorkKind(WorkQueue& queue, Settings settings) : queue_(queue), settings_(std::move(settings)) {
+  const std::lock_guard<std::mutex> lock(queue_.mutex_);
+  if (!settings_.is_routine) queue_.seen_.emplace(settings_.kind, "");
+}
+
 bool WorkKind::Has(const std::string& key) const {
   const std::lock_guard<std::mutex> lock(queue_.mutex_);
   return queue_.entries_.contains(WorkQueue::Key(this, key));

@@ -58,7 +58,7 @@ class WorkQueue {
 
   std::vector<OwedWork> List() const;  // without what is routine and has not failed
 
-  // How long that list is, by kind and plugin. 0: such work has been done.
+  // How long that list is, by kind and plugin. It has each kind, and each plugin that work has been for.
   std::map<std::pair<std::string, std::string>, int> Count() const;
 
   void BeginStop();  // begins no more attempts
@@ -106,7 +106,7 @@ class WorkQueue {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::map<Key, Entry> entries_;
-  std::set<std::pair<std::string, std::string>> seen_;  // kinds and plugins of entries so far
+  std::set<std::pair<std::string, std::string>> seen_;  // kinds, and plugins of their entries so far
   std::set<std::pair<Clock::time_point, Entry*>> waiting_;
   std::map<Key, Lane> lanes_;
   std::thread timer_;  // started with the first entry that waits
@@ -123,7 +123,7 @@ class WorkKind {
     bool is_routine = false;  // it comes again and again, and nobody waits for it
   };
 
-  WorkKind(WorkQueue& queue, Settings settings) : queue_(queue), settings_(std::move(settings)) {}
+  WorkKind(WorkQueue& queue, Settings settings);
   ~WorkKind() { Stop(); }
   WorkKind(const WorkKind&) = delete;
   WorkKind& operator=(const WorkKind&) = delete;
