@@ -63,7 +63,7 @@ class Story:
         expect("the raw device", self.first_block(), self.block)
 
     def read_of(self, volume):
-        """What a task of its own reads in a volume."""
+        """The content of a volume, as a task of its own reads it."""
         self.agent.run_job(f"{HERE}/reader.nomad.hcl", f"volume={volume}")
         task = self.agent.started("reader", ["reader"])["reader"]
         content = sh(task, "cat /srv/f")
