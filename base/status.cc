@@ -33,6 +33,8 @@ absl::StatusCode CodeOf(int error) {
     case EXDEV:
     case EROFS:
     case ETXTBSY:
+    case EPERM:  // a capability, a mode, an immutable file or a security module: somebody has to change it first
+    case EACCES:
       return absl::StatusCode::kFailedPrecondition;
     case ENAMETOOLONG:
       return absl::StatusCode::kInvalidArgument;

@@ -15,7 +15,7 @@
 namespace mooring {
 
 // "<operation> '<path>': <text of the errno>". The errno decides the code: ENOENT is NOT_FOUND, ENOSPC and EDQUOT are
-// RESOURCE_EXHAUSTED, EBUSY is FAILED_PRECONDITION, ENOSYS is UNIMPLEMENTED. Errors without a rule are INTERNAL.
+// RESOURCE_EXHAUSTED, EBUSY and EPERM are FAILED_PRECONDITION, ENOSYS is UNIMPLEMENTED. Others are INTERNAL.
 absl::Status ErrnoStatus(int error, std::string_view operation, std::string_view path);
 absl::Status ErrnoStatus(int error, std::string_view operation);
 

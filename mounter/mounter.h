@@ -238,7 +238,7 @@ class LoopDevices {
   // Adopts the size of the backing file. FAILED_PRECONDITION: not attached, or to another file.
   virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;
 
-  // FAILED_PRECONDITION: not attached, or to another file. INVALID_ARGUMENT: the kernel refuses the value.
+  // NOT_FOUND: not attached, or to another file. INVALID_ARGUMENT: the kernel refuses the value.
   virtual absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) = 0;
 
   // Lists the loop devices over `backing_file`, compared by inode. An empty path lists all of this host.

@@ -261,7 +261,7 @@ absl::Status GuardedMounter::ResizeLoop(const LoopInfo& loop) {
 absl::Status GuardedMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
   MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
   if (as_found) return mounter_.TuneLoop(loop, tuning);
-  return FailedPrecondition("{} is no longer the device of its file", Quote(loop.device));
+  return NotFound("{} is no longer the device of its file", Quote(loop.device));
 }
 
 absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {

@@ -54,8 +54,8 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop);
 // Sets the kernel's default read-ahead: a device that is used again has that of the volume before.
 absl::Status ResetReadAhead(int fd, const LoopInfo& loop);
 
-// INVALID_ARGUMENT: the read-ahead is no whole number of sectors, or too large. FAILED_PRECONDITION: the device has
-// another file by now.
+// INVALID_ARGUMENT: the read-ahead is no whole number of sectors, or too large. NOT_FOUND: the device has another file
+// by now.
 absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning);
 
 // Checks that one more loop device is available, and binds none. FAILED_PRECONDITION says what is missing and what to

@@ -57,7 +57,7 @@ absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
                            kMostReadAhead);
   }
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok()) return FailedPrecondition("{} is no longer the device of its file", loop.device);
+  if (!fd.ok()) return NotFound("{} is no longer the device of its file", loop.device);
   if (tuning.read_ahead_bytes == 0) return ResetReadAhead(fd.get(), loop);
   return SetReadAhead(fd.get(), loop, tuning.read_ahead_bytes);
 }

@@ -172,7 +172,7 @@ absl::Status VolumeDevices::Resize(const std::string& volume_id) {
 
 absl::Status VolumeDevices::Tune(const NodeVolume& volume, const LoopInfo& loop) {
   const absl::Status tuned = mounter_.TuneLoop(loop, {.read_ahead_bytes = volume.tuning.read_ahead_bytes});
-  return absl::IsFailedPrecondition(tuned) ? absl::OkStatus() : tuned;  // it was unmounted meanwhile
+  return absl::IsNotFound(tuned) ? absl::OkStatus() : tuned;  // it was unmounted meanwhile
 }
 
 absl::Status VolumeDevices::TuneAll(const NodeVolume& volume) {

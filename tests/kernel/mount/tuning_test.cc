@@ -91,12 +91,14 @@ TEST_F(TuningTest, ADeviceThatIsNoLongerTheFilesIsLeftAlone) {
   Losetup(other);
   LoopInfo stale = mounter_.FindLoops(other)->at(0);
   stale.backing_inode = StatOf(image).st_ino;
-  EXPECT_THAT(mounter_.TuneLoop(stale, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
+  EXPECT_THAT(mounter_.TuneLoop(stale, {.read_ahead_bytes = 4096}),
+              FailsWith(StatusCode::kNotFound, "no longer the device"));
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 1000}),
               FailsWith(StatusCode::kInvalidArgument, "no number of sectors"));
   ASSERT_OK(mounter_.DetachLoop(*loop));
   ASSERT_TRUE(NoLoopOver(image));
-  EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
+  EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 4096}),
+              FailsWith(StatusCode::kNotFound, "no longer the device"));
 }
 
 }  // namespace

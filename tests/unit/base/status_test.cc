@@ -66,7 +66,8 @@ TEST(StatusTest, TheCodeFollowsTheErrno) {
       {ENAMETOOLONG, StatusCode::kInvalidArgument},
       {ENOSYS, StatusCode::kUnimplemented},
       {EOPNOTSUPP, StatusCode::kUnimplemented},
-      {EPERM, StatusCode::kInternal},
+      {EPERM, StatusCode::kFailedPrecondition},
+      {EACCES, StatusCode::kFailedPrecondition},
       {EUCLEAN, StatusCode::kInternal},
       {0, StatusCode::kInternal},
   };

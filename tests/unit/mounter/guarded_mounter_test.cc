@@ -213,7 +213,7 @@ TEST_F(GuardedMounterTest, ALoopDeviceThatDoesNotMatchItsRequestIsLeftAlone) {
     lie.label = kLabel;
     EXPECT_OK(guarded_.DetachLoop(lie)) << name;  // "not attached, or to another file"
     ExpectRefused(guarded_.ResizeLoop(lie), StatusCode::kFailedPrecondition, "no longer the device of its file");
-    ExpectRefused(guarded_.TuneLoop(lie, {}), StatusCode::kFailedPrecondition, "no longer the device of its file");
+    ExpectRefused(guarded_.TuneLoop(lie, {}), StatusCode::kNotFound, "no longer the device of its file");
   }
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 2U);
 }
@@ -226,9 +226,8 @@ TEST_F(GuardedMounterTest, ADetachedDeviceCountsAsDetached) {
   ASSERT_NE(foreign.device, ours.device);
   EXPECT_OK(guarded_.DetachLoop(ours));
   EXPECT_THAT(guarded_.HoldLoop(ours), FailsWith(StatusCode::kAborted, "no longer the device of its file"));
-  for (const auto& status : {guarded_.ResizeLoop(ours), guarded_.TuneLoop(ours, {})}) {
-    ExpectRefused(status, StatusCode::kFailedPrecondition, "no longer the device of its file");
-  }
+  ExpectRefused(guarded_.ResizeLoop(ours), StatusCode::kFailedPrecondition, "no longer the device of its file");
+  ExpectRefused(guarded_.TuneLoop(ours, {}), StatusCode::kNotFound, "no longer the device of its file");
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 1U);
 }
 

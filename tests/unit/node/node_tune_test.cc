@@ -69,7 +69,7 @@ TEST_F(NodeTuneTest, NextStageTunesAfterInterruptedStage) {
 TEST_F(NodeTuneTest, StageWithFailedTuneLeavesNothing) {
   Tuned({.read_ahead_bytes = 8192});
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
-    mounter_.Fail("TuneLoop", Internal("no"));
+    mounter_.Fail("TuneLoop", FailedPrecondition("permission denied"));
     EXPECT_FALSE(Stage(StageAt("/staging/a", capability)).ok());
     ExpectNothingLeft();
     EXPECT_OK(Stage(StageAt("/staging/a", capability)));
@@ -79,7 +79,7 @@ TEST_F(NodeTuneTest, StageWithFailedTuneLeavesNothing) {
 
 TEST_F(NodeTuneTest, DeviceThatDisappearsIsNoFailure) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  mounter_.Fail("TuneLoop", FailedPrecondition("no longer the device of its file"));
+  mounter_.Fail("TuneLoop", NotFound("no longer the device of its file"));
   EXPECT_OK(volumes_->Tune(Tuned({.read_ahead_bytes = 4096})));
 }
 
