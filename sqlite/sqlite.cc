@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "base/file/unique_fd.h"
@@ -26,6 +29,35 @@ void UseWal(SQLite::Database& database) {
   ::sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
   // SQLite would apply a log with content to a copy of the database that is put back beside it.
   database.exec("PRAGMA journal_size_limit=0");
+}
+
+thread_local int error_of_creation = 0;
+
+int OpenForSqlite(const char* path, int flags, int mode) {
+  const int fd = ::open(path, flags, mode);
+  if (fd < 0 && (flags & O_CREAT) != 0) error_of_creation = errno;
+  return fd;
+}
+
+void WatchOpens() {
+  static const bool watched = [] {
+    sqlite3_vfs* const files = ::sqlite3_vfs_find(nullptr);
+    const auto open = reinterpret_cast<sqlite3_syscall_ptr>(&OpenForSqlite);
+    return files->iVersion >= 3 && files->xSetSystemCall(files, "open", open) == SQLITE_OK;
+  }();
+  static_cast<void>(watched);
+}
+
+// SQLite makes no system call that fails after the one that it gives up for, except that it looks for files that are
+// not there. So only an errno that tells of the filesystem or of a limit counts.
+int CauseOf(const SQLite::Exception& error, int system_error) {
+  constexpr std::array kBelieved = {ENOSPC, EDQUOT, EIO,   EFBIG, ENOMEM, EMFILE,
+                                    ENFILE, EACCES, EPERM, EROFS, ESTALE, ENOLCK};
+  constexpr std::array kOfTheKernel = {SQLITE_IOERR,    SQLITE_CANTOPEN, SQLITE_FULL,
+                                       SQLITE_READONLY, SQLITE_PROTOCOL, SQLITE_CORRUPT};
+  const auto has = [](const auto& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); };
+  const bool asks = has(kOfTheKernel, error.getErrorCode() & kPrimary) && has(kBelieved, system_error);
+  return asks ? system_error : 0;
 }
 
 }  // namespace
@@ -83,14 +115,26 @@ SQLite::Statement& Statements::Prepared(std::string_view sql) {
   return prepared_.emplace(std::move(text), std::move(statement)).first->second;
 }
 
+void ForgetSystemError() {
+  WatchOpens();
+  error_of_creation = 0;
+  errno = 0;
+}
+
+int LastSystemError() { return error_of_creation != 0 ? error_of_creation : errno; }
+
 bool IsDiskFull(const SQLite::Exception& error) {
   return (error.getErrorCode() & kPrimary) == SQLITE_FULL || error.getExtendedErrorCode() == SQLITE_IOERR_SHMSIZE;
 }
 
-absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file) {
+absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file,
+                           int system_error) {
   // SQLite quotes names in a damaged file, which may be any bytes.
-  const std::string text = fmt::format("{} {} {}: {}", action, file.name, Quote(file.path), CleanText(error.what()));
-  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
+  std::string text = fmt::format("{} {} {}: {}", action, file.name, Quote(file.path), CleanText(error.what()));
+  const int cause = CauseOf(error, system_error);
+  if (cause != 0) text += fmt::format(" ({})", std::generic_category().message(cause));
+  const bool full = IsDiskFull(error) || cause == ENOSPC || cause == EDQUOT;
+  if (full) return ResourceExhausted(text + ": make room on that filesystem");
   if (error.getExtendedErrorCode() == SQLITE_IOERR_NOMEM) return ResourceExhausted(text);
   switch (error.getErrorCode() & kPrimary) {
     case SQLITE_NOMEM:
@@ -103,10 +147,13 @@ absl::Status DatabaseError(const SQLite::Exception& error, std::string_view acti
     case SQLITE_CONSTRAINT:
       return Aborted(text + ": another call changed it meanwhile, call again");
     case SQLITE_CORRUPT:
+      // SQLite says this of a page that the disk does not give.
+      if (cause == EIO) return Internal(text + ": the disk cannot be read, see the kernel's log");
+      [[fallthrough]];
     case SQLITE_NOTADB:
       return Internal(text + ": the file is damaged. " + file.if_damaged);
     default:
-      return Internal(text);
+      return cause == 0 ? Internal(text) : WithCode(ErrnoStatus(cause, action).code(), Internal(text));
   }
 }
 

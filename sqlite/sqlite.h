@@ -32,9 +32,11 @@ struct DatabaseFile {
   absl::StatusCode if_busy = absl::StatusCode::kAborted;  // for a file that another process holds
 };
 
-// "<action> the volume catalog '<path>': <SQLite's message>", and what to do. RESOURCE_EXHAUSTED: the disk is full.
-// ABORTED: another call was quicker. `if_busy`: another process holds the file. Otherwise INTERNAL.
-absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file);
+// "<action> the volume catalog '<path>': <SQLite's message> (<the kernel's>)", and what to do. RESOURCE_EXHAUSTED: the
+// disk is full. ABORTED: another call was quicker. `if_busy`: another process holds the file. After an error of the
+// kernel, the code that ErrnoStatus gives it. Otherwise INTERNAL. `system_error`: LastSystemError().
+absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file,
+                           int system_error = 0);
 
 // Creates the file (0600) if it is missing.
 absl::Status MakePrivateFile(const DatabaseFile& file);
@@ -118,10 +120,17 @@ struct GuardedResult<absl::StatusOr<Value>> {
   using Type = absl::StatusOr<Value>;
 };
 
+// The errno of the last system call of SQLite that failed in this thread since ForgetSystemError; 0: none is known.
+// SQLite does not tell it. It tries an open that failed again, without O_CREAT, so errno itself may say ENOENT on a
+// full disk.
+void ForgetSystemError();
+int LastSystemError();
+
 // Runs `action`, and returns its result or the SQLite::Exception that it throws as DatabaseError.
 template <typename Action>
 typename GuardedResult<std::invoke_result_t<Action>>::Type Guarded(std::string_view what, const DatabaseFile& file,
                                                                    Action action) {
+  ForgetSystemError();
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<Action>>) {
       action();
@@ -130,7 +139,7 @@ typename GuardedResult<std::invoke_result_t<Action>>::Type Guarded(std::string_v
       return action();
     }
   } catch (const SQLite::Exception& error) {
-    return DatabaseError(error, what, file);
+    return DatabaseError(error, what, file, LastSystemError());
   }
 }
 

@@ -127,6 +127,7 @@ NodeStore::~NodeStore() = default;
 absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::TryOpen(const std::string& path, const std::string& boot_id) {
   const DatabaseFile file = NodeFile(path);
   MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
+  ForgetSystemError();
   try {
     SQLite::Database connection = OpenWriter(path, Sync::kOff);
     CheckPages(connection);
@@ -134,7 +135,7 @@ absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::TryOpen(const std::string&
     ForgetOtherBoots(connection, boot_id);
     return std::unique_ptr<NodeStore>(new NodeStore(std::make_unique<Database>(file, std::move(connection))));
   } catch (const SQLite::Exception& error) {
-    const absl::Status failed = DatabaseError(error, "open", file);
+    const absl::Status failed = DatabaseError(error, "open", file, LastSystemError());
     return IsDamaged(error) ? absl::DataLossError(Message(failed)) : failed;
   }
 }
