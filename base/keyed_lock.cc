@@ -1,6 +1,7 @@
 #include "base/keyed_lock.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -53,19 +54,20 @@ KeyedLocks::Hold::~Hold() {
 
 absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string& path) {
   auto locks = std::make_unique<KeyedLocks>();
-  MOORING_ASSIGN_OR_RETURN(locks->file_, OpenLockFile(path));
+  MOORING_ASSIGN_OR_RETURN(locks->file_.fd, OpenLockFile(path));
+  locks->file_.path = path;
   return locks;
 }
 
 absl::Status KeyedLocks::AddFile(const std::string& path, std::function<bool(const std::string& key)> owns) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd file, OpenLockFile(path));
-  files_.push_back({std::move(file), std::move(owns)});
+  files_.push_back({std::move(file), path, std::move(owns)});
   return absl::OkStatus();
 }
 
-const UniqueFd& KeyedLocks::FileOf(const std::string& key) const {
+const KeyedLocks::KeyFile& KeyedLocks::FileOf(const std::string& key) const {
   for (const KeyFile& file : files_) {
-    if (file.owns(key)) return file.fd;
+    if (file.owns(key)) return file;
   }
   return file_;
 }
@@ -74,7 +76,7 @@ absl::StatusOr<KeyedLocks::Hold> KeyedLocks::Acquire(const std::string& key, std
                                                      Clock::time_point deadline) {
   MOORING_RETURN_IF_ERROR(WaitInProcess(key, what, deadline));
   Hold hold(this, key);
-  if (FileOf(key).ok()) MOORING_RETURN_IF_ERROR(WaitForProcesses(key, what, deadline));
+  if (FileOf(key).fd.ok()) MOORING_RETURN_IF_ERROR(WaitForProcesses(key, what, deadline));
   return hold;
 }
 
@@ -96,10 +98,12 @@ absl::Status KeyedLocks::WaitInProcess(const std::string& key, std::string_view 
 // processes is rare.
 absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kLongestPause{16};
-  const UniqueFd& file = FileOf(key);
+  const KeyFile& file = FileOf(key);
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
-    if (SetLock(file, key, F_WRLCK) == 0) return absl::OkStatus();
-    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return ErrnoStatus(errno, "lock for", key);
+    if (SetLock(file.fd, key, F_WRLCK) == 0) return absl::OkStatus();
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+      return ErrnoStatus(errno, fmt::format("take the lock of {} {} in", what, Quote(key)), file.path);
+    }
     MOORING_RETURN_IF_ERROR(stopped());
     if (Clock::now() >= deadline) return Pending(what, key);
     std::this_thread::sleep_for(pause);
@@ -107,7 +111,7 @@ absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_vi
 }
 
 void KeyedLocks::Release(const std::string& key) {
-  if (const UniqueFd& file = FileOf(key); file.ok()) SetLock(file, key, F_UNLCK);
+  if (const KeyFile& file = FileOf(key); file.fd.ok()) SetLock(file.fd, key, F_UNLCK);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(key);
   found->second.held = false;

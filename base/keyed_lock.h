@@ -58,9 +58,10 @@ class KeyedLocks {
   };
   struct KeyFile {
     UniqueFd fd;
+    std::string path;
     std::function<bool(const std::string& key)> owns;
   };
-  const UniqueFd& FileOf(const std::string& key) const;
+  const KeyFile& FileOf(const std::string& key) const;
   absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
   absl::Status WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline);
   void Release(const std::string& key);
@@ -69,7 +70,7 @@ class KeyedLocks {
   std::mutex mutex_;
   std::map<std::string, Entry> entries_;  // keys that are held or waited for
   absl::Status stopped_;                  // the error given to Stop; OK before
-  UniqueFd file_;                         // not open: locks within this process only
+  KeyFile file_;                          // not open: locks within this process only
   std::vector<KeyFile> files_;            // of AddFile
 };
 

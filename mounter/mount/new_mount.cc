@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/mount/filesystem_context.h"
 #include "mounter/propagation.h"
 #include "mounter/superblock/superblock_guard.h"
@@ -37,16 +38,18 @@ mount_attr Exactly(const MountFlags& flags) {
   return attributes;
 }
 
-absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what) {
+absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what,
+                           const std::string& path) {
   const unsigned flags = AT_EMPTY_PATH | (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
   if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, what);
+  return path.empty() ? ErrnoStatus(errno, what)
+                      : ErrnoStatus(errno, fmt::format("{} of the new mount of", what), path);
 }
 
-absl::Status SetPropagationOf(const UniqueFd& fd, Propagation propagation, bool recursive) {
+absl::Status SetPropagationOf(const UniqueFd& fd, Propagation propagation, bool recursive, const std::string& path) {
   mount_attr attributes = {};
   attributes.propagation = MountBitsOf(propagation);
-  return SetAttributes(fd, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)));
+  return SetAttributes(fd, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)), path);
 }
 
 constexpr mode_t kModeOfNewRoot = 0755;  // of mkfs, and of SourceGuard::HandToTasks
@@ -100,14 +103,15 @@ absl::Status NewMount::AddBelow(MountFlags flags, Propagation propagation) {
   attributes.attr_set = AttributesOf(flags);
   attributes.propagation = MountBitsOf(propagation);
   if (attributes.attr_set == 0 && attributes.propagation == 0) return absl::OkStatus();
-  return SetAttributes(fd_, attributes, true, "add the flags " + ToString(flags) + " to the mounts below the new one");
+  return SetAttributes(fd_, attributes, true, "add the flags " + ToString(flags) + " to the mounts below the root",
+                       source_);
 }
 
 absl::Status NewMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
   if (recursive) MOORING_RETURN_IF_ERROR(AddBelow(flags, propagation));
   mount_attr attributes = Exactly(flags);
   attributes.propagation = MountBitsOf(propagation);
-  return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
+  return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags), source_);
 }
 
 absl::Status NewMount::MoveTo(const UniqueFd& place, const std::string& path) {
@@ -117,12 +121,12 @@ absl::Status NewMount::MoveTo(const UniqueFd& place, const std::string& path) {
 }
 
 absl::Status NewMount::SetPropagation(Propagation propagation, bool recursive) {
-  return SetPropagationOf(fd_, propagation, recursive);
+  return SetPropagationOf(fd_, propagation, recursive, source_);
 }
 
 absl::StatusOr<UniqueFd> NewMount::OpenRoot() const {
   UniqueFd root(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.ok()) return ErrnoStatus(errno, "open the root directory of the new mount");
+  if (!root.ok()) return ErrnoStatus(errno, "open the root directory of the new mount of", source_);
   return root;
 }
 
@@ -130,12 +134,12 @@ absl::Status NewMount::SetNewRoot(const NewRoot& owner) const {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot());
   struct stat status = {};
   if (!IsEmptied(root)) return absl::OkStatus();
-  if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the volume's root directory");
+  if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the root directory of", source_);
   if (!IsNew(status, owner) || owner == NewRoot()) return absl::OkStatus();
   constexpr uid_t kAsItIs = static_cast<uid_t>(-1);
   if ((owner.mode && ::fchmod(root.get(), *owner.mode) != 0) ||
       ::fchown(root.get(), owner.uid.value_or(kAsItIs), owner.gid.value_or(kAsItIs)) != 0) {
-    return ErrnoStatus(errno, "set owner and mode of the volume's root directory");
+    return ErrnoStatus(errno, "set owner and mode of the root directory of", source_);
   }
   return absl::OkStatus();
 }
@@ -143,22 +147,23 @@ absl::Status NewMount::SetNewRoot(const NewRoot& owner) const {
 absl::Status NewMount::SetGroup(gid_t group) const {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot());
   struct stat status = {};
-  if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the volume's root directory");
+  if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the root directory of", source_);
   const mode_t mode = (status.st_mode & 07777) | S_ISGID | S_IRWXG;
   if (status.st_gid == group && (status.st_mode & 07777) == mode) return absl::OkStatus();
-  const std::string what = fmt::format("give the volume's root directory to group {}", group);
   if (::fchown(root.get(), static_cast<uid_t>(-1), group) != 0 || ::fchmod(root.get(), mode) != 0 ||
       ::fstat(root.get(), &status) != 0) {
-    return ErrnoStatus(errno, what);
+    return ErrnoStatus(errno, fmt::format("give group {} the root directory of", group), source_);
   }
   if ((status.st_mode & S_ISGID) != 0) return absl::OkStatus();
-  return FailedPrecondition(what +
-                            ": the kernel has left out its set-group-id bit: the plugin needs CAP_FSETID for that");
+  return FailedPrecondition(
+      "give group {} the root directory of {}: the kernel has left out its set-group-id bit: the plugin needs "
+      "CAP_FSETID for that",
+      group, Quote(source_));
 }
 
 absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::string& device) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd mount, OpenFilesystem(WithErrorsOption(request), device));
-  return NewMount(std::move(mount));
+  return NewMount(std::move(mount), request.source);
 }
 
 absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& path, bool recursive) {
@@ -166,15 +171,15 @@ absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& p
                          (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
   UniqueFd tree(::open_tree(source.get(), "", flags));
   if (!tree.ok()) return ErrnoStatus(errno, "clone the mount at", path);
-  return NewMount(std::move(tree));
+  return NewMount(std::move(tree), path);
 }
 
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags) {
-  return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags));
+  return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags), "");
 }
 
 absl::Status SetMountPropagation(const UniqueFd& mount, Propagation propagation) {
-  return SetPropagationOf(mount, propagation, false);
+  return SetPropagationOf(mount, propagation, false, "");
 }
 
 }  // namespace mooring

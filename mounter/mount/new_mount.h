@@ -19,7 +19,8 @@ namespace mooring {
 
 class NewMount {
  public:
-  explicit NewMount(UniqueFd fd) : fd_(std::move(fd)) {}
+  // `source`, for messages: the image, device or path that is mounted.
+  NewMount(UniqueFd fd, std::string source) : fd_(std::move(fd)), source_(std::move(source)) {}
 
   // Sets exactly these flags, and the propagation. The mounts below a recursive copy keep their flags and get these in
   // addition.
@@ -43,6 +44,7 @@ class NewMount {
   absl::Status AddBelow(MountFlags flags, Propagation propagation);
 
   UniqueFd fd_;
+  std::string source_;
 };
 
 // The filesystem on `device`. The type, the options, and the source for messages, are the request's. An ext4 is mounted
