@@ -62,6 +62,13 @@ TEST_P(PrivateFileTest, FailedWriteKeepsTheOldContent) {
   ::signal(SIGXFSZ, SIG_DFL);
   EXPECT_THAT(written, FailsWith(StatusCode::kResourceExhausted, path_));
   EXPECT_EQ(ReadFile(path_), "old");
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
+}
+
+TEST_P(PrivateFileTest, FailedRenameLeavesNoSecondFile) {
+  std::filesystem::create_directory(path_);
+  EXPECT_FALSE(Write("x").ok());
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".new"));
 }
 
 }  // namespace
