@@ -1,5 +1,7 @@
 #include "plugin/catalog/snapshot_catalog.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <set>
 #include <utility>
@@ -64,8 +66,7 @@ absl::StatusOr<SnapshotCatalog::Image> SnapshotCatalog::Locate(const std::string
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   const absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
   if (location.ok()) return Image{.snapshot = record, .path = location->path};
-  return Internal("snapshot {} is in the catalog, but {}: put it back, or delete the snapshot", Quote(id),
-                  Message(location.status()));
+  return LostImage(fmt::format("snapshot {}", Quote(id)), location.status());
 }
 
 absl::StatusOr<SnapshotPage> SnapshotCatalog::List(const ListSnapshotsSpec& spec) {

@@ -1,5 +1,7 @@
 #include "plugin/catalog/volume_lookup.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <utility>
 
@@ -22,6 +24,12 @@ absl::StatusOr<const Pool*> PoolNamed(const Pools& pools, const std::string& nam
 }
 
 }  // namespace
+
+absl::Status LostImage(const std::string& what, const absl::Status& why) {
+  if (absl::IsResourceExhausted(why) || absl::IsFailedPrecondition(why)) return Annotate(why, what);
+  return Internal("{} is in the catalog, but {}: put it back, or delete the {}", what, Message(why),
+                  what.substr(0, what.find(' ')));
+}
 
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& record) {
   return PoolNamed(pools, record.pool, "volume", record.id);
@@ -52,10 +60,7 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
-  if (!location.ok()) {
-    return Internal("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
-                    Message(location.status()));
-  }
+  if (!location.ok()) return LostImage(fmt::format("volume {}", Quote(id)), location.status());
   return NodeVolume{.id = id,
                     .kind = pool->kind,
                     .path = location->path,

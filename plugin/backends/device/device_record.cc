@@ -1,15 +1,14 @@
 #include "plugin/backends/device/device_record.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <limits>
+#include <sstream>
+#include <string>
 
 #include "base/file/private_file.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 namespace mooring {
@@ -20,10 +19,10 @@ constexpr int kLines = 6;
 }  // namespace
 
 absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path) {
-  if (::access(path.c_str(), F_OK) != 0) return ErrnoStatus(errno, "find", path);
+  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   DeviceRecord record;
   constexpr auto kRest = std::numeric_limits<std::streamsize>::max();
-  std::ifstream file(path);
+  std::istringstream file(text);
   std::getline(file, record.link);
   std::getline(file, record.serial);
   file >> record.bytes;

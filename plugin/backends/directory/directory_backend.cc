@@ -121,7 +121,7 @@ absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) c
   if (::statx(AT_FDCWD, location.path.c_str(), flags, STATX_TYPE | STATX_INO, &found) != 0) {
     return ErrnoStatus(errno, "find the directory", location.path);
   }
-  if (!S_ISDIR(found.stx_mode)) return FailedPrecondition("{} is no directory", Quote(location.path));
+  if (!S_ISDIR(found.stx_mode)) return Internal("{} is no directory", Quote(location.path));
   location.inode = found.stx_ino;
   return location;
 }

@@ -264,7 +264,7 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
   if (::statx(AT_FDCWD, path.c_str(), flags, STATX_TYPE | STATX_SIZE, &found) != 0) {
     return ErrnoStatus(errno, "find the image", path);
   }
-  if (!S_ISREG(found.stx_mode)) return FailedPrecondition("{} is no regular file", Quote(path));
+  if (!S_ISREG(found.stx_mode)) return Internal("{} is no regular file", Quote(path));
   return VolumeLocation{.path = path, .bytes = found.stx_size};
 }
 

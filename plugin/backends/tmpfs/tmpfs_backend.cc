@@ -94,7 +94,7 @@ absl::StatusOr<VolumeLocation> TmpfsBackend::Locate(const std::string& id) const
   struct stat found = {};
   const std::string path = PathOf(id);
   if (::lstat(path.c_str(), &found) != 0) return ErrnoStatus(errno, "find the record of the volume", path);
-  if (!S_ISREG(found.st_mode)) return FailedPrecondition("{} is no regular file", Quote(path));
+  if (!S_ISREG(found.st_mode)) return Internal("{} is no regular file", Quote(path));
   return VolumeLocation{.path = "", .bytes = static_cast<std::uint64_t>(found.st_size)};
 }
 

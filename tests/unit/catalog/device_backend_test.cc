@@ -157,13 +157,12 @@ TEST_F(DeviceBackendTest, FindsADeviceThatHasMoved) {
 TEST_F(DeviceBackendTest, RefusesAnotherDeviceInItsPlace) {
   const std::string with = Created("small"), without = Created("middle");
   Plug("small", 2, 100 * kMiB, "SN9");
-  EXPECT_THAT(
-      backend_.Locate(with).status(),
-      FailsWith(StatusCode::kFailedPrecondition, "another one now (serial number 'SN9'; the volume's has serial"));
+  EXPECT_THAT(backend_.Locate(with).status(),
+              FailsWith(StatusCode::kInternal, "another one now (serial number 'SN9'; the volume's has serial"));
   Plug("small", 2, 100 * kMiB, "");
-  EXPECT_THAT(backend_.Locate(with).status(), FailsWith(StatusCode::kFailedPrecondition, "another one now"));
+  EXPECT_THAT(backend_.Locate(with).status(), FailsWith(StatusCode::kInternal, "another one now"));
   Plug("middle", 3, 201 * kMiB, "");
-  EXPECT_THAT(backend_.Locate(without).status(), FailsWith(StatusCode::kFailedPrecondition, "another one now"));
+  EXPECT_THAT(backend_.Locate(without).status(), FailsWith(StatusCode::kInternal, "another one now"));
 }
 
 TEST_F(DeviceBackendTest, AMissingDeviceIsKnownAndCanBeDeleted) {

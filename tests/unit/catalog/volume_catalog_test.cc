@@ -1,5 +1,6 @@
 #include "plugin/catalog/volume_catalog.h"
 
+#include "plugin/catalog/volume_lookup.h"
 #include "tests/unit/catalog/volume_catalog_fixture.h"
 
 namespace mooring::testing {
@@ -179,6 +180,18 @@ TEST_F(VolumeCatalogTest, AMissingImageIsNotReportedAsAMissingVolume) {
   EXPECT_THAT(lost, FailsWith(StatusCode::kInternal, "put it back, or delete the volume"));
   EXPECT_THAT(Message(lost), HasSubstr(Image(id)));
   EXPECT_OK(catalog().Delete(id, Patient()));
+}
+
+// Without a free descriptor, an image that is there cannot be seen.
+TEST_F(VolumeCatalogTest, NobodyIsToldToDeleteAVolumeThatOnlyTheHostHides) {
+  const std::string volume = "volume 'a'";
+  EXPECT_THAT(LostImage(volume, NotFound("no file")), FailsWith(StatusCode::kInternal, "or delete the volume"));
+  EXPECT_THAT(LostImage("snapshot 's'", NotFound("no file")), FailsWith(StatusCode::kInternal, "delete the snapshot"));
+  for (const int error : {EMFILE, ENOMEM, EACCES}) {
+    const absl::Status told = LostImage(volume, ErrnoStatus(error, "find the image", "/a"));
+    EXPECT_NE(told.code(), StatusCode::kInternal) << told;
+    EXPECT_THAT(Message(told), AllOf(HasSubstr("volume 'a': find the image '/a': "), Not(HasSubstr("delete"))));
+  }
 }
 
 TEST_F(VolumeCatalogTest, AMissingStateDirectoryIsNotReportedAsAMissingVolume) {
