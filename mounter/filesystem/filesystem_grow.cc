@@ -17,8 +17,10 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <optional>
+#include <sstream>
+#include <string>
 
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/filesystem/btrfs_mount.h"
@@ -42,11 +44,11 @@ constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZ
 
 std::string SysDirectory(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
 
-std::optional<std::uint64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
+absl::StatusOr<std::uint64_t> ReadNumber(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   std::uint64_t number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
+  if (std::istringstream(text) >> number) return number;
+  return Internal("{} is no number", Quote(path));
 }
 
 absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
@@ -169,8 +171,8 @@ absl::Status GrowFailure(int error, std::string_view operation, const std::strin
 
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
   const std::string path = SysDirectory(device) + "/size";
-  const std::optional<std::uint64_t> sectors = ReadNumber(path);
-  if (!sectors) return ErrnoStatus(ENOENT, "read", path);
+  const absl::StatusOr<std::uint64_t> sectors = ReadNumber(path);
+  if (!sectors.ok()) return Unexpected(sectors.status());  // NOT_FOUND would be said of the volume
   return *sectors * 512;
 }
 
