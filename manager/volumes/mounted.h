@@ -19,9 +19,10 @@ inline bool IsSame(const PathInfo& a, const PathInfo& b) {
          (a.kind == PathInfo::Kind::kBlockDevice || a.inode == b.inode);
 }
 
-// RESOURCE_EXHAUSTED is reserved for the plugin, because it marks the volume. A lack of room on the host is INTERNAL.
+// RESOURCE_EXHAUSTED is reserved for the plugin, because it marks the volume. A host without room is
+// FAILED_PRECONDITION.
 inline absl::Status AsHostError(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) ? WithCode(absl::StatusCode::kInternal, status) : status;
+  return absl::IsResourceExhausted(status) ? WithCode(absl::StatusCode::kFailedPrecondition, status) : status;
 }
 
 }  // namespace mooring::manager

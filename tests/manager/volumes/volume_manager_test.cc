@@ -256,7 +256,7 @@ TEST_F(VolumeManagerTest, HostErrorIsNotResourceExhausted) {
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   kernel_.Fail("Bind", ResourceExhausted("too many mounts"));
-  EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "too many mounts"));
+  EXPECT_THAT(Mount(record), FailsWith(Code::kFailedPrecondition, "too many mounts"));
   EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3) << "RESOURCE_EXHAUSTED is retried";
   plugin_->FailAlways("NodePublishVolume", ResourceExhausted("no room"));
   AttachmentRecord other = Record("web-2");
