@@ -72,6 +72,8 @@ std::vector<Scenario> DeleteSnapshotCalls() {
            6}};
 }
 
+INSTANTIATE_TEST_SUITE_P(Copying, KernelErrorTest, ::testing::ValuesIn(CopyCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Forgetting, KernelErrorTest, ::testing::ValuesIn(DeleteSnapshotCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Copying, CrashTest, ::testing::ValuesIn(CopyCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Copying, HelperCrashTest, ::testing::ValuesIn(CopyCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Forgetting, CrashTest, ::testing::ValuesIn(DeleteSnapshotCalls()), NameOf);

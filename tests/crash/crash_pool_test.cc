@@ -1,4 +1,4 @@
-// The calls on volumes that are no images: directories and memory.
+// The calls on volumes of other pools: directories, memory, devices, and images that several hosts share.
 #include "tests/crash/crash_test.h"
 
 namespace mooring::testing {
@@ -31,6 +31,35 @@ std::vector<Scenario> HelpedPoolCalls() {
   return calls;
 }
 
+std::vector<Scenario> DeviceCalls() {
+  const VolumeKind kind = {.bytes = 64 * kMiB, .parameters = {{"pool", "disks"}}};
+  return {
+      {"CreateVolumeDevice", kind, IsNothing, &Subject::Create, &Subject::ExpectCreated, 4},
+      {"DeleteVolumeDevice", kind, &Subject::IsDetached, &Subject::Delete, &Subject::ExpectDeleted, 4},
+      {"NodeStageVolumeFreshDevice", kind, &Subject::IsCreated, &Subject::Stage, &Subject::ExpectStaged, 8},
+      {"NodeStageVolumeUsedDevice", kind, &Subject::IsFormatted, &Subject::Stage, &Subject::ExpectStaged, 8},
+      {"NodePublishVolumeDevice", kind, &Subject::IsStaged, &Subject::Publish, &Subject::ExpectPublished, 8},
+      {"NodeUnpublishVolumeDevice", kind, &Subject::IsPublished, &Subject::Unpublish, &Subject::ExpectNotPublished, 8},
+      {"NodeUnstageVolumeDevice", kind, &Subject::IsStaged, &Subject::Unstage, &Subject::ExpectNotStaged, 8}};
+}
+
+std::vector<Scenario> SharedCalls() {
+  const VolumeKind kind = {.parameters = {{"pool", "shared"}}};
+  return {{"CreateVolumeShared", kind, IsNothing, &Subject::Create, &Subject::ExpectCreated, 8},
+          {"DeleteVolumeShared", kind, &Subject::IsDetached, &Subject::Delete, &Subject::ExpectDeleted, 8},
+          {"ControllerPublishVolumeShared", kind, &Subject::IsNew, &Subject::Attach,
+           [](Subject& volume) { volume.ExpectAttached(true); }, 8},
+          {"ControllerUnpublishVolumeShared", kind, &Subject::IsCreated, &Subject::Detach,
+           [](Subject& volume) { volume.ExpectAttached(false); }, 8},
+          {"ControllerExpandVolumeShared", kind, &Subject::IsPublished, &Subject::Grow,
+           [](Subject& volume) { volume.ExpectBytes(2 * volume.kind().bytes); }, 8},
+          {"NodeStageVolumeShared", kind, &Subject::IsFormatted, &Subject::Stage, &Subject::ExpectStaged, 8},
+          {"NodeUnstageVolumeShared", kind, &Subject::IsStaged, &Subject::Unstage, &Subject::ExpectNotStaged, 8}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Pool, KernelErrorTest, ::testing::ValuesIn(PoolCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Device, KernelErrorTest, ::testing::ValuesIn(DeviceCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Shared, KernelErrorTest, ::testing::ValuesIn(SharedCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Pool, CrashTest, ::testing::ValuesIn(PoolCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Pool, HelperCrashTest, ::testing::ValuesIn(HelpedPoolCalls()), NameOf);
 

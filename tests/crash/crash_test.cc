@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <thread>
 
+#include "tests/crash/kernel_errors.h"
 #include "tests/rpc/support/helper_processes.h"
 
 namespace mooring::testing {
@@ -16,33 +16,42 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-bool IsSet(const char* variable, const std::string& value) {
-  const char* const set = std::getenv(variable);
-  return set != nullptr && set == value;
-}
-// Tries every step of every program.
-bool WantsAll() { return IsSet("MOORING_CRASH_STEPS", "all"); }
-// Uses the mount helper also in tests that otherwise use a single process.
-bool WantsHelper() { return IsSet("MOORING_CRASH_MOUNTER", "helper"); }
+constexpr int kEachError = -1;  // of a fault that is a plan: the errors of ErrorsOf
 
-// All steps of Mooring's own programs. A kill before a step that changes nothing is left out, because it equals a kill
-// before the next change. The tools make hundreds of writes, so only one of 12 is tried.
-std::vector<Fault> ChosenSteps(const std::vector<Step>& steps, Fault fault) {
-  constexpr std::size_t kOneOf = 12;
-  std::vector<Fault> chosen;
+// Uses the mount helper also in tests that otherwise use a single process.
+bool WantsHelper() { return EnvironmentSays("MOORING_CRASH_MOUNTER", "helper"); }
+
+// A step that is tried, and with an error the errors that it may fail with.
+struct Try {
+  Fault fault;
+  std::vector<int> errors = {};
+};
+
+// The tools make hundreds of writes, and each call looks at hundreds of files.
+std::size_t EveryOf(const Step& step) {
+  if (WantsAll()) return 1;
+  if (step.by_tool()) return 12;
+  return IsOnlyForErrors(step) ? 20 : 1;
+}
+
+// All steps of Mooring's own programs, except those that EveryOf leaves out. A kill before a step that changes nothing
+// is left out, because it equals a kill before the next change.
+std::vector<Try> ChosenSteps(const std::vector<Step>& steps, Fault fault) {
+  std::vector<Try> chosen;
   std::map<std::string, std::size_t> seen;
   for (const Step& step : steps) {
     fault.kind = KindOf(step);
     fault.nth = ++seen[fault.kind];
-    const bool skipped = (step.asks && fault.error == 0) || (step.by_tool() && fault.nth % kOneOf != 1);
-    if (!skipped || WantsAll()) chosen.push_back(fault);
+    const bool for_all = !step.asks || (WantsAll() && !IsOnlyForErrors(step));
+    if (fault.error == 0 && !for_all) continue;
+    if ((fault.nth - 1) % EveryOf(step) == 0) chosen.push_back({fault, ErrorsOf(step)});
   }
   return chosen;
 }
 
 std::string NameOfFault(const Fault& fault) {
-  if (fault.error == EIO) return "EIO at ";
-  if (fault.error == ENOSPC) return "ENOSPC at ";
+  if (fault.error == kEachError) return "errors at ";
+  if (fault.error != 0) return NameOfError(fault.error) + " at ";
   return fault.program.empty() ? "SIGKILL before " : "SIGKILL to " + fault.program + " before ";
 }
 
@@ -60,35 +69,21 @@ void Report(const std::string& call, const std::string& fault, std::size_t hits,
   ::testing::Test::RecordProperty("hits", static_cast<int>(hits));
 }
 
-// Whether the failed call was made by Mooring and needs room on the disk. SQLite reports a sync without room as an I/O
-// error. A device is synced by NodeExpandVolume, for which CSI has no code that means a full disk.
-bool NeedsRoom(const Step& step) {
-  static const std::set<std::string> kTakeRoom = {"write",  "pwrite64", "ftruncate",      "fallocate",
-                                                  "openat", "open",     "mkdirat",        "mkdir",
-                                                  "mknod",  "mknodat",  "copy_file_range"};
-  const bool sync = step.call == "fsync" || step.call == "fdatasync";
-  const bool of_file = step.object.find(".db") == std::string::npos && !step.object.starts_with("/dev/");
-  const bool of_kernel = step.object.starts_with("/sys/");
-  return !step.by_tool() && !of_kernel && (kTakeRoom.contains(step.call) || (sync && of_file));
-}
-
-// The error must say that the disk is full.
-void ExpectClearlyFull(const StepTrap::Outcome& outcome, const absl::Status& status) {
-  if (!outcome.hit || !NeedsRoom(*outcome.hit)) return;
-  EXPECT_TRUE(absl::IsResourceExhausted(status) || absl::IsOutOfRange(status)) << status;
-}
-
 }  // namespace
 
 // The state is on a tmpfs, where a sync costs nothing. The calls are the same.
 void CrashTest::SetUp() {
   MountTmpfs(state_dir(), "size=2g,mode=0700");
-  trap_ = std::make_unique<StepTrap>(dir().path());
+  // The directories of this process differ in their last characters. The files of disks_ belong to the test, too.
+  trap_ = std::make_unique<StepTrap>(dir().path().substr(0, dir().path().rfind('-') + 1));
   ASSERT_TRUE(trap_->ok()) << "these tests need seccomp's user notification (Linux 5.5, root)";
 }
 
 void CrashTest::TearDown() {
   RpcTest::TearDown();
+  if (!disk_.empty()) {
+    EXPECT_EQ(Shell("losetup -d " + disk_), 0);
+  }
   trap_.reset();
 }
 
@@ -106,8 +101,30 @@ void CrashTest::Begin(Mounter mounter) {
 }
 
 void CrashTest::AddPools() {
+  const std::string& pool = GetParam().kind.parameters.at("pool");
+  if (pool == "disks") return AddDisk();
+  if (pool == "shared") {
+    fs::create_directory(dir() / "shared");
+    MountTmpfs(dir() / "shared", "size=1g,mode=0700");
+    AddFlags({"--pool", "name=shared,backend=image,shared=true,path=" + (dir() / "shared")});
+    return;
+  }
   const std::string directories = "name=directories,backend=directory,path=" + (dir() / "directories");
   AddFlags({"--pool", directories, "--pool", "name=memory,backend=tmpfs,size=268435456"});
+}
+
+void CrashTest::AddDisk() {
+  ASSERT_EQ(Shell("truncate -s " + std::to_string(GetParam().kind.bytes) + " " + (disks_ / "disk")), 0);
+  disk_ = AttachLoop(disks_ / "disk");
+  fs::create_directory(dir() / "links");
+  fs::create_symlink(disk_, dir() / "links/disk-a");
+  AddFlags({"--pool", "name=disks,backend=device,match=disk-*,path=" + (dir() / "links")});
+}
+
+// A deleted volume leaves its data on the disk.
+void CrashTest::ClearDisk() {
+  if (disk_.empty()) return;
+  ASSERT_EQ(Shell("blkdiscard -f " + disk_ + " 2>/dev/null"), 0);
 }
 
 void CrashTest::Launch() {
@@ -134,23 +151,27 @@ void CrashTest::Restart() {
 
 // So that each test tries other steps, if some are left out.
 std::size_t CrashTest::FirstOf(const Round& round) {
-  return GetParam().name.size() + static_cast<std::size_t>(round.fault.error) +
-         (round.next == Next::kDeleteVolume ? 3 : 0);
+  return GetParam().name.size() + (round.fault.error != 0 ? 5 : 0) + (round.next == Next::kDeleteVolume ? 3 : 0);
 }
 
 std::vector<CrashTest::Round> CrashTest::Plan(const Round& like) {
   const Hits unhurt = Play(like);
   steps_ = unhurt.call.steps.size();
-  const std::vector<Fault> faults = ChosenSteps(unhurt.call.steps, like.fault);
-  const std::size_t enough = std::max<std::size_t>(faults.size() / 3, 1);  // a short call has three tries
+  const std::vector<Try> tries = ChosenSteps(unhurt.call.steps, like.fault);
+  const std::size_t enough = std::max<std::size_t>(tries.size() / 3, 1);  // a short call has three tries
   const std::size_t every = WantsAll() ? 1 : std::min(GetParam().one_of, enough);
   const std::size_t first = FirstOf(like);
   std::vector<Round> rounds;
-  for (std::size_t at = 0; at < faults.size(); ++at) {
-    const bool frozen = faults[at].kind.ends_with("FITHAW");  // always tried: a frozen filesystem is the worst loss
+  for (std::size_t at = 0; at < tries.size(); ++at) {
+    const auto& [fault, errors] = tries[at];
+    const bool frozen = fault.kind.ends_with("FITHAW");  // always tried: a frozen filesystem is the worst loss
     if ((at + first) % every != 0 && !frozen) continue;
-    rounds.push_back(like);
-    rounds.back().fault = faults[at];
+    const std::size_t count = fault.error == 0 || !WantsAll() ? 1 : errors.size();
+    for (std::size_t error = 0; error < count; ++error) {
+      rounds.push_back(like);
+      rounds.back().fault = fault;
+      if (fault.error != 0) rounds.back().fault.error = errors[(error + at / every + first) % errors.size()];
+    }
   }
   return rounds;
 }
@@ -197,6 +218,7 @@ void CrashTest::RunAndKillTheStart() {
 CrashTest::Hits CrashTest::Play(const Round& round, std::size_t step_of_start) {
   Hits hits;
   const Fault& fault = round.fault;
+  ClearDisk();
   Subject subject(driver(), dir(), GetParam().kind);
   GetParam().prepare(subject);
   if (HasFailure()) return hits;
@@ -207,7 +229,7 @@ CrashTest::Hits CrashTest::Play(const Round& round, std::size_t step_of_start) {
   SCOPED_TRACE(NameOfFault(fault) + fault.kind + " number " + std::to_string(fault.nth) + ": " + Describe(hits.call));
   EXPECT_TRUE(hits.call.hit || first.ok()) << first;
   if (first.ok()) GetParam().check(subject);  // an OK without the work is worse than an error
-  if (fault.error == ENOSPC && !first.ok()) ExpectClearlyFull(hits.call, first);
+  if (fault.error != 0 && hits.call.hit && !first.ok()) ExpectClearError(*hits.call.hit, fault.error, first);
   Recover(round, step_of_start, hits);
   SCOPED_TRACE("step of the start " + std::to_string(step_of_start) + ": " + Describe(hits.start));
   Finish(round, subject, first);
@@ -296,12 +318,13 @@ std::set<std::string> CrashTest::Files() const {
   return files;
 }
 
-// All tables are empty, except those about the node and the boot, which no volume owns.
+// All tables are empty, except those about the pool, the node and the boot, which no volume owns.
 void CrashTest::ExpectNoRows(const std::string& database) {
+  static const std::set<std::string> kAboutThePlugin = {"boot", "node", "nodes", "pool"};
   const std::string path = state_dir() + "/" + database;
   const std::string tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
   for (const std::string& table : Rows(path, tables)) {
-    if (table == "boot" || table == "node") continue;
+    if (kAboutThePlugin.contains(table)) continue;
     EXPECT_THAT(Rows(path, "SELECT * FROM " + table), ::testing::IsEmpty()) << table << " of " << database;
   }
 }
@@ -312,6 +335,7 @@ void CrashTest::ExpectNothingLeft() {
   EXPECT_EQ(Files(), files_before_);
   ExpectNoRows("catalog.db");
   ExpectNoRows("node.db");
+  if (fs::exists(dir() / "shared")) ExpectNoRows("../shared/.mooring/catalog.db");
   std::vector<std::string> left;
   EXPECT_TRUE(Eventually([&] { return (left = LeftProcesses()).empty(); })) << ::testing::PrintToString(left);
 }
@@ -322,11 +346,9 @@ TEST_P(CrashTest, KilledAndGivenUp) { Run({.next = Next::kDeleteVolume}); }
 
 TEST_P(CrashTest, KilledAgainAtTheNextStart) { RunAndKillTheStart(); }
 
-TEST_P(CrashTest, FailsWithEio) { Run({.fault = {.error = EIO}}); }
+TEST_P(KernelErrorTest, FailsAndIsCalledAgain) { Run({.fault = {.error = kEachError}}); }
 
-TEST_P(CrashTest, FailsWithEioAndIsGivenUp) { Run({.fault = {.error = EIO}, .next = Next::kDeleteVolume}); }
-
-TEST_P(CrashTest, FailsWithEnospc) { Run({.fault = {.error = ENOSPC}}); }
+TEST_P(KernelErrorTest, FailsAndIsGivenUp) { Run({.fault = {.error = kEachError}, .next = Next::kDeleteVolume}); }
 
 // Only the helper is killed. The plugin has it started again, and answers.
 TEST_P(HelperCrashTest, IsKilled) { Run({.mounter = Mounter::kHelper, .fault = {.program = "mooring-mounter"}}); }

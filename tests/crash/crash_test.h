@@ -68,6 +68,8 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
   static std::size_t FirstOf(const Round& round);
   void Begin(Mounter mounter);
   void AddPools();
+  void AddDisk();  // a pool with a single device, and clears it
+  void ClearDisk();
   void Launch();
   bool IsReady();  // false: the plugin has ended
   void Restart();  // kills the plugin and launches the next one
@@ -79,10 +81,15 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
   std::vector<std::string> LeftProcesses();
 
   std::unique_ptr<StepTrap> trap_;
+  TempDir disks_;     // outside the directory of the plugin, where no loop device may be left
+  std::string disk_;  // "/dev/loop3"; "": there is no such pool
   std::size_t mounts_before_ = 0;
   std::set<std::string> files_before_;
   std::size_t steps_ = 0;  // of the call, in the round without a fault
 };
+
+// Each step fails with each of its errors. Without --all, it fails with one of them.
+class KernelErrorTest : public CrashTest {};
 
 // The calls that have steps in the mount helper.
 class HelperCrashTest : public CrashTest {};

@@ -8,6 +8,7 @@ const VolumeKind kExt4 = {};
 const VolumeKind kReadOnly = {.read_only = true};
 const VolumeKind kSlave = {.parameters = {{"propagation", "rslave"}}};
 const VolumeKind kXfs = {.capability = Mount("xfs"), .bytes = kXfsBytes};
+const VolumeKind kBtrfs = {.capability = Mount("btrfs"), .bytes = 256 * kMiB};
 const VolumeKind kBlock = {.capability = Block(), .bytes = 2 * kMiB};
 const VolumeKind kReadOnlyBlock = {.capability = Block(), .bytes = 2 * kMiB, .read_only = true};
 
@@ -90,6 +91,24 @@ std::vector<Scenario> ModifyCalls() {
   };
 }
 
+// Kills at the steps of these calls would be like those of the calls above.
+std::vector<Scenario> FilesystemCalls() {
+  return {
+      {"NodeStageVolumeFreshBtrfs", kBtrfs, &Subject::IsCreated, &Subject::Stage, &Subject::ExpectStaged, 8},
+      {"NodeStageVolumeUsedBtrfs", kBtrfs, &Subject::IsFormatted, &Subject::Stage, &Subject::ExpectStaged, 8},
+      {"NodePublishVolumeBtrfs", kBtrfs, &Subject::IsStaged, &Subject::Publish, &Subject::ExpectPublished, 8},
+      {"NodeUnstageVolumeBtrfs", kBtrfs, &Subject::IsStaged, &Subject::Unstage, &Subject::ExpectNotStaged, 4},
+      {"NodeExpandVolumeBtrfs", kBtrfs, IsStagedAndGrown, &Subject::NodeExpand, ExpectExpanded, 4},
+      {"NodePublishVolumeXfs", kXfs, &Subject::IsStaged, &Subject::Publish, &Subject::ExpectPublished, 8},
+      {"NodeUnstageVolumeXfs", kXfs, &Subject::IsStaged, &Subject::Unstage, &Subject::ExpectNotStaged, 4},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Node, KernelErrorTest, ::testing::ValuesIn(NodeCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Filesystem, KernelErrorTest, ::testing::ValuesIn(FilesystemCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Inline, KernelErrorTest, ::testing::ValuesIn(EphemeralCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Controller, KernelErrorTest, ::testing::ValuesIn(ControllerCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Modify, KernelErrorTest, ::testing::ValuesIn(ModifyCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Node, CrashTest, ::testing::ValuesIn(NodeCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Node, HelperCrashTest, ::testing::ValuesIn(NodeCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Inline, CrashTest, ::testing::ValuesIn(EphemeralCalls()), NameOf);

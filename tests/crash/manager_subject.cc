@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr char kPlugin[] = "mooring.csi";
-constexpr char kSubject[] = "subject", kBystander[] = "bystander";
+constexpr char kSubject[] = "subject", kBystander[] = "bystander", kThird[] = "third";
 constexpr char kAllocation[] = "web-1";
 constexpr char kData[] = "written by the task";
 
@@ -66,8 +66,8 @@ void ManagerSubject::Prepare() {
   request.set_wait(true);
   ASSERT_OK(client_->Ask(&Stub::RegisterPlugin, request));
   fs::create_directories(dir_ / "srv");
-  Create(kSubject);
-  Create(kBystander);
+  ASSERT_OK(Create(kSubject));
+  ASSERT_OK(Create(kBystander));
   ASSERT_OK(client_->Attach(kBystander, kAllocation, PathOf(kBystander)));
   bystander_mount_ = MountAt(PathOf(kBystander))->id;
   ASSERT_OK(Attach());
@@ -76,7 +76,7 @@ void ManagerSubject::Prepare() {
 }
 
 // The volume is a directory. Nothing is formatted, so nearly all steps are made by the manager.
-void ManagerSubject::Create(const std::string& id) {
+absl::Status ManagerSubject::Create(const std::string& id) {
   v1::Volume volume;
   *volume.mutable_key() = Key(id);
   volume.set_plugin(kPlugin);
@@ -84,7 +84,7 @@ void ManagerSubject::Create(const std::string& id) {
   capability.set_access(v1::SINGLE_NODE_WRITER);
   capability.set_attachment(v1::FILE_SYSTEM);
   (*volume.mutable_parameters())["pool"] = "directories";
-  ASSERT_OK(client_->Create(volume));
+  return client_->Create(volume).status();
 }
 
 void ManagerSubject::TakeDown() {
@@ -95,6 +95,9 @@ void ManagerSubject::TakeDown() {
 
 absl::Status ManagerSubject::Attach() { return client_->Attach(kSubject, kAllocation, PathOf(kSubject)).status(); }
 absl::Status ManagerSubject::Detach() { return client_->Detach(kAllocation, kSubject); }
+
+absl::Status ManagerSubject::CreateThird() { return Create(kThird); }
+absl::Status ManagerSubject::DeleteThird() { return client_->Delete(kThird); }
 
 v1::GetVolumeResponse ManagerSubject::See(const std::string& volume) {
   const auto seen = client_->Get(volume);
@@ -132,6 +135,14 @@ void ManagerSubject::ExpectDetached() {
   EXPECT_FALSE(seen.volume().has_in_use());
   EXPECT_THAT(MountsOf(kSubject), IsEmpty());
   EXPECT_FALSE(fs::exists(dir_ / "manager/mounts/per-alloc/default/subject/web-1")) << "a directory is left";
+}
+
+void ManagerSubject::ExpectThird(bool there) {
+  const auto seen = client_->Get(kThird);
+  EXPECT_EQ(seen.ok(), there) << seen.status();
+  EXPECT_TRUE(there || absl::IsNotFound(seen.status())) << seen.status();
+  const fs::directory_iterator directories(dir_ / "directories");
+  EXPECT_EQ(std::distance(begin(directories), end(directories)), there ? 3 : 2) << "each volume has one directory";
 }
 
 void ManagerSubject::ExpectSettled() {

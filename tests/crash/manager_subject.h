@@ -29,17 +29,20 @@ class ManagerSubject {
 
   absl::Status Attach();
   absl::Status Detach();
+  absl::Status CreateThird();  // another volume, which is not there at first
+  absl::Status DeleteThird();
 
   // Checks.
   void ExpectAttached();  // once, with its data and a claim
   void ExpectDetached();  // no mount, no claim, no record, no directory
   void ExpectSettled();   // waits until the volume is attached or detached
   void ExpectBystander();
+  void ExpectThird(bool there);
 
   std::string Log() const { return process_.Log(); }
 
  private:
-  void Create(const std::string& id);
+  absl::Status Create(const std::string& id);
   v1::GetVolumeResponse See(const std::string& volume);
   std::string PathOf(const std::string& volume) const { return dir_ / ("srv/" + volume); }
   std::vector<std::string> MountsOf(const std::string& volume) const;  // made by the manager and by the plugin

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 #include "base/file/unique_fd.h"
@@ -26,7 +28,7 @@ namespace fs = std::filesystem;
 enum class Announce {
   kAlways,
   kAboveStderr,  // on a file descriptor above 2, because logs and the output of tools are no steps
-  kCreating,     // with O_CREAT
+  kLocking,      // fcntl(2) with the command for a lock of a file
 };
 
 // The arguments of a system call that name its object: a file descriptor, a path, or both.
@@ -35,7 +37,7 @@ struct Call {
   long number;
   int fd = -1, path = -1;
   Announce announce = Announce::kAlways;
-  int flags = -1;  // the argument with O_CREAT
+  int flags = -1;  // the argument with O_CREAT, of open(2)
 };
 
 constexpr std::array kCalls = {
@@ -53,8 +55,17 @@ constexpr std::array kCalls = {
     Call{"fdatasync", SYS_fdatasync, 0, -1},
     Call{"sync_file_range", SYS_sync_file_range, 0, -1},
     Call{"syncfs", SYS_syncfs, 0, -1},
+    Call{"close", SYS_close, 0, -1, Announce::kAboveStderr},
+    Call{"read", SYS_read, 0, -1, Announce::kAboveStderr},
+    Call{"pread64", SYS_pread64, 0, -1},
+    Call{"flock", SYS_flock, 0, -1},
+    Call{"fcntl lock", SYS_fcntl, 0, -1, Announce::kLocking},
     Call{"ioctl", SYS_ioctl, 0, -1, Announce::kAboveStderr},
-    Call{"openat", SYS_openat, 0, 1, Announce::kCreating, 2},
+    Call{"openat", SYS_openat, 0, 1, Announce::kAlways, 2},
+    Call{"openat2", 437, 0, 1},
+    Call{"newfstatat", SYS_newfstatat, 0, 1},
+    Call{"statx", SYS_statx, 0, 1},
+    Call{"fstatfs", SYS_fstatfs, 0, -1},
     Call{"mkdirat", SYS_mkdirat, 0, 1},
     Call{"mknodat", SYS_mknodat, 0, 1},
     Call{"unlinkat", SYS_unlinkat, 0, 1},
@@ -78,7 +89,7 @@ constexpr std::array kCalls = {
     Call{"fsmount", SYS_fsmount, 0, -1},
     Call{"fspick", SYS_fspick, 0, 1},
 #ifdef SYS_open  // newer architectures do not have these
-    Call{"open", SYS_open, -1, 0, Announce::kCreating, 1},
+    Call{"open", SYS_open, -1, 0, Announce::kAlways, 1},
     Call{"creat", SYS_creat, -1, 0},
     Call{"mkdir", SYS_mkdir, -1, 0},
     Call{"mknod", SYS_mknod, -1, 0},
@@ -135,9 +146,14 @@ std::vector<sock_filter> Condition(const Call& call) {
     case Announce::kAboveStderr:
       return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, Low(0)), BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, STDERR_FILENO, 0, 1),
               announce, allow};
-    case Announce::kCreating:
-      return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, Low(static_cast<std::size_t>(call.flags))),
-              BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT, 0, 1), announce, allow};
+    case Announce::kLocking:
+      return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, Low(1)),
+              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLK, 4, 0),
+              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_SETLKW, 3, 0),
+              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 2, 0),
+              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLKW, 1, 0),
+              allow,
+              announce};
   }
   return {allow};
 }
@@ -184,6 +200,32 @@ bool IsForeignLoop(const std::string& object, const std::string& directory) {
          (!file.starts_with("/dev/") || IsForeignLoop(file, directory));
 }
 
+bool MayMakeAFile(const seccomp_notif& call, const Call& known) {
+  return (call.data.args[known.flags] & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) != 0;
+}
+
+// A file on a disk, opened for writing. Closing another one cannot fail.
+bool IsWritten(const seccomp_notif& call, const std::string& object, const std::string& directory) {
+  if (!object.starts_with(directory)) return false;
+  const std::string info = ReadFile(Proc(call, "fdinfo/" + std::to_string(static_cast<int>(call.data.args[0]))));
+  const std::size_t at = info.find("flags:");
+  return at != std::string::npos && (std::stoul(info.substr(at + 6), nullptr, 8) & O_ACCMODE) != O_RDONLY;
+}
+
+// An unlock frees memory, and takes none.
+bool IsUnlock(const seccomp_notif& call) {
+  const UniqueFd memory(::open(Proc(call, "mem").c_str(), O_RDONLY | O_CLOEXEC));
+  struct flock range = {};
+  const ssize_t got = ::pread(memory.get(), &range, sizeof(range), static_cast<off_t>(call.data.args[2]));
+  return got == sizeof(range) && range.l_type == F_UNLCK;
+}
+
+// A call that changes nothing, and can fail. Those of tools are left out: most are of the linker.
+bool IsLookAt(const std::string& object, const std::string& directory) {
+  return object.starts_with(directory) || object.starts_with("/dev/") || object.starts_with("/sys/") ||
+         object.starts_with("/proc/");
+}
+
 void NameIoctl(Step& step, std::uint64_t number) {
   const auto found =
       std::find_if(kIoctls.begin(), kIoctls.end(), [&](const Ioctl& known) { return known.number == number; });
@@ -192,6 +234,18 @@ void NameIoctl(Step& step, std::uint64_t number) {
 }
 
 }  // namespace
+
+bool EnvironmentSays(const char* variable, const std::string& value) {
+  const char* const set = std::getenv(variable);
+  return set != nullptr && set == value;
+}
+bool WantsAll() { return EnvironmentSays("MOORING_CRASH_STEPS", "all"); }
+
+bool IsOnlyForErrors(const Step& step) {
+  static const std::set<std::string_view> kThese = {kOpenExisting, "openat2", "newfstatat", "statx", "fstatfs",
+                                                    "read",        "pread64", "close",      "flock", "fcntl lock"};
+  return kThese.contains(step.call);
+}
 
 std::string KindOf(const Step& step) { return step.program + ": " + step.call; }
 std::string ToString(const Step& step) { return KindOf(step) + " " + step.object; }
@@ -220,6 +274,13 @@ std::optional<Step> StepOf(const seccomp_notif& call, const std::string& directo
   step.program = NameOfProcess(step.process);
   step.call = known->name;
   if (known->number == SYS_ioctl) NameIoctl(step, call.data.args[1]);
+  if (known->flags >= 0 && !MayMakeAFile(call, *known)) step.call = kOpenExisting;
+  if (known->number == SYS_fcntl && IsUnlock(call)) return std::nullopt;
+  if (known->number == SYS_close && !IsWritten(call, step.object, directory)) return std::nullopt;
+  if (IsOnlyForErrors(step)) {
+    if (step.by_tool() || !IsLookAt(step.object, directory)) return std::nullopt;
+    step.asks = true;
+  }
   return step;
 }
 

@@ -23,9 +23,18 @@ struct Step {
 
 std::string ToString(const Step& step);
 
+inline constexpr char kOpenExisting[] = "open existing";  // open(2) without O_CREAT
+
+// Opens, reads, locks and closes leave nothing behind, so a kill before them is not tried. They can fail.
+bool IsOnlyForErrors(const Step& step);
+
 // "mooring-plugin: pwrite64". The k-th step of a kind is the same step in each round. Its number over all kinds may
 // differ, because a program may read some state once more.
 std::string KindOf(const Step& step);
+
+// Tries every step of every program, with every error.
+bool WantsAll();
+bool EnvironmentSays(const char* variable, const std::string& value);
 
 // A filter for seccomp(2). It announces the calls of all steps and a few others, and allows the rest.
 std::vector<sock_filter> StepFilter();

@@ -1,5 +1,6 @@
 #include "tests/crash/step_trap.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -35,7 +36,10 @@ std::vector<pid_t> Tree(pid_t root) {
 
 }  // namespace
 
-StepTrap::StepTrap(std::string directory) : directory_(std::move(directory)), ending_(::eventfd(0, EFD_CLOEXEC)) {
+StepTrap::StepTrap(std::string directory)
+    : directory_(std::move(directory)),
+      ending_(::eventfd(0, EFD_CLOEXEC)),
+      null_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
   std::unique_lock<std::mutex> lock(mutex_);
   launcher_ = std::thread(&StepTrap::LaunchInTurn, this);
   changed_.wait(lock, [this] { return ready_; });
@@ -110,8 +114,20 @@ void StepTrap::Answer() {
   seccomp_notif_resp answer = {};
   answer.id = call.id;
   answer.error = -*error;
+  if (*error != 0 && call.data.nr == SYS_close) CloseFile(call);
   if (*error == 0) answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
   ::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
+
+// The kernel closes a file also if close(2) fails. The number of the descriptor stays in use, with /dev/null.
+void StepTrap::CloseFile(const seccomp_notif& call) {
+  seccomp_notif_addfd put = {};
+  put.id = call.id;
+  put.flags = SECCOMP_ADDFD_FLAG_SETFD;
+  put.srcfd = static_cast<__u32>(null_.get());
+  put.newfd = static_cast<__u32>(call.data.args[0]);
+  put.newfd_flags = O_CLOEXEC;
+  ::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &put);
 }
 
 std::optional<int> StepTrap::Judge(const seccomp_notif& call) {

@@ -50,10 +50,11 @@ class StepTrap {
   void LaunchInTurn();
   void Watch();
   void Answer();
+  void CloseFile(const seccomp_notif& call);
   std::optional<int> Judge(const seccomp_notif& call);  // the errno; 0: let the call pass; empty: it was killed
 
   const std::string directory_;
-  UniqueFd announced_, ending_;
+  UniqueFd announced_, ending_, null_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false, ready_ = false;

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "base/file/unique_fd.h"
@@ -280,7 +281,9 @@ void Subject::ExpectLoopsGone() const {
 void Subject::ExpectWhole() const {
   if (block()) return ExpectData(image());
   if (plain()) return;
-  const std::string check = fs_type() == "xfs" ? "xfs_repair -n " : "e2fsck -fn ";
+  static const std::map<std::string, std::string> kChecks = {
+      {"ext4", "e2fsck -fn "}, {"xfs", "xfs_repair -n "}, {"btrfs", "btrfs check "}};
+  const std::string& check = kChecks.at(fs_type());
   EXPECT_EQ(Run(check + image() + " >/dev/null 2>&1"), 0) << check << image();
 }
 
