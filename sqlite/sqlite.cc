@@ -51,8 +51,8 @@ void WatchOpens() {
 // SQLite makes no system call that fails after the one that it gives up for, except that it looks for files that are
 // not there. So only an errno that tells of the filesystem or of a limit counts.
 int CauseOf(const SQLite::Exception& error, int system_error) {
-  constexpr std::array kBelieved = {ENOSPC, EDQUOT, EIO,   EFBIG, ENOMEM, EMFILE,
-                                    ENFILE, EACCES, EPERM, EROFS, ESTALE, ENOLCK};
+  constexpr std::array kBelieved = {ENOSPC, EDQUOT, EIO,   EFBIG,  ENOMEM, EMFILE, ENFILE,
+                                    EACCES, EPERM,  EROFS, ESTALE, ENOLCK, EBUSY};
   constexpr std::array kOfTheKernel = {SQLITE_IOERR,    SQLITE_CANTOPEN, SQLITE_FULL,
                                        SQLITE_READONLY, SQLITE_PROTOCOL, SQLITE_CORRUPT};
   const auto has = [](const auto& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); };
