@@ -19,4 +19,8 @@ std::string NameOfError(int error);  // "ENOSPC"
 // request, or say that the volume is unknown. It may be INTERNAL only if the host is broken, as after EIO.
 void ExpectClearError(const Step& step, int error, const absl::Status& status);
 
+// The RPC succeeded although this step failed. If the step wrote or synced a file, the program has to try that again,
+// as the steps `after` say. Otherwise data that is acknowledged may be lost.
+void ExpectWrittenAgain(const Step& step, const std::vector<Step>& after);
+
 }  // namespace mooring::testing

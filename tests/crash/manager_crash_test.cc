@@ -180,6 +180,7 @@ StepTrap::Outcome ManagerErrorTest::Play(const Fault& fault) {
   SCOPED_TRACE((fault.nth == 0 ? "" : NameOfError(fault.error) + " at ") + Describe(hit));
   EXPECT_TRUE(hit.hit || first.ok()) << first;
   if (first.ok()) GetParam().check(subject());
+  if (first.ok() && hit.hit) ExpectWrittenAgain(*hit.hit, hit.after);
   if (hit.hit && !first.ok()) ExpectClearError(*hit.hit, fault.error, first);
   subject().ExpectBystander();
   EXPECT_OK(CalledAgain([&] { return GetParam().call(subject()); })) << "the first answer was: " << first;

@@ -132,10 +132,14 @@ void StepTrap::CloseFile(const seccomp_notif& call) {
 
 std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!fault_ || outcome_.hit) return 0;
+  if (!fault_ || (outcome_.hit && fault_->error == 0)) return 0;
   const std::optional<Step> step = StepOf(call, directory_);
   if (!step || step->process == ::getpid()) return 0;  // made by the launcher
   if (!fault_->program.empty() && step->program != fault_->program) return 0;
+  if (outcome_.hit) {
+    outcome_.after.push_back(*step);
+    return 0;
+  }
   outcome_.steps.push_back(*step);
   if (!fault_->kind.empty() && KindOf(*step) != fault_->kind) return 0;
   if (++counted_ != fault_->nth) return 0;

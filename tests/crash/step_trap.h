@@ -43,6 +43,7 @@ class StepTrap {
   struct Outcome {
     std::vector<Step> steps;  // all that were counted; the one that was hit is the last
     std::optional<Step> hit;
+    std::vector<Step> after;  // those that came after an error
   };
   Outcome Disarm();
 
