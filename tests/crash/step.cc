@@ -220,7 +220,7 @@ bool IsUnlock(const seccomp_notif& call) {
   return got == sizeof(range) && range.l_type == F_UNLCK;
 }
 
-// A call that changes nothing, and can fail. Those of tools are left out: most are of the linker.
+// A call that changes nothing, and can fail. The calls of tools are left out, because most are of the linker.
 bool IsLookAt(const std::string& object, const std::string& directory) {
   return object.starts_with(directory) || object.starts_with("/dev/") || object.starts_with("/sys/") ||
          object.starts_with("/proc/");

@@ -48,14 +48,14 @@ StepTrap::StepTrap(std::string directory)
 
 // Processes that still have the filter get ENOSYS from now on.
 StepTrap::~StepTrap() {
-  const std::uint64_t one = 1;
-  if (::write(ending_.get(), &one, sizeof(one)) < 0) std::abort();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_ = true;
   }
   changed_.notify_all();
-  launcher_.join();
+  launcher_.join();  // it may open a file at its end, and that is announced
+  const std::uint64_t one = 1;
+  if (::write(ending_.get(), &one, sizeof(one)) < 0) std::abort();
   if (watcher_.joinable()) watcher_.join();
 }
 
