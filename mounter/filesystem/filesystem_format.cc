@@ -24,6 +24,7 @@
 #include "mounter/process/command.h"
 #include "mounter/superblock/btrfs_super.h"
 #include "mounter/superblock/ext4_super.h"
+#include "mounter/superblock/superblock_guard.h"
 
 namespace mooring {
 namespace {
@@ -66,12 +67,23 @@ bool HasNoRoom(const LockedImage& image) {
   return std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize < kNearlyNothing;
 }
 
+// mkfs.btrfs writes its superblocks last, and ends with 0 if that fails. Without this check the broken filesystem would
+// also become the template of later volumes.
+absl::Status CheckMade(const FormatRequest& request, const std::string& maker) {
+  const UniqueFd fd(::open(request.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.ok()) return ErrnoStatus(errno, "open what was formatted at", request.path);
+  absl::Status made = CheckSuperblock(fd.get(), request.path, request.fs_type);
+  if (made.ok() && request.fs_type == "btrfs") made = CheckBtrfsCopies(fd.get(), request.path);
+  if (!absl::IsFailedPrecondition(made)) return made;
+  return Internal("{} ended without an error, but its writes failed: {}", maker, Message(made));
+}
+
 absl::Status RunMaker(const FormatRequest& request, const LockedImage& image,
                       const std::vector<std::string>& environment) {
   MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(request));
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
-  if (result.exit_code == 0) return absl::OkStatus();
+  if (result.exit_code == 0) return CheckMade(request, maker.command[0]);
   if (result.WasKilled()) return ProgramWasKilled(maker.command[0], request.path, result);
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(request.path),
                                           result.exit_code, Quote(result.output, 2048));
@@ -130,7 +142,14 @@ absl::Status FormatAside(const LockedImage& image, const FormatRequest& request)
     return ErrnoStatus(errno, "put the formatted image at", image.path);
   }
   std::move(remove).Cancel();
-  return SyncDirectoryOf(image.path);
+  const absl::Status synced = SyncDirectoryOf(image.path);
+  if (synced.ok()) return synced;
+  // The next stage would mount the filesystem, and a power cut could still undo the rename. An empty image is formatted
+  // again.
+  if (::ftruncate(fd.get(), 0) != 0 || ::ftruncate(fd.get(), image.status.st_size) != 0) {
+    return Annotate(ErrnoStatus(errno, "empty again", image.path), Message(synced));
+  }
+  return synced;
 }
 
 }  // namespace

@@ -20,8 +20,9 @@ constexpr std::array<std::uint64_t, 3> kCopiesAt = {kSuperAt, std::uint64_t{64} 
 
 // Within a superblock.
 constexpr std::size_t kChecksumBytes = 32;
-constexpr std::size_t kUuidAt = 32, kPlaceAt = 48, kFlagsAt = 56, kTotalBytesAt = 112, kDevicesAt = 136,
-                      kIncompatAt = 188, kChecksumTypeAt = 196, kDeviceIdAt = 201, kMetadataUuidAt = 571;
+constexpr std::size_t kUuidAt = 32, kPlaceAt = 48, kFlagsAt = 56, kGenerationAt = 72, kTotalBytesAt = 112,
+                      kDevicesAt = 136, kIncompatAt = 188, kChecksumTypeAt = 196, kDeviceIdAt = 201,
+                      kMetadataUuidAt = 571;
 constexpr std::uint64_t kIncompatMetadataUuid = 1U << 10U;
 constexpr std::uint64_t kFlagSeeding = std::uint64_t{1} << 32U;
 constexpr std::uint16_t kCrc32c = 0;
@@ -77,6 +78,17 @@ absl::StatusOr<BtrfsSuper> ReadBtrfsSuper(int fd, const std::string& path) {
                     .device_id = Load(super, kDeviceIdAt),
                     .flags = Load(super, kFlagsAt),
                     .incompat = Load(super, kIncompatAt)};
+}
+
+absl::Status CheckBtrfsCopies(int fd, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::string first, ReadAt(fd, path, kSuperAt));
+  for (const std::uint64_t place : kCopiesAt) {
+    if (place + kLayout.bytes > Load(first, kTotalBytesAt)) break;
+    MOORING_ASSIGN_OR_RETURN(const std::string super, ReadAt(fd, path, place));
+    if (Load(super, kGenerationAt) == Load(first, kGenerationAt)) continue;
+    return FailedPrecondition("{} has an older superblock of a btrfs at byte {}", Quote(path), place);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RenewBtrfs(const std::string& path) {

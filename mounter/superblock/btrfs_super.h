@@ -21,6 +21,10 @@ struct BtrfsSuper {
 // FAILED_PRECONDITION: there is no valid superblock.
 absl::StatusOr<BtrfsSuper> ReadBtrfsSuper(int fd, const std::string& path);
 
+// Whether all copies of the superblock are of the same change, as after mkfs. FAILED_PRECONDITION names the first that
+// is not.
+absl::Status CheckBtrfsCopies(int fd, const std::string& path);
+
 // Gives an unmounted copy a new random UUID. The metadata keeps the old one (metadata_uuid, Linux 5.0), so only the
 // superblocks are written. The log, with the data of fsync(2), stays to be replayed.
 absl::Status RenewBtrfs(const std::string& path);

@@ -36,6 +36,16 @@ TEST_F(BadImage, OutputOfAFailedMkfsIsQuoted) {
   EXPECT_OK(driver().Stage(id, Staging(id))) << "the failed mkfs has not damaged the volume";
 }
 
+// mkfs.btrfs ends with 0 although the write of its superblock failed. The next stage formats the volume.
+TEST_F(BadImage, AnMkfsThatHasMadeNothingIsNotBelieved) {
+  RestartWithPath(Wrapper("mkfs.ext4", "eval image=\\${$#}; printf data > \"$image\"; exit 0"));
+  const std::string id = Created();
+  RefusedStage(id, Code::kInternal, "its writes failed");
+  EXPECT_EQ(ReadFile(Image(id)).find("data"), std::string::npos);
+  RestartWithPath("");
+  EXPECT_OK(driver().Stage(id, Staging(id)));
+}
+
 TEST_F(BadImage, StageRefusesATruncatedImage) {
   for (const std::int64_t left : {kVolumeBytes / 2, std::int64_t{4096}, std::int64_t{0}}) {
     for (const auto& [id, capability] :
