@@ -188,7 +188,7 @@ absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) cons
   const std::string path = disks_->PathOf(record.link);
   const absl::StatusOr<Disk> disk = disks_->Find(record.link);
   if (absl::IsNotFound(disk.status())) return Unavailable("its device {} is gone", Quote(path));
-  if (!disk.ok()) return disk.status();
+  if (!disk.ok()) return Annotate(disk.status(), "its device");
   if (!IsSame(*disk, record)) {
     return Internal("its device {} is another one now ({}; the volume's has {})", Quote(path),
                     Identity(disk->serial, disk->bytes), Identity(record.serial, record.bytes));

@@ -11,10 +11,13 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <system_error>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/loop/loop_mounted.h"
@@ -37,9 +40,9 @@ std::string SysfsOf(dev_t number) { return fmt::format("/sys/dev/block/{}:{}", m
 absl::StatusOr<std::uint64_t> BytesOf(const Disk& disk) {
   constexpr std::uint64_t kSector = 512;  // the unit of sysfs, for all devices
   const std::string path = SysfsOf(disk.number) + "/size";
+  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
   std::uint64_t sectors = 0;
-  std::ifstream file(path);
-  if (file >> sectors) return sectors * kSector;
+  if (std::istringstream(text) >> sectors) return sectors * kSector;
   return NotFound("the size of {} is not in {}", disk.node, Quote(path));
 }
 
