@@ -1,12 +1,25 @@
 #include "plugin/catalog/volume_remover.h"
 
+#include <fmt/format.h>
+
 #include <optional>
+#include <string>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
+namespace {
+
+// FAILED_PRECONDITION tells the caller that the volume is in use, and whole.
+absl::Status PartlyDeleted(const std::string& id, const absl::Status& why) {
+  if (!absl::IsFailedPrecondition(why)) return why;
+  return WithCode(absl::StatusCode::kUnavailable,
+                  Annotate(why, fmt::format("volume {} is deleted in part, call again to go on", Quote(id))));
+}
+
+}  // namespace
 
 absl::Status VolumeRemover::MarkDeleting(const VolumeRecord& record) {
   if (record.state == VolumeState::kDeleting) return absl::OkStatus();
@@ -35,8 +48,10 @@ absl::Status VolumeRemover::Delete(const VolumeRecord& record, const absl::Statu
   const bool in_use = absl::IsFailedPrecondition(deleted) && record.state == VolumeState::kDeleting;
   if ((ours || in_use) && pool->backend->Locate(record.id).ok()) {
     MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());
+    return deleted;
   }
-  return deleted;
+  const bool begun_before = record.state == VolumeState::kDeleting;
+  return began || begun_before ? PartlyDeleted(record.id, deleted) : deleted;
 }
 
 // It deletes the image before the row becomes `deleting`, because VolumeReconciler keeps an image beside such a row.

@@ -245,6 +245,23 @@ TEST_F(PoolsTest, DeleteRemovesAllFilesOfADirectory) {
   EXPECT_TRUE(fs::exists("/etc/passwd"));
 }
 
+// FAILED_PRECONDITION would say that the volume is whole, and a manager would offer it again.
+TEST_F(PoolsTest, AFileThatCannotBeRemovedDoesNotMakeAVolumeWholeAgain) {
+  const std::string id = CreatedIn("dirs");
+  const std::string left = (dir() / "dirs/") + id + ".deleting/immutable";
+  ASSERT_EQ(Shell("touch " + (dir() / "dirs/") + id + "/immutable"), 0);
+  if (Shell("chattr +i " + (dir() / "dirs/") + id + "/immutable 2>/dev/null") != 0) {
+    GTEST_SKIP() << "the filesystem of " << dir().path() << " has no immutable files";
+  }
+  const absl::Status deleted = driver().Delete(id).status;
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kNotFound, id));
+  EXPECT_EQ(Shell("chattr -i " + left), 0);
+  EXPECT_THAT(deleted, FailsWith(Code::kUnavailable, "deleted in part"));
+  EXPECT_THAT(deleted, FailsWith(Code::kUnavailable, "Operation not permitted"));
+  ASSERT_OK(driver().Delete(id));
+  EXPECT_FALSE(fs::exists(left));
+}
+
 TEST_F(PoolsTest, StartFinishesTheRemovalOfADirectory) {
   const std::string id = CreatedIn("dirs");
   plugin().Kill();
