@@ -146,7 +146,10 @@ std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
   outcome_.hit = step;
   if (fault_->error != 0) return fault_->error;
   const bool alone = !fault_->program.empty() || start_;  // start_: the root was just forked, and root_ is not set yet
-  for (const pid_t process : alone ? std::vector<pid_t>{step->process} : Tree(root_)) ::kill(process, SIGKILL);
+  std::vector<pid_t> killed;
+  if (!alone) killed = Tree(root_);
+  killed.push_back(step->process);  // also if the tree changed while it was read: nobody answers its call
+  for (const pid_t process : killed) ::kill(process, SIGKILL);
   return std::nullopt;
 }
 
