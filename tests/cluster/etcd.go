@@ -142,6 +142,17 @@ func (e *etcdCluster) healthy() error {
 	return nil
 }
 
+// revision is that of a linearizable read.
+func (e *etcdCluster) revision() (int64, error) {
+	var revision int64
+	err := e.any(func(ctx context.Context, member *grpc.ClientConn) error {
+		found, err := etcdserverpb.NewKVClient(member).Range(ctx, &etcdserverpb.RangeRequest{Key: []byte("none")})
+		revision = found.GetHeader().GetRevision()
+		return err
+	})
+	return revision, err
+}
+
 func (e *etcdCluster) leader() int {
 	for m := 0; m < members; m++ {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)

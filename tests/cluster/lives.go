@@ -7,7 +7,7 @@ import (
 )
 
 // A life is a record of a claim in etcd, from the revision that made it to the one that deleted it, or noted that its
-// host is lost. The witness knows when it heard of them; they happened before, but not long before.
+// host is lost. It was made between the last read that did not see it, and the time at which the witness heard of it.
 type life struct {
 	Volume, Allocation, Mode, Node string
 	Access                         int32

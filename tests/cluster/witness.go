@@ -28,20 +28,28 @@ type witness struct {
 	absences   []absence
 	lives      []*life
 	standing   map[string]*life // by key
-	heard      int64            // time of the last message of etcd before this one
+	reads      []linearRead     // of the last revisions, in their order
 	violations []string
 	lines      []string
 	commits    int
 	stop       context.CancelFunc
-	done       chan struct{}
+	done       sync.WaitGroup
 }
+
+// A linearRead began at a time and saw a revision: later revisions were made after that time. Messages of a watch do not
+// tell this, because a member that lags behind sends them, too.
+type linearRead struct{ at, revision int64 }
 
 func startWitness(cluster *etcdCluster, log *history) *witness {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &witness{cluster: cluster, history: log, claims: map[string]*pb.Claim{}, inUse: map[string]int32{}, standing: map[string]*life{}, alive: map[string]bool{}, stop: cancel,
-		done: make(chan struct{})}
+	w := &witness{cluster: cluster, history: log, claims: map[string]*pb.Claim{}, inUse: map[string]int32{}, standing: map[string]*life{}, alive: map[string]bool{}, stop: cancel}
+	w.done.Add(2)
 	go func() {
-		defer close(w.done)
+		defer w.done.Done()
+		w.readAlong(ctx)
+	}()
+	go func() {
+		defer w.done.Done()
 		for member := 0; ctx.Err() == nil; member = (member + 1) % members {
 			w.follow(ctx, member)
 			time.Sleep(20 * time.Millisecond)
@@ -89,9 +97,6 @@ func (w *witness) follow(ctx context.Context, member int) {
 		}
 		silence.Reset(1500 * time.Millisecond)
 		w.take(answer.Events)
-		w.mutex.Lock()
-		w.heard = w.history.now()
-		w.mutex.Unlock()
 	}
 }
 
@@ -209,8 +214,28 @@ func (w *witness) takeClaim(key string, event *mvccpb.Event) *pb.Claim {
 	return nil
 }
 
-// What etcd tells now has happened since it was heard last, or while that message was on its way.
-func (w *witness) earliest() int64 { return w.heard - int64(time.Second) }
+func (w *witness) readAlong(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		at := w.history.now()
+		revision, err := w.cluster.revision()
+		if err == nil {
+			w.mutex.Lock()
+			w.reads = append(w.reads, linearRead{at, revision})
+			w.mutex.Unlock()
+		}
+	}
+}
+
+// earliest gives a time before which the revision was not there: the last read that did not see it.
+func (w *witness) earliest() int64 {
+	for len(w.reads) > 1 && w.reads[1].revision < w.revision {
+		w.reads = w.reads[1:]
+	}
+	if len(w.reads) == 0 || w.reads[0].revision >= w.revision {
+		return 0
+	}
+	return w.reads[0].at
+}
 
 func (w *witness) arrive(key string, claim *pb.Claim) {
 	l := &life{Volume: claim.Volume.GetId(), Allocation: claim.Allocation, Mode: modeWord(claim.Mode), Node: claim.Node,
@@ -304,5 +329,5 @@ func (w *witness) catchUp() error {
 
 func (w *witness) end() {
 	w.stop()
-	<-w.done
+	w.done.Wait()
 }
