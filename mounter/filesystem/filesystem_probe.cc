@@ -92,8 +92,10 @@ absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t
 // The type that libblkid finds, or "" for nothing known. An ambiguous answer is an error, and not taken for "nothing".
 absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
   const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(), blkid_free_probe);
-  if (probe == nullptr || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
-    return Internal("libblkid cannot use {}", Quote(path));
+  if (probe == nullptr) return ErrnoStatus(ENOMEM, "probe", path);
+  errno = 0;
+  if (blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
+    return errno != 0 ? ErrnoStatus(errno, "probe", path) : Internal("libblkid cannot use {}", Quote(path));
   }
   blkid_probe_enable_superblocks(probe.get(), 1);
   blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
