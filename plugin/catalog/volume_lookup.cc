@@ -26,7 +26,8 @@ absl::StatusOr<const Pool*> PoolNamed(const Pools& pools, const std::string& nam
 }  // namespace
 
 absl::Status LostImage(const std::string& what, const absl::Status& why) {
-  if (absl::IsResourceExhausted(why) || absl::IsFailedPrecondition(why)) return Annotate(why, what);
+  const bool of_host = absl::IsResourceExhausted(why) || absl::IsFailedPrecondition(why) || absl::IsUnavailable(why);
+  if (of_host) return Annotate(why, what);
   return Internal("{} is in the catalog, but {}: put it back, or delete the {}", what, Message(why),
                   what.substr(0, what.find(' ')));
 }

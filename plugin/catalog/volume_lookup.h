@@ -21,8 +21,8 @@ absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& recor
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& record);
 
 // The error for a known volume or snapshot, "volume 'a'", whose backend does not find its image. INTERNAL: the image is
-// missing, or is something else. An error of the host, as of a limit or a permission, keeps its code. The image may
-// well be there then, so nobody is told to delete the volume.
+// missing, or is something else. An error of the host, as of a limit, a permission or a device that is away, keeps its
+// code. The image may well be there then, so nobody is told to delete the volume.
 absl::Status LostImage(const std::string& what, const absl::Status& why);
 
 // A volume or snapshot that a new volume can be a copy of.

@@ -187,7 +187,9 @@ absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) cons
   MOORING_ASSIGN_OR_RETURN(const DeviceRecord record, ReadDeviceRecord(PathOf(id)));
   const std::string path = disks_->PathOf(record.link);
   const absl::StatusOr<Disk> disk = disks_->Find(record.link);
-  if (absl::IsNotFound(disk.status())) return Unavailable("its device {} is gone", Quote(path));
+  if (absl::IsNotFound(disk.status())) {
+    return Unavailable("its device {} is gone: connect it, and call again", Quote(path));
+  }
   if (!disk.ok()) return Annotate(disk.status(), "its device");
   if (!IsSame(*disk, record)) {
     return Internal("its device {} is another one now ({}; the volume's has {})", Quote(path),

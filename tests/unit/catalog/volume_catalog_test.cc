@@ -187,6 +187,7 @@ TEST_F(VolumeCatalogTest, NobodyIsToldToDeleteAVolumeThatOnlyTheHostHides) {
   const std::string volume = "volume 'a'";
   EXPECT_THAT(LostImage(volume, NotFound("no file")), FailsWith(StatusCode::kInternal, "or delete the volume"));
   EXPECT_THAT(LostImage("snapshot 's'", NotFound("no file")), FailsWith(StatusCode::kInternal, "delete the snapshot"));
+  EXPECT_EQ(LostImage(volume, Unavailable("its device is gone")), Unavailable("volume 'a': its device is gone"));
   for (const int error : {EMFILE, ENOMEM, EACCES}) {
     const absl::Status told = LostImage(volume, ErrnoStatus(error, "find the image", "/a"));
     EXPECT_NE(told.code(), StatusCode::kInternal) << told;
