@@ -191,10 +191,22 @@ bool IsMessage(const Call& known, const std::string& object) {
   return known.path < 0 && (!object.starts_with('/') || object == "/dev/null" || object.starts_with("/proc/"));
 }
 
+// "loop7" of /dev/loop7 and of /sys/devices/virtual/block/loop7/size; "" for other paths.
+std::string LoopIn(const fs::path& object) {
+  const std::string top = object.begin() == object.end() ? "" : std::next(object.begin())->string();
+  for (const fs::path& part : object) {
+    const std::string name = part.string();
+    const bool numbered = name.starts_with("loop") && name.find_first_not_of("0123456789", 4) == std::string::npos;
+    if ((top == "dev" || top == "sys") && numbered && name.size() > 4) return name;
+  }
+  return "";
+}
+
 // A loop device may lie over another one, which it holds or reads.
 bool IsForeignLoop(const std::string& object, const std::string& directory) {
-  if (!object.starts_with("/dev/loop") || object == "/dev/loop-control") return false;
-  std::string file = ReadFile("/sys/block/" + fs::path(object).filename().string() + "/loop/backing_file");
+  const std::string loop = LoopIn(object);
+  if (loop.empty()) return false;
+  std::string file = ReadFile("/sys/block/" + loop + "/loop/backing_file");
   if (file.ends_with('\n')) file.pop_back();
   return !file.empty() && !file.starts_with(directory) &&
          (!file.starts_with("/dev/") || IsForeignLoop(file, directory));
