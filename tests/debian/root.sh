@@ -38,7 +38,8 @@ make_small_debian_root() {
 }
 
 # in_debian_root COMMAND...: as root, in the clone of the tree, which has the path of the tree. The mounts that it makes, and
-# the processes that it leaves, end with it. It cannot change the settings of this kernel.
+# the processes that it leaves, end with it. It cannot change the settings of this kernel, but drop its caches. The root is
+# that of a mount namespace: setns(2) leads out of a chroot.
 in_debian_root() {
   # shellcheck disable=SC2016 # for the inner shells
   unshare --mount --pid --fork --kill-child --propagation private sh -euc '
@@ -47,12 +48,16 @@ in_debian_root() {
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --bind -o ro "$root/proc/sys" "$root/proc/sys"
+    mount --bind /proc/sys/vm/drop_caches "$root/proc/sys/vm/drop_caches"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs tmpfs "$root/run"
     mount --bind /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
     mkdir -p "$root$tree"
-    exec chroot "$root" env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    cd "$root"
+    pivot_root . mnt
+    umount --lazy mnt
+    exec env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
       PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c "cd \"\$0\" && exec \"\$@\"" "$tree" "$@"
   ' sh "$debian_root" "$MOORING_ROOT" "$@"
 }
