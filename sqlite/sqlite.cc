@@ -35,7 +35,7 @@ thread_local int error_of_creation = 0;
 
 int OpenForSqlite(const char* path, int flags, int mode) {
   const int fd = ::open(path, flags, mode);
-  if (fd < 0 && (flags & O_CREAT) != 0) error_of_creation = errno;
+  if ((flags & O_CREAT) != 0) error_of_creation = fd < 0 ? errno : 0;
   return fd;
 }
 
@@ -43,21 +43,22 @@ void WatchOpens() {
   static const bool watched = [] {
     sqlite3_vfs* const files = ::sqlite3_vfs_find(nullptr);
     const auto open = reinterpret_cast<sqlite3_syscall_ptr>(&OpenForSqlite);
-    return files->iVersion >= 3 && files->xSetSystemCall(files, "open", open) == SQLITE_OK;
+    return files != nullptr && files->iVersion >= 3 && files->xSetSystemCall(files, "open", open) == SQLITE_OK;
   }();
   static_cast<void>(watched);
 }
 
-// SQLite makes no system call that fails after the one that it gives up for, except that it looks for files that are
-// not there. So only an errno that tells of the filesystem or of a limit counts.
+// After the call that made it give up, SQLite still looks for files that need not be there. So only an errno that tells
+// of the filesystem or of a limit counts. A damaged file is told as such, unless the disk did not give a page.
 int CauseOf(const SQLite::Exception& error, int system_error) {
   constexpr std::array kBelieved = {ENOSPC, EDQUOT, EIO,   EFBIG,  ENOMEM, EMFILE, ENFILE,
                                     EACCES, EPERM,  EROFS, ESTALE, ENOLCK, EBUSY};
   constexpr std::array kOfTheKernel = {SQLITE_IOERR,    SQLITE_CANTOPEN, SQLITE_FULL,
                                        SQLITE_READONLY, SQLITE_PROTOCOL, SQLITE_CORRUPT};
   const auto has = [](const auto& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); };
-  const bool asks = has(kOfTheKernel, error.getErrorCode() & kPrimary) && has(kBelieved, system_error);
-  return asks ? system_error : 0;
+  const int code = error.getErrorCode() & kPrimary;
+  if (code == SQLITE_CORRUPT && system_error != EIO) return 0;
+  return has(kOfTheKernel, code) && has(kBelieved, system_error) ? system_error : 0;
 }
 
 }  // namespace
@@ -135,6 +136,9 @@ absl::Status DatabaseError(const SQLite::Exception& error, std::string_view acti
   if (cause != 0) text += fmt::format(" ({})", std::generic_category().message(cause));
   const bool full = IsDiskFull(error) || cause == ENOSPC || cause == EDQUOT;
   if (full) return ResourceExhausted(text + ": make room on that filesystem");
+  // RESOURCE_EXHAUSTED would tell callers that only a deletion helps.
+  if (cause == EMFILE || cause == ENFILE || cause == ENOMEM || cause == ENOLCK) return Unavailable(text);
+  if (cause == EFBIG) return ResourceExhausted(text + ": the limit of file sizes (ulimit -f) is reached");
   if (error.getExtendedErrorCode() == SQLITE_IOERR_NOMEM) return ResourceExhausted(text);
   switch (error.getErrorCode() & kPrimary) {
     case SQLITE_NOMEM:

@@ -338,12 +338,14 @@ TEST_F(CatalogStoreTest, AnErrorOfTheKernelDecidesTheCodeAndIsNamed) {
   const DatabaseFile file = {.path = path(), .name = "the catalog", .if_damaged = "", .if_other = ""};
   const auto of = [&](int system_error) { return DatabaseError(error, "write", file, system_error); };
   EXPECT_THAT(of(EDQUOT), FailsWith(StatusCode::kResourceExhausted, "(Disk quota exceeded): make room"));
-  EXPECT_THAT(of(EMFILE), FailsWith(StatusCode::kResourceExhausted, "disk I/O error (Too many open files)"));
+  EXPECT_THAT(of(EMFILE), FailsWith(StatusCode::kUnavailable, "disk I/O error (Too many open files)"));
+  EXPECT_THAT(of(EFBIG), FailsWith(StatusCode::kResourceExhausted, "(File too large): the limit"));
   EXPECT_THAT(of(EROFS), FailsWith(StatusCode::kFailedPrecondition, "(Read-only file system)"));
   EXPECT_THAT(of(EIO), FailsWith(StatusCode::kInternal, "(Input/output error)"));
   EXPECT_THAT(Message(of(ENOENT)), ::testing::EndsWith("disk I/O error"));
   const SQLite::Exception unread("database disk image is malformed", 11);  // SQLITE_CORRUPT
   EXPECT_THAT(DatabaseError(unread, "read", file, EIO), FailsWith(StatusCode::kInternal, "the disk cannot be read"));
+  EXPECT_THAT(Message(DatabaseError(unread, "read", file, ENOSPC)), HasSubstr("the file is damaged"));
   const SQLite::Exception locked("database is locked", 5);  // SQLITE_BUSY
   EXPECT_THAT(DatabaseError(locked, "write", file, EDQUOT),
               FailsWith(StatusCode::kAborted, "another process holds it"));
