@@ -20,6 +20,7 @@
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/filesystem/template.h"
 #include "mounter/image/image.h"
+#include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/process/command.h"
 #include "mounter/superblock/btrfs_super.h"
@@ -69,13 +70,14 @@ bool HasNoRoom(const LockedImage& image) {
 
 // mkfs.btrfs writes its superblocks last, and ends with 0 if that fails. Without this check the broken filesystem would
 // also become the template of later volumes.
-absl::Status CheckMade(const FormatRequest& request, const std::string& maker) {
+absl::Status CheckMade(const FormatRequest& request, const LockedImage& image, const std::string& maker) {
   const UniqueFd fd(::open(request.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok()) return ErrnoStatus(errno, "open what was formatted at", request.path);
   absl::Status made = CheckSuperblock(fd.get(), request.path, request.fs_type);
   if (made.ok() && request.fs_type == "btrfs") made = CheckBtrfsCopies(fd.get(), request.path);
   if (!absl::IsFailedPrecondition(made)) return made;
-  return Internal("{} ended without an error, but its writes failed: {}", maker, Message(made));
+  const std::string message = fmt::format("{} ended without an error, but its writes failed: {}", maker, Message(made));
+  return HasNoRoom(image) ? ResourceExhausted(message) : Internal(message);
 }
 
 absl::Status RunMaker(const FormatRequest& request, const LockedImage& image,
@@ -83,7 +85,7 @@ absl::Status RunMaker(const FormatRequest& request, const LockedImage& image,
   MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(request));
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
-  if (result.exit_code == 0) return CheckMade(request, maker.command[0]);
+  if (result.exit_code == 0) return CheckMade(request, image, maker.command[0]);
   if (result.WasKilled()) return ProgramWasKilled(maker.command[0], request.path, result);
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(request.path),
                                           result.exit_code, Quote(result.output, 2048));
@@ -128,10 +130,13 @@ absl::Status FormatAside(const LockedImage& image, const FormatRequest& request)
   MOORING_RETURN_IF_ERROR(RemoveLeftovers(image.path));
   // A new name, which no earlier mkfs can open.
   const std::string aside = fmt::format("{}{}-{}", image.path, kFormattingSuffix, RandomHex(4));
-  const UniqueFd fd(
+  UniqueFd made(
       ::open(aside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, image.status.st_mode & 07777));
-  if (!fd.ok()) return ErrnoStatus(errno, "make", aside);
+  if (!made.ok()) return ErrnoStatus(errno, "make", aside);
   absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
+  // Nobody may mount it before the rename is on disk.
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, LockOpenImage(std::move(made), aside, {}));
+  MOORING_RETURN_IF_ERROR(LockAttachment(fd, aside, ImageAccess::kWrite));
   MOORING_RETURN_IF_ERROR(GiveTo(image.status, fd, aside));
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
   MOORING_RETURN_IF_ERROR(Fill(fd, {aside, request.fs_type, request.options}, image));

@@ -172,7 +172,7 @@ absl::Status GrowFailure(int error, std::string_view operation, const std::strin
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
   const std::string path = SysDirectory(device) + "/size";
   const absl::StatusOr<std::uint64_t> sectors = ReadNumber(path);
-  if (!sectors.ok()) return Unexpected(sectors.status());  // NOT_FOUND would be said of the volume
+  if (!sectors.ok()) return Unexpected(sectors.status());  // NOT_FOUND would mean the volume
   return *sectors * 512;
 }
 
