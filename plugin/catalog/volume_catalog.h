@@ -56,6 +56,7 @@ class VolumeCatalog : public VolumeSource {
 
   // VolumeSource. INTERNAL: the catalog has the volume, and its image is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
+  absl::Status Knows(const std::string& id) override { return lookup_.Knows(id); }
   absl::Status CheckMayStage(const std::string& id) override { return publications_.CheckNotElsewhere(id); }
   std::vector<KnownDevice> KnownDevices() override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;

@@ -25,9 +25,13 @@ absl::StatusOr<const Pool*> PoolNamed(const Pools& pools, const std::string& nam
 
 }  // namespace
 
+absl::Status Unfinished(const absl::Status& why, const std::string& what) {
+  const absl::Status told = Annotate(why, what);
+  return absl::IsFailedPrecondition(told) ? WithCode(absl::StatusCode::kUnavailable, told) : told;
+}
+
 absl::Status LostImage(const std::string& what, const absl::Status& why) {
-  const bool of_host = absl::IsResourceExhausted(why) || absl::IsFailedPrecondition(why) || absl::IsUnavailable(why);
-  if (of_host) return Annotate(why, what);
+  if (!absl::IsNotFound(why)) return Annotate(why, what);
   return Internal("{} is in the catalog, but {}: put it back, or delete the {}", what, Message(why),
                   what.substr(0, what.find(' ')));
 }
@@ -55,6 +59,11 @@ absl::StatusOr<VolumeRecord> VolumeLookup::FindReady(const std::string& id) {
   if (!record || record->state == VolumeState::kCreating) return NoSuchVolume(id);
   if (record->state == VolumeState::kDeleting) return NotFound("volume {} is being deleted", Quote(id));
   return *std::move(record);
+}
+
+absl::Status VolumeLookup::Knows(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(id));
+  return PoolOf(pools_, record).status();
 }
 
 absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {

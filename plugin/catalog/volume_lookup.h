@@ -21,9 +21,13 @@ absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& recor
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& record);
 
 // The error for a known volume or snapshot, "volume 'a'", whose backend does not find its image. INTERNAL: the image is
-// missing, or is something else. An error of the host, as of a limit, a permission or a device that is away, keeps its
+// missing. Other errors, as of a limit, a permission, a disk or a device that is away, keep their
 // code. The image may well be there then, so nobody is told to delete the volume.
 absl::Status LostImage(const std::string& what, const absl::Status& why);
+
+// The error of a call that has begun a change and cannot finish it. FAILED_PRECONDITION would tell the caller that
+// nothing has changed, so it becomes UNAVAILABLE.
+absl::Status Unfinished(const absl::Status& why, const std::string& what);
 
 // A volume or snapshot that a new volume can be a copy of.
 struct CopySource {
@@ -47,6 +51,7 @@ class VolumeLookup {
 
   // NOT_FOUND as FindReady. INTERNAL: the image of the volume is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id);
+  absl::Status Knows(const std::string& id);
 
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready
 

@@ -48,6 +48,9 @@ class VolumeSource {
   // pool.
   virtual absl::StatusOr<NodeVolume> Find(const std::string& id) = 0;
 
+  // Whether Find knows the volume, with the same two errors. Its image may be missing, or hidden by the host.
+  virtual absl::Status Knows(const std::string& id) { return Find(id).status(); }
+
   // FAILED_PRECONDITION: the volume lies in a shared pool, and is published to another node.
   virtual absl::Status CheckMayStage(const std::string& /*id*/) { return absl::OkStatus(); }
 

@@ -180,7 +180,7 @@ absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
 absl::Status NodeReconciler::ReconcileVolume(const std::string& volume_id, const Found& found) {
   // Another plugin of this host may have made the volume, also in a shared pool that this one was not started with. A
   // known volume without its image belongs to this one.
-  const absl::Status ours = source_.Find(volume_id).status();
+  const absl::Status ours = source_.Knows(volume_id);
   if (absl::IsNotFound(ours) || absl::IsFailedPrecondition(ours)) return absl::OkStatus();
   const auto hold = locks_.AcquireVolume(volume_id, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked it

@@ -79,7 +79,8 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
   }
   const absl::Status formatted = mounter_.Format({volume.path, type, volume.tuning.making.format});
   if (formatted.ok()) return type;
-  // Another process on the same state directory may have formatted the volume.
+  // Another process on the same state directory may have formatted the volume: it is not empty, or is locked.
+  if (!absl::IsFailedPrecondition(formatted) && !absl::IsAborted(formatted)) return formatted;
   const absl::StatusOr<FilesystemInfo> now = mounter_.Probe(volume.path);
   const bool done = now.ok() && now->content == FilesystemInfo::Content::kFilesystem && now->type == type;
   return done ? absl::StatusOr<std::string>(type) : formatted;
