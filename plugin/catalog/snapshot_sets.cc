@@ -1,9 +1,12 @@
 #include "plugin/catalog/snapshot_sets.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/catalog/volume_lookup.h"
 
 namespace mooring {
@@ -73,8 +76,12 @@ absl::Status SnapshotSets::RollBack(const SnapshotSet& set, bool may_be_frozen) 
   if (absl::IsAborted(deleted)) return deleted;
   if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSources(set));
   if (deleted.ok()) return store_.Delete(set.id);
+  const absl::StatusOr<bool> is_whole = HasAllImages(set);
+  if (is_whole.ok() && !*is_whole) {
+    return Unfinished(deleted, fmt::format("snapshot {} may be deleted in part, call again to go on", Quote(set.id)));
+  }
   const bool in_use = set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted);
-  if (in_use && HasAllImages(set).value_or(false)) {
+  if (in_use && is_whole.ok()) {
     MOORING_RETURN_IF_ERROR(store_.Move(set.id, SnapshotState::kDeleting, SnapshotState::kReady).status());
   }
   return deleted;

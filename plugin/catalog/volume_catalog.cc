@@ -46,7 +46,7 @@ class VolumeProblems {
     const PoolProblem& of_pool = ProblemOf(**pool);
     if (of_pool.hides_volumes) return of_pool.text;
     const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
-    if (!location.ok()) return Message(location.status()) + ": put it back, or delete the volume";
+    if (!location.ok()) return Message(LostImage(fmt::format("volume {}", Quote(record.id)), location.status()));
     if (!location->path.empty() && (*pool)->traits().enforces_size && location->bytes < record.bytes) {
       return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
                          record.bytes);

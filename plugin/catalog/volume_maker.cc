@@ -26,6 +26,10 @@ std::string SegmentsText(const Segments& segments) {
   return text.empty() ? "none" : text;
 }
 
+std::string MadeInPart(const VolumeRecord& record) {
+  return fmt::format("volume {} may be made in part, call again to go on", Quote(record.name));
+}
+
 std::string SourceText(const std::string& id) {
   return id.empty() ? "no content source" : "content source " + Quote(id);
 }
@@ -243,12 +247,14 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Finish(VolumeRecord record, const Crea
   const bool is_copy = !record.source.empty();
   const absl::Status made = is_copy ? Copy(*pool, record, spec) : MakeIn(*pool, record, spec);
   if (!made.ok()) {
-    GiveUp(record, MayHaveLeftFrozen(made));
-    return Unexpected(made);
+    const bool undone = GiveUp(record, MayHaveLeftFrozen(made));
+    return undone ? Unexpected(made) : Unfinished(Unexpected(made), MadeInPart(record));
   }
   const absl::StatusOr<bool> ready = store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady);
-  if (!ready.ok() && is_copy) GiveUp(record, false);  // it takes room, and no later call uses it
-  if (!ready.ok()) return ready.status();
+  if (!ready.ok()) {
+    const bool undone = is_copy && GiveUp(record, false);  // it takes room, and no later call uses it
+    return undone ? ready.status() : Unfinished(ready.status(), MadeInPart(record));
+  }
   if (*ready) return record;
   // Another process worked on the same row: it finished the volume or rolled it back.
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
@@ -258,10 +264,11 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Finish(VolumeRecord record, const Crea
 }
 
 // A row that cannot be deleted now, on a full disk, does no harm: Create of that name or Reconcile clears it.
-void VolumeMaker::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
+bool VolumeMaker::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
-  log::WarningIfFailed(remover_.RollBack(record, may_be_frozen),
-                       "a volume that could not be created is not cleaned up yet", {{"volume", record.id}});
+  const absl::Status undone = remover_.RollBack(record, may_be_frozen);
+  log::WarningIfFailed(undone, "a volume that could not be created is not cleaned up yet", {{"volume", record.id}});
+  return undone.ok();
 }
 
 // An unfinished volume holds the name. If it becomes ready, because another process finished it or because it has data,

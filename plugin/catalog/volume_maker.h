@@ -49,7 +49,7 @@ class VolumeMaker {
   absl::StatusOr<VolumeRecord> Finish(VolumeRecord record, const CreateVolumeSpec& spec);
   absl::Status MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status Copy(const Pool& pool, const VolumeRecord& record, const CreateVolumeSpec& spec);
-  void GiveUp(const VolumeRecord& record, bool may_be_frozen);
+  bool GiveUp(const VolumeRecord& record, bool may_be_frozen);  // whether nothing is left
   absl::Status ClearName(const VolumeRecord& unfinished, const Call& call);
 
   CatalogStore& store_;

@@ -112,7 +112,10 @@ void VolumeReconciler::CompareSize(const VolumeRecord& record) {
     const log::Fields fields = {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}};
     // At boot udev may link a disk after the start of the plugin.
     if (absl::IsUnavailable(found.status())) return log::Info("a volume waits for its device", fields);
-    return log::Error("a volume has lost its image: put it back, or delete the volume", fields);
+    return log::Error(absl::IsNotFound(found.status())
+                          ? "a volume has lost its image: put it back, or delete the volume"
+                          : "the image of a volume cannot be looked at",
+                      fields);
   }
   if (!(*pool)->traits().enforces_size) return;
   if (found->bytes < record.bytes) {

@@ -10,16 +10,6 @@
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
-namespace {
-
-// FAILED_PRECONDITION tells the caller that the volume is in use, and whole.
-absl::Status PartlyDeleted(const std::string& id, const absl::Status& why) {
-  if (!absl::IsFailedPrecondition(why)) return why;
-  return WithCode(absl::StatusCode::kUnavailable,
-                  Annotate(why, fmt::format("volume {} is deleted in part, call again to go on", Quote(id))));
-}
-
-}  // namespace
 
 absl::Status VolumeRemover::MarkDeleting(const VolumeRecord& record) {
   if (record.state == VolumeState::kDeleting) return absl::OkStatus();
@@ -51,7 +41,8 @@ absl::Status VolumeRemover::Delete(const VolumeRecord& record, const absl::Statu
     return deleted;
   }
   const bool begun_before = record.state == VolumeState::kDeleting;
-  return began || begun_before ? PartlyDeleted(record.id, deleted) : deleted;
+  const std::string partly = fmt::format("volume {} may be deleted in part, call again to go on", Quote(record.id));
+  return began || begun_before ? Unfinished(deleted, partly) : deleted;
 }
 
 // It deletes the image before the row becomes `deleting`, because VolumeReconciler keeps an image beside such a row.

@@ -226,7 +226,7 @@ func (w *witness) readAlong(ctx context.Context) {
 	}
 }
 
-// earliest gives a time before which the revision was not there: the last read that did not see it.
+// earliest gives the time of the last read that did not see this revision.
 func (w *witness) earliest() int64 {
 	for len(w.reads) > 1 && w.reads[1].revision < w.revision {
 		w.reads = w.reads[1:]
