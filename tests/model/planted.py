@@ -21,6 +21,7 @@ class Fault:
     name: str
     what: str
     edits: list  # (file, text, its replacement)
+    kinds: str = ""  # of histories that can find it; empty: all
 
 
 LOOP_CHANGE, LOOP_DEVICE = "mounter/loop/loop_change.cc", "mounter/loop/loop_device.cc"
@@ -72,6 +73,9 @@ FAULTS = [
     Fault("formatted-again", "a stage formats a filesystem that is there", [
         ("plugin/node/stage/filesystem_stager.cc", "  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) return",
          "  if (found.content != FilesystemInfo::Content::kForeign && !in_use) return")]),
+    Fault("disk-twice", "two volumes have the same disk", [
+        ("plugin/backends/device/device_backend.cc", "  if (std::any_of(taken.begin(), taken.end(), is_it)) return",
+         "  if (std::any_of(taken.begin(), taken.end(), is_it) && disk.link.empty()) return")], "devices"),
 ]
 
 
@@ -110,11 +114,11 @@ def edit(tree, edits):
     return restore
 
 
-def play(options, build):
+def play(options, fault, build):
     """(steps, the difference), or (steps, None)."""
     done = subprocess.run(
         [f"{HERE}/play.py", "--programs", f"{build}/bin", "--work", options.work, "--seed", str(options.seed), "--seconds",
-         str(options.seconds), "--shrink", "0"], capture_output=True, text=True)
+         str(options.seconds), "--shrink", "0", *(["--kinds", fault.kinds] if fault.kinds else [])], capture_output=True, text=True)
     found = re.search(r"^seed (\d+), step (\d+) (.*):\n(.*)", done.stdout, re.MULTILINE)
     before = re.search(r"(\d+) steps(?: without|,)", done.stdout)
     steps = int(before[1]) if before else 0
@@ -148,7 +152,7 @@ def main():
         try:
             run("cmake", "--build", build, "-j", options.jobs, "--target", *TARGETS)
             started = time.monotonic()
-            steps, difference = play(options, build)
+            steps, difference = play(options, fault, build)
         finally:
             restore()
         missed += difference is None
