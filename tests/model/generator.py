@@ -16,7 +16,7 @@ WEIGHTS = {
     "write": 40, "overrun": 1, "remove": 2, "hold": 2, "end_task": 1, "attack": 1, "list": 1, "kill": 1, "restart": 0.4, "reboot": 0.2,
 }
 CALLS = ("create", "delete", "grow", "snapshot", "unsnapshot", "group", "ungroup", "modify", "stage", "unstage", "publish",
-         "unpublish", "node_grow", "stats")
+         "unpublish", "node_grow", "stats", "attach", "detach")
 USERS = ("write", "overrun", "remove", "hold", "attack")
 
 

@@ -4,6 +4,7 @@ import dataclasses
 from devices import DevicesGenerator, DevicesModel, DevicesWorld
 from generator import FullDisk, Generator
 from model import Model
+from shared import Nodes, SharedGenerator, SharedModel
 from world import World
 
 BACKENDS = {"ext4": ("default", "ext4"), "xfs": ("default", "xfs"), "btrfs": ("default", "btrfs"), "block": ("default", None),
@@ -31,4 +32,5 @@ KINDS = {
     "full-device": Kind(0.1, ("block",), ("block",), generator=FullDisk),
     "devices": Kind(0.1, ("disk-ext4", "disk-block", "ext4", "block", "memory"), ("disk-ext4", "disk-block"),
                     DevicesModel, DevicesGenerator, DevicesWorld),
+    "shared": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), SharedModel, SharedGenerator, Nodes),
 }

@@ -76,6 +76,9 @@ FAULTS = [
     Fault("disk-twice", "two volumes have the same disk", [
         ("plugin/backends/device/device_backend.cc", "  if (std::any_of(taken.begin(), taken.end(), is_it)) return",
          "  if (std::any_of(taken.begin(), taken.end(), is_it) && disk.link.empty()) return")], "devices"),
+    Fault("no-fence", "a volume is taken from a node that has it attached", [
+        ("plugin/catalog/volume_publications.cc", "  if (!absl::IsFailedPrecondition(unused)) return unused;",
+         "  if (!absl::IsFailedPrecondition(unused) || !node.empty()) return absl::OkStatus();")], "shared"),
 ]
 
 
