@@ -13,7 +13,7 @@ HOW = ("plain", "plain", "synced", "mmap", "mmap-sync", "direct")
 WEIGHTS = {
     "create": 8, "delete": 4, "grow": 3, "snapshot": 3, "unsnapshot": 2, "group": 1, "ungroup": 1, "modify": 1,
     "stage": 10, "unstage": 6, "publish": 16, "unpublish": 10, "node_grow": 3, "stats": 2,
-    "write": 40, "overrun": 1, "remove": 2, "hold": 2, "end_task": 1, "attack": 1, "list": 1, "kill": 1, "restart": 0.4, "reboot": 0.2,
+    "write": 40, "overrun": 1, "remove": 2, "hold": 2, "end_task": 1, "attack": 1, "list": 1, "kill": 1, "restart": 0.4, "upgrade": 0.8, "reboot": 0.2,
 }
 CALLS = ("create", "delete", "grow", "snapshot", "unsnapshot", "group", "ungroup", "modify", "stage", "unstage", "publish",
          "unpublish", "node_grow", "stats", "attach", "detach")
@@ -271,6 +271,9 @@ class Generator:
 
     def a_restart(self):
         return {}
+
+    def a_upgrade(self):
+        return {"beside": self.chance.random() < 0.5}
 
     def a_reboot(self):
         return None if self.model.full else {}

@@ -351,7 +351,7 @@ class Model:
     def may_list(self, *_):
         return {OK}
 
-    may_kill = may_restart = may_reboot = may_fill = may_list
+    may_kill = may_restart = may_upgrade = may_reboot = may_fill = may_list
 
     def done_fill(self, step, _):
         self.full = step["on"]

@@ -79,6 +79,12 @@ FAULTS = [
     Fault("no-fence", "a volume is taken from a node that has it attached", [
         ("plugin/catalog/volume_publications.cc", "  if (!absl::IsFailedPrecondition(unused)) return unused;",
          "  if (!absl::IsFailedPrecondition(unused) || !node.empty()) return absl::OkStatus();")], "shared"),
+    Fault("own-holders", "a device is not released if another build holds it", [
+        ("mounter/loop/device_holder.cc", "  if (size < 0 && MeansNoHolder(errno)) return false;\n",
+         "  if (size < 0 && MeansNoHolder(errno)) return false;\n"
+         "  std::array<char, 512> own = {}, its = {};\n"
+         "  if (::readlink(\"/proc/self/exe\", own.data(), 511) < 0 ||\n"
+         "      ::readlink((\"/proc/\" + process + \"/exe\").c_str(), its.data(), 511) < 0 || own != its) return false;\n")]),
 ]
 
 

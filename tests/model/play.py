@@ -21,7 +21,7 @@ from script import script_of  # noqa: E402
 from shrink import shortest  # noqa: E402
 from host import Wrong  # noqa: E402
 
-ALL_SEE = ("kill", "restart", "reboot", "attack")  # after these, all volumes are read
+ALL_SEE = ("kill", "restart", "upgrade", "reboot", "attack")  # after these, all volumes are read
 CAP_SYS_RESOURCE = 24
 
 
@@ -106,7 +106,7 @@ class History:
                 world.check_read_only(volume, target)
         if step["do"] not in USERS:
             world.check_mounts(self.model)
-        if step["do"] in ("list", "kill", "restart", "reboot"):
+        if step["do"] in ("list", "kill", "restart", "upgrade", "reboot"):
             world.check_lists(self.model)
 
     def take_down(self, world, keep=()):
@@ -186,6 +186,13 @@ def shrink(options, seed, work, history, first):
     print(f"\nby hand:\n{script_of(steps, history.pool_fs)}", flush=True)
 
 
+def copy_of(programs, other):
+    os.makedirs(other, exist_ok=True)
+    for name in ("mooring-plugin", "mooring-mounter"):
+        shutil.copy(f"{programs}/{name}", other)
+    return other
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", required=True)
@@ -198,10 +205,12 @@ def main():
     parser.add_argument("--pools", type=lambda text: text.split(","), default=["tmpfs", "tmpfs", "ext4", "xfs", "btrfs"])
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--kernel", default="")
+    parser.add_argument("--other", help="the programs of the build to upgrade to (default: a copy of the same)")
     parser.add_argument("--shrink", type=int, default=120, help="seconds; 0: not")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--codes", action="store_true")
     options = parser.parse_args()
+    options.other = options.other or copy_of(options.programs, f"{options.work}/other")
     started, steps, seed = time.monotonic(), 0, options.seed
     codes, seconds = collections.Counter(), collections.Counter()
     try:

@@ -10,7 +10,7 @@ import time
 import uuid
 
 from csi import Plugin, Refused
-from host import Wrong, eventually, mounts, run
+from host import Wrong, eventually, expect, mounts, run
 from looks import Looks
 from model import BLOCK
 from users import Users
@@ -40,7 +40,8 @@ class World(Looks, Users):
         for directory in (self.state, self.images, self.plain):
             os.makedirs(directory)
         self.make_pool()
-        self.csi = Plugin(f"{work}/run/csi.sock", keeps_connection=True)
+        self.sockets = [f"{work}/run/{name}.sock" for name in ("csi", "csi-2")]
+        self.csi = Plugin(self.sockets[0], keeps_connection=True)
 
     def make_disk(self):
         """The directory of state and pools."""
@@ -311,6 +312,18 @@ class World(Looks, Users):
     def do_restart(self, _):
         self.end(signal.SIGTERM)
         self.start()
+
+    def do_upgrade(self, step):
+        """To another build, at another place."""
+        self.programs = self.options.other if self.programs == self.options.programs else self.options.programs
+        if not step["beside"]:
+            self.do_restart(step)
+            return
+        before = self.plugin
+        self.csi.socket = next(socket for socket in self.sockets if socket != self.csi.socket)
+        self.start()
+        before.terminate()
+        expect("the status of the build before", before.wait(PATIENCE), 0)
 
     def do_reboot(self, _):
         self.stop()

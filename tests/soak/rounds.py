@@ -101,6 +101,9 @@ class Steps(Generator):
     def a_restart(self):
         return None if self.calm else super().a_restart()
 
+    def a_upgrade(self):
+        """There is one build."""
+
     def a_reboot(self):
         return None if self.calm else super().a_reboot()
 
