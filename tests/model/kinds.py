@@ -3,8 +3,10 @@ import dataclasses
 
 from devices import DevicesGenerator, DevicesModel, DevicesWorld
 from generator import FullDisk, Generator
+from losses import LosingModel
 from model import Model
 from shared import Nodes, SharedGenerator, SharedModel
+from volatile import VolatileGenerator, VolatileWorld
 from world import World
 
 BACKENDS = {"ext4": ("default", "ext4"), "xfs": ("default", "xfs"), "btrfs": ("default", "btrfs"), "block": ("default", None),
@@ -32,5 +34,6 @@ KINDS = {
     "full-device": Kind(0.1, ("block",), ("block",), generator=FullDisk),
     "devices": Kind(0.1, ("disk-ext4", "disk-block", "ext4", "block", "memory"), ("disk-ext4", "disk-block"),
                     DevicesModel, DevicesGenerator, DevicesWorld),
+    "power-cuts": Kind(0.1, ("ext4", "block", "directory", "memory"), ("ext4", "block"), LosingModel, VolatileGenerator, VolatileWorld),
     "shared": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), SharedModel, SharedGenerator, Nodes),
 }

@@ -59,6 +59,8 @@ class Looks:
     def check(self, volume, target):
         """Reads the target, and looks at its size."""
         got = self.content(volume, target)
+        if volume.losses and volume.losses.happened:
+            volume.losses.settle(volume, got)
         if volume.block:
             if not volume.shown <= len(got) <= volume.size:
                 raise Wrong(f"{volume.name}: the device has {len(got)} bytes, not {volume.shown} to {volume.size}")

@@ -48,6 +48,7 @@ class Volume:
     targets: dict = dataclasses.field(default_factory=dict)
     tasks: set = dataclasses.field(default_factory=set)  # hold it open in mount namespaces of their own
     made: int = 0  # tells it from an earlier volume with its name
+    losses: object = None  # what the disk may have instead: losses.py
 
     def used(self):
         return bool(self.mode or self.targets)
@@ -68,6 +69,7 @@ class Snapshot:
     size: int
     content: dict
     group: str = None
+    losses: object = None
 
 
 class Model:

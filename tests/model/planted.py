@@ -85,6 +85,9 @@ FAULTS = [
          "  std::array<char, 512> own = {}, its = {};\n"
          "  if (::readlink(\"/proc/self/exe\", own.data(), 511) < 0 ||\n"
          "      ::readlink((\"/proc/\" + process + \"/exe\").c_str(), its.data(), 511) < 0 || own != its) return false;\n")]),
+    Fault("lost-rename", "the name of a formatted image is not synced", [
+        ("mounter/filesystem/filesystem_format.cc", "  std::move(remove).Cancel();\n  return SyncDirectoryOf(image.path);",
+         "  std::move(remove).Cancel();\n  return absl::OkStatus();")], "power-cuts"),
 ]
 
 

@@ -106,7 +106,7 @@ class History:
                 world.check_read_only(volume, target)
         if step["do"] not in USERS:
             world.check_mounts(self.model)
-        if step["do"] in ("list", "kill", "restart", "upgrade", "reboot"):
+        if step["do"] in ("list", "kill", "restart", "upgrade", "reboot", "cut"):
             world.check_lists(self.model)
 
     def take_down(self, world, keep=()):
