@@ -88,6 +88,9 @@ FAULTS = [
     Fault("lost-rename", "the name of a formatted image is not synced", [
         ("mounter/filesystem/filesystem_format.cc", "  std::move(remove).Cancel();\n  return SyncDirectoryOf(image.path);",
          "  std::move(remove).Cancel();\n  return absl::OkStatus();")], "power-cuts"),
+    Fault("hangs-for-ever", "a pool that hung once hangs for ever", [
+        ("plugin/backends/interface/pool_space.cc", "    started_.erase(question);",
+         "    if (Clock::now() - question->second < kPatience) started_.erase(question);")], "power-cuts"),
 ]
 
 

@@ -1,16 +1,19 @@
-"""A node whose disk loses at a power cut what was not flushed: the disk of tests/powercut."""
+"""A node whose disk loses at a power cut what was not flushed, or hangs for a while: the disk of tests/powercut."""
 import contextlib
 import os
 import random
+import signal
 import subprocess
 import threading
 import time
 
+from csi import Refused
 from generator import CALLS, WEIGHTS, Generator
-from host import eventually, mounts, run
+from host import Wrong, eventually, mounts, run
 from world import PATIENCE, World
 
 DISK = f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/powercut/disk.py"
+AFTER = {"power-cut": (0, 0.05), "hang": (0.1, 0.5)}  # seconds
 BYTES = 2 << 30  # most of it stays a hole
 
 
@@ -39,6 +42,9 @@ class Disk:
         self.server.stdin.write("cut\n")
         self.server.stdin.flush()
         self.server.stdout.readline()
+
+    def hang(self, on):
+        self.server.send_signal(signal.SIGSTOP if on else signal.SIGCONT)
 
     def end(self):
         if not self.server:
@@ -88,7 +94,7 @@ class VolatileWorld(World):
         time.sleep(self.chance.random() / 50)
 
     def disturbed(self, how, method, request):
-        meet = {"power-cut": self.cut_during}.get(how)
+        meet = {"power-cut": self.cut_during, "hang": self.hang_during}.get(how)
         if not meet:
             return super().disturbed(how, method, request)
         meet(method, request)
@@ -105,6 +111,27 @@ class VolatileWorld(World):
         call.join()
         self.others = others
 
+    def hang_during(self, method, request):
+        """The plugin says that it is there, and how much room there is as soon as the disk answers again."""
+        self.volatile.hang(True)
+        try:
+            self.note(method, request, self.after)
+            self.csi.call("Probe", {}, PATIENCE)
+            self.knows_room()
+        except Refused as refused:
+            raise Wrong(f"while the disk hangs: {refused}") from None
+        finally:
+            self.volatile.hang(False)
+        eventually("GetCapacity has an answer", self.knows_room)
+
+    def knows_room(self):
+        try:
+            return self.csi.call("GetCapacity", {"parameters": {"pool": "default"}}, PATIENCE)
+        except Refused as refused:
+            if refused.code != "UNAVAILABLE":
+                raise
+            return None
+
     def unmount(self):
         """A copy that was killed may have left a frozen filesystem."""
         for mount in mounts(f"{self.work}/node"):
@@ -113,6 +140,7 @@ class VolatileWorld(World):
         super().unmount()
 
     def close(self):
+        self.volatile.hang(False)
         super().close()
         self.volatile.end()
 
@@ -125,5 +153,6 @@ class VolatileGenerator(Generator):
 
     def disturbance(self, kind):
         if kind in CALLS and self.chance.random() < 0.04:
-            return {"disturbance": "power-cut", "after": round(self.chance.uniform(0, 0.05), 4)}
+            how = self.pick(("power-cut", "power-cut", "hang"))
+            return {"disturbance": how, "after": round(self.chance.uniform(*AFTER[how]), 4)}
         return super().disturbance(kind)
