@@ -2,6 +2,7 @@
 import dataclasses
 
 from devices import DevicesGenerator, DevicesModel, DevicesWorld
+from full import FullGenerator, FullModel, FullWorld, SmallWorld
 from generator import FullDisk, Generator
 from losses import LosingModel
 from model import Model
@@ -31,7 +32,8 @@ class Kind:
 
 KINDS = {
     "images": Kind(0.6, ("ext4", "xfs", "btrfs", "block", "directory", "memory")),
-    "full-device": Kind(0.1, ("block",), ("block",), generator=FullDisk),
+    "full-device": Kind(0.1, ("block",), ("block",), generator=FullDisk, world=SmallWorld),
+    "full": Kind(0.1, ("ext4", "xfs", "btrfs", "directory"), ("ext4",), FullModel, FullGenerator, FullWorld),
     "devices": Kind(0.1, ("disk-ext4", "disk-block", "ext4", "block", "memory"), ("disk-ext4", "disk-block"),
                     DevicesModel, DevicesGenerator, DevicesWorld),
     "power-cuts": Kind(0.1, ("ext4", "block", "directory", "memory"), ("ext4", "block"), LosingModel, VolatileGenerator, VolatileWorld),

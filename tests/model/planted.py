@@ -79,6 +79,9 @@ FAULTS = [
     Fault("no-fence", "a volume is taken from a node that has it attached", [
         ("plugin/catalog/volume_publications.cc", "  if (!absl::IsFailedPrecondition(unused)) return unused;",
          "  if (!absl::IsFailedPrecondition(unused) || !node.empty()) return absl::OkStatus();")], "shared"),
+    Fault("no-room-no-image", "a stage that finds no room removes the image", [
+        ("mounter/filesystem/filesystem_format.cc", "  absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };",
+         "  absl::Cleanup remove = [&aside, &image] { ::unlink(aside.c_str()), ::unlink(image.path.c_str()); };")], "full"),
     Fault("own-holders", "a device is not released if another build holds it", [
         ("mounter/loop/device_holder.cc", "  if (size < 0 && MeansNoHolder(errno)) return false;\n",
          "  if (size < 0 && MeansNoHolder(errno)) return false;\n"
