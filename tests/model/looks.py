@@ -1,4 +1,5 @@
 """Compares the paths of a node with the model."""
+import functools
 import glob
 import os
 import re
@@ -8,6 +9,7 @@ from host import Wrong, eventually, mounts
 from model import BLOCK
 
 
+@functools.lru_cache(1000)
 def bytes_of(number):
     """After a loss a block may have several numbers."""
     numbers = number if isinstance(number, tuple) else (number,)
