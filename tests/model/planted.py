@@ -88,9 +88,9 @@ FAULTS = [
          "  std::array<char, 512> own = {}, its = {};\n"
          "  if (::readlink(\"/proc/self/exe\", own.data(), 511) < 0 ||\n"
          "      ::readlink((\"/proc/\" + process + \"/exe\").c_str(), its.data(), 511) < 0 || own != its) return false;\n")]),
-    Fault("lost-rename", "the name of a formatted image is not synced", [
-        ("mounter/filesystem/filesystem_format.cc", "  std::move(remove).Cancel();\n  return SyncDirectoryOf(image.path);",
-         "  std::move(remove).Cancel();\n  return absl::OkStatus();")], "power-cuts"),
+    Fault("lazy-copy", "the content of a copy is not synced", [
+        ("mounter/copy/copy.cc", "  return ::fdatasync(file.fd().get()) == 0 ? absl::OkStatus()",
+         "  return file.fd().get() >= 0 ? absl::OkStatus()")], "power-cuts"),
     Fault("hangs-for-ever", "a pool that hung once hangs for ever", [
         ("plugin/backends/interface/pool_space.cc", "    started_.erase(question);",
          "    if (Clock::now() - question->second < kPatience) started_.erase(question);")], "power-cuts"),
