@@ -78,6 +78,13 @@ class FullGenerator(Generator):
     def a_fill(self):
         return {"on": None if self.model.full else self.pick(("bytes", "inodes"))}
 
+    def a_stage(self):
+        """Often the first one of a volume, which formats it."""
+        new = [name for name, volume in self.model.volumes.items() if volume.image() and not volume.shown and not volume.mode]
+        if self.model.full and new and self.chance.random() < 0.5:
+            return {"volume": self.pick(new), "block": False, "mode": "SINGLE_NODE_WRITER"}
+        return super().a_stage()
+
     def lacks_room(self, name):
         return name in self.model.failing
 
