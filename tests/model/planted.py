@@ -26,6 +26,7 @@ class Fault:
 
 LOOP_CHANGE, LOOP_DEVICE = "mounter/loop/loop_change.cc", "mounter/loop/loop_device.cc"
 PUBLISHER, TEARDOWN = "plugin/node/publisher.cc", "plugin/node/volume_teardown.cc"
+HELPER = "mounter/helper/helper_mounter.cc"
 IMAGE = "plugin/backends/image/image_backend.cc"
 
 FAULTS = [
@@ -91,9 +92,12 @@ FAULTS = [
     Fault("lazy-copy", "the content of a copy is not synced", [
         ("mounter/copy/copy.cc", "  return ::fdatasync(file.fd().get()) == 0 ? absl::OkStatus()",
          "  return file.fd().get() >= 0 ? absl::OkStatus()")], "power-cuts"),
-    Fault("hangs-for-ever", "a pool that hung once hangs for ever", [
-        ("plugin/backends/interface/pool_space.cc", "    started_.erase(question);",
-         "    if (Clock::now() - question->second < kPatience) started_.erase(question);")], "power-cuts"),
+    Fault("hangs-for-ever", "a path at which a call hung hangs for ever", [
+        ("mounter/helper/helper_mounter.h", "    bool read_only", "    bool slow = false;\n    bool read_only"),
+        (HELPER, "hanging_.push_back({std::move(lease.channel), policy.path,",
+         "hanging_.push_back({std::move(lease.channel), policy.path, waited > std::chrono::milliseconds(90),"),
+        (HELPER, "  std::erase_if(hanging_, [](const Hanging& call) { return HasInput",
+         "  std::erase_if(hanging_, [](const Hanging& call) { return !call.slow && HasInput")], "power-cuts"),
 ]
 
 

@@ -23,6 +23,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 class World(Looks, Users):
     pool_bytes = POOL_BYTES
+    no_answer = ("ABORTED", "UNAVAILABLE")
 
     def __init__(self, options, work, pool_fs):
         self.options, self.work, self.pool_fs, self.was_full = options, work, pool_fs, False
@@ -171,7 +172,7 @@ class World(Looks, Users):
             try:
                 return self.csi.call(method, request, PATIENCE)
             except Refused as refused:
-                is_none = refused.code in ("ABORTED", "UNAVAILABLE") and time.monotonic() <= min(deadline, self.calm_at)
+                is_none = refused.code in self.no_answer and time.monotonic() <= min(deadline, self.calm_at)
                 if not is_none and not self.tells_of_a_full_disk(refused):
                     raise
             time.sleep(0.02)
