@@ -191,7 +191,8 @@ class World(Looks, Users):
 
     def note_id(self, name, new):
         """A volume or snapshot that exists has the same id in each answer."""
-        if name in (*self.model.volumes, *self.model.snapshots) and self.ids.get(name) != new:
+        known = (*self.model.volumes, *self.model.snapshots) if self.model else ()
+        if name in known and self.ids.get(name) != new:
             raise Wrong(f"{name} was {self.ids.get(name)}, and is {new}")
         self.ids[name] = new
 
