@@ -13,23 +13,64 @@ HOW = ("plain", "plain", "synced", "mmap", "mmap-sync", "direct")
 WEIGHTS = {
     "create": 8, "delete": 4, "grow": 3, "snapshot": 3, "unsnapshot": 2, "group": 1, "ungroup": 1, "modify": 1,
     "stage": 10, "unstage": 6, "publish": 16, "unpublish": 10, "node_grow": 3, "stats": 2,
-    "write": 40, "overrun": 1, "remove": 2, "hold": 2, "end_task": 1, "attack": 1, "list": 1, "kill": 1, "restart": 0.4, "reboot": 0.2,
-    "fill": 2,
+    "write": 40, "overrun": 1, "remove": 2, "hold": 2, "end_task": 1, "attack": 1, "list": 1, "kill": 1, "restart": 0.4, "upgrade": 0.8, "reboot": 0.2,
 }
 CALLS = ("create", "delete", "grow", "snapshot", "unsnapshot", "group", "ungroup", "modify", "stage", "unstage", "publish",
-         "unpublish", "node_grow", "stats")
+         "unpublish", "node_grow", "stats", "attach", "detach")
+USERS = ("write", "overrun", "remove", "hold", "attack")
 
 
 class Generator:
-    def __init__(self, chance, model, backends, fills=False):
-        self.chance, self.model, self.backends, self.fills = chance, model, backends, fills
+    weights = WEIGHTS
+
+    def __init__(self, chance, model, backends):
+        self.chance, self.model, self.backends = chance, model, backends
 
     def next(self):
         while True:
-            kind = self.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            kind = self.chance.choices(list(self.weights), list(self.weights.values()))[0]
             step = getattr(self, f"a_{kind}")()
+            step = step and self.with_node({"do": kind, **step})
             if step:
-                return {"do": kind, **step, **self.disturbance(kind)}
+                return {**step, **self.disturbance(kind)}
+
+    def with_node(self, step):
+        """There is one node."""
+        return step
+
+    def is_possible(self, step):
+        """When a history is shrunk, steps before were left out: a user may have no target, and a file may be missing."""
+        volume = self.model.volumes.get(step.get("volume"))
+        if step["do"] in USERS and not (volume and step["target"] in volume.targets):
+            return False
+        if step["do"] == "fill" and bool(step["on"]) == bool(self.model.full):
+            return False
+        if step["do"] == "stage" and volume and volume.pool in ("default", "disks") and step["block"] and not volume.block:
+            return False
+        if step["do"] in ("write", "hold") and (step["file"] is None) != volume.block:
+            return False
+        if step["do"] in ("overrun", "attack") and not volume.block:
+            return False
+        if step["do"] in ("write", "hold") and volume.block and step["block"] * 4096 >= min(volume.shown, volume.size):
+            return False
+        return step["do"] != "group" or all(name in self.model.volumes for name in step["volumes"])
+
+    # The end of a history
+
+    def at(self, step):
+        """With the node where it succeeds."""
+        return step
+
+    def mends(self):
+        """The steps after which all calls are possible."""
+        return [{"do": "fill", "on": None}] if self.model.full else []
+
+    def frees(self, name):
+        """The steps after which a volume can be deleted."""
+        targets = [{"do": "unpublish", "volume": name, "target": target} for target in sorted(self.model.volumes[name].targets)]
+        return [*targets, {"do": "unstage", "volume": name}]
+
+    # Choices
 
     def disturbance(self, kind):
         """A call may be sent twice at once, cut off by its deadline, or meet a kill. Then it is sent again."""
@@ -68,7 +109,7 @@ class Generator:
             return {"volume": name, "pool": "default", "block": block, "fs": None if block else fs, "source": source,
                     "size": of.size if of else 16 * MIB}
         pool, fs = self.pick(self.backends)
-        block = pool == "default" and fs is None
+        block = pool in ("default", "disks") and fs is None
         size = SMALLEST[fs] + self.pick((0, 4096, MIB)) if pool == "default" else 16 * MIB
         return {"volume": name, "pool": pool, "block": block, "fs": fs, "source": None, "size": size}
 
@@ -122,7 +163,7 @@ class Generator:
         mode = self.pick(READER_MODES) if self.rarely() else self.pick(SINGLE[:2] + SHARED[:2])
         if volume and volume.mode and not self.rarely():
             mode = volume.mode
-        if volume and (volume.block or not volume.image()) and self.chance.random() < 0.03:
+        if volume and (volume.block or volume.pool in ("plain", "memory")) and self.chance.random() < 0.03:
             block = not block
         return {"volume": name, "block": block, "mode": mode}
 
@@ -176,11 +217,14 @@ class Generator:
         how = self.pick(HOW)
         if how == "direct" and volume.pool == "memory":
             how = "plain"  # tmpfs has no direct I/O on older kernels
-        if self.model.full and how != "synced":
+        if how != "synced" and self.lacks_room(place["volume"]):
             how = "plain"  # in memory it has room
         if not volume.targets[place["target"]].writable():
             how = "plain"
         return {**place, "how": how}
+
+    def lacks_room(self, _):
+        return self.model.full
 
     def device(self):
         return self.pick((name, target) for name, volume in self.model.volumes.items() if volume.block
@@ -228,8 +272,16 @@ class Generator:
     def a_restart(self):
         return {}
 
+    def a_upgrade(self):
+        return {"beside": self.chance.random() < 0.5}
+
     def a_reboot(self):
         return None if self.model.full else {}
 
     def a_fill(self):
-        return {"on": not self.model.full} if self.fills else None
+        return {"on": None if self.model.full else "bytes"}
+
+
+class FullDisk(Generator):
+    """The disk below devices is full for a while. It would break a filesystem."""
+    weights = {**WEIGHTS, "fill": 2}

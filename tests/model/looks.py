@@ -1,4 +1,5 @@
 """Compares the paths of a node with the model."""
+import functools
 import glob
 import os
 import re
@@ -8,8 +9,11 @@ from host import Wrong, eventually, mounts
 from model import BLOCK
 
 
+@functools.lru_cache(1000)
 def bytes_of(number):
-    return struct.pack("<Q", number) * (BLOCK // 8)
+    """After a loss a block may have several numbers."""
+    numbers = number if isinstance(number, tuple) else (number,)
+    return b"".join(struct.pack("<Q", one) * (BLOCK // 8 // len(numbers)) for one in numbers)
 
 
 def bytes_with(blocks, size):
@@ -57,6 +61,8 @@ class Looks:
     def check(self, volume, target):
         """Reads the target, and looks at its size."""
         got = self.content(volume, target)
+        if volume.losses and volume.losses.happened:
+            volume.losses.settle(volume, got)
         if volume.block:
             if not volume.shown <= len(got) <= volume.size:
                 raise Wrong(f"{volume.name}: the device has {len(got)} bytes, not {volume.shown} to {volume.size}")
@@ -64,7 +70,7 @@ class Looks:
             if got != wanted:
                 raise Wrong(f"{volume.name} at {target}: {difference(got, wanted)}")
             return
-        wanted = {name: bytes_with(blocks, (max(blocks) + 1) * BLOCK) for name, blocks in volume.content.items()}
+        wanted = {name: bytes_with(blocks, (max(blocks, default=-1) + 1) * BLOCK) for name, blocks in volume.content.items()}
         if sorted(got) != sorted(wanted):
             raise Wrong(f"{volume.name} at {target}: the files are {sorted(got)}, not {sorted(wanted)}")
         for name, content in wanted.items():
@@ -100,10 +106,15 @@ class Looks:
         if ids != wanted:
             raise Wrong(f"ListSnapshots has {sorted(ids)}, not {sorted(wanted)}")
 
+    @staticmethod
+    def volumes_here(model):
+        return model.volumes.values()
+
     def check_mounts(self, model):
         """Each target and staging that the model knows is mounted once, and nothing else is."""
-        wanted = {f"{self.work}/node/{volume.name}/targets/{target}" for volume in model.volumes.values() for target in volume.targets}
-        wanted |= {f"{self.work}/node/{volume.name}/staging" for volume in model.volumes.values()
+        wanted = {f"{self.work}/node/{volume.name}/targets/{target}" for volume in self.volumes_here(model)
+                  for target in volume.targets}
+        wanted |= {f"{self.work}/node/{volume.name}/staging" for volume in self.volumes_here(model)
                    if volume.mode and not volume.block and volume.pool != "plain"}
         got = [mount.target for mount in mounts(f"{self.work}/node")]
         plain = {f"{self.work}/node/{volume.name}/staging" for volume in model.volumes.values() if volume.pool == "plain"}
@@ -113,8 +124,8 @@ class Looks:
     def check_clean(self):
         """After all was deleted."""
         left = [path for path in glob.glob(f"{self.images}/*") if re.search(r"(vol|snap)-", path)]
-        left += glob.glob(f"{self.work}/plain/*")
+        left += glob.glob(f"{self.plain}/*")
         if left:
             raise Wrong(f"left over: {left}")
-        eventually("no loop device is left", lambda: not self.devices_over(self.images), 10)
+        eventually("no loop device is left", lambda: not self.own_devices(), 10)
         eventually("no process holds a device", lambda: not any(map(self.runs, self.pids("mooring-hold"))), 10)

@@ -37,7 +37,7 @@ class Target:
 @dataclasses.dataclass
 class Volume:
     name: str
-    pool: str  # "default" (images), "plain" (directories) or "memory"
+    pool: str  # "default" (images), "plain" (directories), "memory" or "disks" (devices)
     block: bool
     fs: str  # None: a device, or a pool without filesystems
     size: int
@@ -48,6 +48,7 @@ class Volume:
     targets: dict = dataclasses.field(default_factory=dict)
     tasks: set = dataclasses.field(default_factory=set)  # hold it open in mount namespaces of their own
     made: int = 0  # tells it from an earlier volume with its name
+    losses: object = None  # what the disk may have instead: losses.py
 
     def used(self):
         return bool(self.mode or self.targets)
@@ -68,13 +69,14 @@ class Snapshot:
     size: int
     content: dict
     group: str = None
+    losses: object = None
 
 
 class Model:
     def __init__(self, grows_ext4):
         self.grows_ext4 = grows_ext4  # a mounted one: needs CAP_SYS_RESOURCE
         self.volumes, self.snapshots, self.groups = {}, {}, {}
-        self.full = False  # the disk below the images
+        self.full = None  # what the disk below the images lacks: "bytes" or "inodes"
         self.numbers = 0
         self.latest = {}  # of each name, also of one that was deleted: the number of the volume or snapshot
 
@@ -88,10 +90,14 @@ class Model:
 
     def allowed(self, step):
         """The codes that the step may end with."""
-        codes = getattr(self, f"may_{step['do']}")(step, self.volumes.get(step.get("volume")))
+        codes = self.codes_of(step)
         if self.full and OK in codes and step["do"] != "fill":
             return codes | {"RESOURCE_EXHAUSTED", RANGE, "INTERNAL"}  # the I/O error of a device does not tell why
         return codes
+
+    def codes_of(self, step):
+        """While the disk has room."""
+        return getattr(self, f"may_{step['do']}")(step, self.volumes.get(step.get("volume")))
 
     def apply(self, step, code):
         """The effect of the step, which ended with this code."""
@@ -110,10 +116,10 @@ class Model:
             same = (step["pool"], self.number_of(step["source"])) == (volume.pool, volume.source)
             if not same or step["size"] > volume.size:
                 return {EXISTS}
-            if step["block"] and not volume.block and volume.image():
+            if step["block"] and not volume.block and volume.pool in ("default", "disks"):
                 return {OK, EXISTS}  # a volume for mount access has block access, too
             return {OK} if (step["block"], step["fs"]) == (volume.block, volume.fs) else {EXISTS}
-        if step["block"] and step["pool"] != "default":
+        if step["block"] and step["pool"] in ("plain", "memory"):
             return {INVALID}
         if not step["source"]:
             return {OK}
@@ -158,7 +164,7 @@ class Model:
             return {NOT_FOUND}
         if step["size"] <= volume.size:
             return {OK}
-        return {RANGE} if volume.pool == "plain" or step["size"] < GROWS_TO.get(volume.fs, 0) else {OK}
+        return {RANGE} if volume.pool in ("plain", "disks") or step["size"] < GROWS_TO.get(volume.fs, 0) else {OK}
 
     def done_grow(self, step, volume):
         volume.size = max(volume.size, step["size"])
@@ -347,7 +353,7 @@ class Model:
     def may_list(self, *_):
         return {OK}
 
-    may_kill = may_restart = may_reboot = may_fill = may_list
+    may_kill = may_restart = may_upgrade = may_reboot = may_fill = may_list
 
     def done_fill(self, step, _):
         self.full = step["on"]

@@ -21,10 +21,12 @@ class Fault:
     name: str
     what: str
     edits: list  # (file, text, its replacement)
+    kinds: str = ""  # of histories that can find it; empty: all
 
 
 LOOP_CHANGE, LOOP_DEVICE = "mounter/loop/loop_change.cc", "mounter/loop/loop_device.cc"
 PUBLISHER, TEARDOWN = "plugin/node/publisher.cc", "plugin/node/volume_teardown.cc"
+HELPER = "mounter/helper/helper_mounter.cc"
 IMAGE = "plugin/backends/image/image_backend.cc"
 
 FAULTS = [
@@ -72,6 +74,30 @@ FAULTS = [
     Fault("formatted-again", "a stage formats a filesystem that is there", [
         ("plugin/node/stage/filesystem_stager.cc", "  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) return",
          "  if (found.content != FilesystemInfo::Content::kForeign && !in_use) return")]),
+    Fault("disk-twice", "two volumes have the same disk", [
+        ("plugin/backends/device/device_backend.cc", "  if (std::any_of(taken.begin(), taken.end(), is_it)) return",
+         "  if (std::any_of(taken.begin(), taken.end(), is_it) && disk.link.empty()) return")], "devices"),
+    Fault("no-fence", "a volume is taken from a node that has it attached", [
+        ("plugin/catalog/volume_publications.cc", "  if (!absl::IsFailedPrecondition(unused)) return unused;",
+         "  if (!absl::IsFailedPrecondition(unused) || !node.empty()) return absl::OkStatus();")], "shared"),
+    Fault("no-room-no-image", "a stage that finds no room removes the image", [
+        ("mounter/filesystem/filesystem_format.cc", "  absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };",
+         "  absl::Cleanup remove = [&aside, &image] { ::unlink(aside.c_str()), ::unlink(image.path.c_str()); };")], "full"),
+    Fault("own-holders", "a device is not released if another build holds it", [
+        ("mounter/loop/device_holder.cc", "  if (size < 0 && MeansNoHolder(errno)) return false;\n",
+         "  if (size < 0 && MeansNoHolder(errno)) return false;\n"
+         "  std::array<char, 512> own = {}, its = {};\n"
+         "  if (::readlink(\"/proc/self/exe\", own.data(), 511) < 0 ||\n"
+         "      ::readlink((\"/proc/\" + process + \"/exe\").c_str(), its.data(), 511) < 0 || own != its) return false;\n")]),
+    Fault("lazy-copy", "the content of a copy is not synced", [
+        ("mounter/copy/copy.cc", "  return ::fdatasync(file.fd().get()) == 0 ? absl::OkStatus()",
+         "  return file.fd().get() >= 0 ? absl::OkStatus()")], "power-cuts"),
+    Fault("hangs-for-ever", "a path at which a call hung hangs for ever", [
+        ("mounter/helper/helper_mounter.h", "    bool read_only", "    bool slow = false;\n    bool read_only"),
+        (HELPER, "hanging_.push_back({std::move(lease.channel), policy.path,",
+         "hanging_.push_back({std::move(lease.channel), policy.path, waited > std::chrono::milliseconds(90),"),
+        (HELPER, "  std::erase_if(hanging_, [](const Hanging& call) { return HasInput",
+         "  std::erase_if(hanging_, [](const Hanging& call) { return !call.slow && HasInput")], "power-cuts"),
 ]
 
 
@@ -110,11 +136,11 @@ def edit(tree, edits):
     return restore
 
 
-def play(options, build):
+def play(options, fault, build):
     """(steps, the difference), or (steps, None)."""
     done = subprocess.run(
         [f"{HERE}/play.py", "--programs", f"{build}/bin", "--work", options.work, "--seed", str(options.seed), "--seconds",
-         str(options.seconds), "--shrink", "0"], capture_output=True, text=True)
+         str(options.seconds), "--shrink", "0", *(["--kinds", fault.kinds] if fault.kinds else [])], capture_output=True, text=True)
     found = re.search(r"^seed (\d+), step (\d+) (.*):\n(.*)", done.stdout, re.MULTILINE)
     before = re.search(r"(\d+) steps(?: without|,)", done.stdout)
     steps = int(before[1]) if before else 0
@@ -148,7 +174,7 @@ def main():
         try:
             run("cmake", "--build", build, "-j", options.jobs, "--target", *TARGETS)
             started = time.monotonic()
-            steps, difference = play(options, build)
+            steps, difference = play(options, fault, build)
         finally:
             restore()
         missed += difference is None

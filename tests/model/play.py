@@ -15,16 +15,13 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, f"{os.path.dirname(HERE)}/replay")
 
-from generator import Generator  # noqa: E402
-from model import Model  # noqa: E402
+from generator import USERS  # noqa: E402
+from kinds import BACKENDS, KINDS  # noqa: E402
 from script import script_of  # noqa: E402
 from shrink import shortest  # noqa: E402
-from world import World, Wrong  # noqa: E402
+from host import Wrong  # noqa: E402
 
-BACKENDS = {"ext4": ("default", "ext4"), "xfs": ("default", "xfs"), "btrfs": ("default", "btrfs"), "block": ("default", None),
-            "directory": ("plain", None), "memory": ("memory", None)}
-USERS = ("write", "overrun", "remove", "hold", "attack")
-ALL_SEE = ("kill", "restart", "reboot", "attack")  # after these, all volumes are read
+ALL_SEE = ("kill", "restart", "upgrade", "reboot", "attack")  # after these, all volumes are read
 CAP_SYS_RESOURCE = 24
 
 
@@ -47,27 +44,25 @@ class History:
     def __init__(self, options, seed, work):
         self.options, self.work = options, work
         self.chance = random.Random(seed)
-        self.model = Model(grows_ext4())
-        pool_fs = self.chance.choice(options.pools)
-        backends = [BACKENDS[name] for name in options.backends]
-        fills = BACKENDS["block"] in backends and self.chance.random() < 0.15  # a full disk breaks a filesystem, not a device
-        mine = [BACKENDS["block"]] if fills else self.chance.sample(backends, min(3, len(backends)))
-        self.generator = Generator(self.chance, self.model, mine, fills)
-        self.pool_fs = pool_fs
+        kinds = [KINDS[name] for name in options.kinds if not options.backends.isdisjoint(KINDS[name].backends)]
+        self.kind = self.chance.choices(kinds, [kind.weight for kind in kinds])[0]
+        self.model = self.kind.model(grows_ext4())
+        self.pool_fs = self.chance.choice(options.pools)
+        self.generator = self.kind.generator(self.chance, self.model, self.kind.some_backends(self.chance, options.backends))
         self.steps = []
         self.codes, self.seconds = collections.Counter(), collections.Counter()
 
     def play(self, steps=None, length=0):
         """Random steps, or these. Raises Difference."""
         os.makedirs(self.work)
-        world = World(self.options, self.work, self.pool_fs)
+        world = self.kind.world(self.options, self.work, self.pool_fs)
         try:
-            started = time.monotonic()
+            world.model, started = self.model, time.monotonic()
             world.start()
             self.seconds["(begin)"] += time.monotonic() - started
             for number in range(length if steps is None else len(steps)):
                 step = self.generator.next() if steps is None else steps[number]
-                if steps is None or self.is_possible(step):
+                if steps is None or self.generator.is_possible(step):
                     self.steps.append(step)
                     self.one(world, step)
             self.take_down(world)
@@ -79,29 +74,12 @@ class History:
             shutil.rmtree(self.work, ignore_errors=True)
             self.seconds["(end)"] += time.monotonic() - started
 
-    def is_possible(self, step):
-        """Where steps before were left out, a user may have no target, and a file may be missing."""
-        volume = self.model.volumes.get(step.get("volume"))
-        if step["do"] in USERS and not (volume and step["target"] in volume.targets):
-            return False
-        if step["do"] == "fill" and step["on"] == self.model.full:
-            return False
-        if step["do"] == "stage" and volume and volume.image() and step["block"] and not volume.block:
-            return False
-        if step["do"] in ("write", "hold") and (step["file"] is None) != volume.block:
-            return False
-        if step["do"] in ("overrun", "attack") and not volume.block:
-            return False
-        if step["do"] in ("write", "hold") and volume.block and step["block"] * 4096 >= min(volume.shown, volume.size):
-            return False
-        return step["do"] != "group" or all(name in self.model.volumes for name in step["volumes"])
-
     def one(self, world, step):
         if self.options.verbose:
             print(json.dumps(step), flush=True)
         allowed = self.model.allowed(step)
         started = time.monotonic()
-        world.existing = {*self.model.volumes, *self.model.snapshots}
+        world.model = self.model
         code, words = world.do(step)
         self.seconds[step["do"]] += time.monotonic() - started
         self.codes[f"{step['do']} {code}"] += 1
@@ -128,13 +106,13 @@ class History:
                 world.check_read_only(volume, target)
         if step["do"] not in USERS:
             world.check_mounts(self.model)
-        if step["do"] in ("list", "kill", "restart", "reboot"):
+        if step["do"] in ("list", "kill", "restart", "upgrade", "reboot", "cut"):
             world.check_lists(self.model)
 
     def take_down(self, world, keep=()):
         """Looks at each volume and snapshot once more through a new stage, then deletes all but the volumes to keep."""
-        if self.model.full:
-            self.follow(world, {"do": "fill", "on": False})
+        for step in self.generator.mends():
+            self.follow(world, step)
         tasks = sorted(task for volume in self.model.volumes.values() for task in volume.tasks)
         for task in tasks:
             self.follow(world, {"do": "end_task", "task": task})
@@ -155,9 +133,8 @@ class History:
             world.check_clean()
 
     def put_down(self, world, name):
-        for target in sorted(self.model.volumes[name].targets):
-            self.follow(world, {"do": "unpublish", "volume": name, "target": target})
-        self.follow(world, {"do": "unstage", "volume": name})
+        for step in self.generator.frees(name):
+            self.follow(world, step)
 
     def look_and_delete(self, world, name):
         mode = {"volume": name, "block": self.model.volumes[name].block, "mode": "SINGLE_NODE_WRITER"}
@@ -168,6 +145,7 @@ class History:
         self.follow(world, {"do": "delete", "volume": name})
 
     def follow(self, world, step):
+        step = self.generator.at(step)
         self.steps.append(step)
         self.one(world, step)
 
@@ -208,6 +186,13 @@ def shrink(options, seed, work, history, first):
     print(f"\nby hand:\n{script_of(steps, history.pool_fs)}", flush=True)
 
 
+def copy_of(programs, other):
+    os.makedirs(other, exist_ok=True)
+    for name in ("mooring-plugin", "mooring-mounter"):
+        shutil.copy(f"{programs}/{name}", other)
+    return other
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--programs", required=True)
@@ -216,13 +201,16 @@ def main():
     parser.add_argument("--histories", type=int, default=0)
     parser.add_argument("--seconds", type=int, default=0)
     parser.add_argument("--length", type=int, default=300)
-    parser.add_argument("--backends", type=lambda text: text.split(","), default=list(BACKENDS))
+    parser.add_argument("--backends", type=lambda text: set(text.split(",")), default=set(BACKENDS))
     parser.add_argument("--pools", type=lambda text: text.split(","), default=["tmpfs", "tmpfs", "ext4", "xfs", "btrfs"])
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--kernel", default="")
+    parser.add_argument("--other", help="the programs of the build to upgrade to (default: a copy of the same)")
     parser.add_argument("--shrink", type=int, default=120, help="seconds; 0: not")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--codes", action="store_true")
     options = parser.parse_args()
+    options.other = options.other or copy_of(options.programs, f"{options.work}/other")
     started, steps, seed = time.monotonic(), 0, options.seed
     codes, seconds = collections.Counter(), collections.Counter()
     try:

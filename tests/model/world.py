@@ -1,56 +1,68 @@
 """The real node: mooring-plugin, its mount helper, and users of its volumes. It carries out the steps of a history."""
 import contextlib
 import errno
-import fcntl
 import glob
-import mmap
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
+import uuid
 
 from csi import Plugin, Refused
-from host import Wrong, eventually, mounts, run
-from looks import Looks, bytes_of
+from host import Wrong, eventually, expect, mounts, run
+from looks import Looks
 from model import BLOCK
+from users import Users
 
-NODE = "node-1"
 PATIENCE = 60
 NO_ANSWER = ("ABORTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 POOL_BYTES = 6 << 30
-LOOP_CLR_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64 = 0x4C01, 0x4C04, 0x4C05
-SIZE_OF_LOOP_INFO64, LABEL_AT = 232, 56
-HERE = os.path.dirname(os.path.abspath(__file__))
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-class World(Looks):
+class World(Looks, Users):
+    pool_bytes = POOL_BYTES
+    no_answer = ("ABORTED", "UNAVAILABLE")
+
     def __init__(self, options, work, pool_fs):
         self.options, self.work, self.pool_fs, self.was_full = options, work, pool_fs, False
+        self.programs, self.node_id = options.programs, "node-1"
         self.ids, self.plugin, self.tasks = {}, None, {}
-        self.existing = ()  # the names of volumes and snapshots before the step
+        self.model = None  # as it is before the step
         self.disturbance, self.after, self.others = None, 0, []
         self.calm_at = 0  # until then a call may meet another one, or a mount helper that starts
         self.bytes = None  # the capacity in the last answer
-        self.state, self.images = f"{work}/state", f"{work}/images"
-        for directory in ("state", "images", "plain", "node", "run"):
-            os.makedirs(f"{work}/{directory}", exist_ok=True)
+        for directory in ("node", "run"):
+            os.makedirs(f"{work}/{directory}")
+        self.mounts_of_others = f"{work}/node"  # no task sees any mount there but its own
+        self.disk = self.make_disk()
+        self.state, self.images, self.plain = (f"{self.disk}/{name}" for name in ("state", "images", "plain"))
+        for directory in (self.state, self.images, self.plain):
+            os.makedirs(directory)
         self.make_pool()
-        self.csi = Plugin(f"{work}/run/csi.sock", keeps_connection=True)
+        self.sockets = [f"{work}/run/{name}.sock" for name in ("csi", "csi-2")]
+        self.csi = Plugin(self.sockets[0], keeps_connection=True)
+
+    def make_disk(self):
+        """The directory of state and pools."""
+        return self.work
 
     def make_pool(self):
         """A filesystem for the images."""
         if self.pool_fs == "tmpfs":
-            run("mount", "-t", "tmpfs", "-o", "size=6G", "none", self.images)
+            run("mount", "-t", "tmpfs", "-o", f"size={self.pool_bytes}", "none", self.images)
             return
+        self.make_filesystem()
+
+    def make_filesystem(self, *flags):
         disk = f"{self.work}/disk.img"
-        run("truncate", "-s", str(POOL_BYTES), disk)
-        run(f"mkfs.{self.pool_fs}", "-q", disk)
+        run("truncate", "-s", str(self.pool_bytes), disk)
+        run(f"mkfs.{self.pool_fs}", "-q", *flags, disk)
         run("mount", "-o", "loop", disk, self.images)
 
     def pools(self):
-        return [f"name=default,backend=image,path={self.images}", f"name=plain,backend=directory,path={self.work}/plain",
+        return [f"name=default,backend=image,path={self.images}", f"name=plain,backend=directory,path={self.plain}",
                 "name=memory,backend=tmpfs,size=1GiB"]
 
     # Programs
@@ -59,11 +71,11 @@ class World(Looks):
         log = open(f"{self.work}/log", "ab")  # pylint: disable=consider-using-with
         before = [f"{self.options.programs}/without", self.options.kernel, "--"] if self.options.kernel else []
         self.plugin = subprocess.Popen(
-            [*before, f"{self.options.programs}/mooring-plugin", "--endpoint", f"{self.work}/run/csi.sock", "--state-dir", self.state,
-             "--mount-root", f"{self.work}/node", "--node-id", NODE, *(word for pool in self.pools() for word in ("--pool", pool))],
+            [*before, f"{self.programs}/mooring-plugin", "--endpoint", self.csi.socket, "--state-dir", self.state,
+             "--mount-root", f"{self.work}/node", "--node-id", self.node_id, *(word for pool in self.pools() for word in ("--pool", pool))],
             stdout=log, stderr=log, start_new_session=True)
         log.close()
-        eventually("the plugin listens", lambda: self.plugin.poll() is not None or os.path.exists(f"{self.work}/run/csi.sock"))
+        eventually("the plugin listens", lambda: self.plugin.poll() is not None or os.path.exists(self.csi.socket))
         eventually("the plugin is ready", self.is_ready)
 
     def is_ready(self):
@@ -120,21 +132,28 @@ class World(Looks):
     def call(self, method, request):
         """In the disturbance of the step. The last call has the answer, and `others` the codes of those before."""
         disturbance, self.disturbance = self.disturbance, None
-        if disturbance:
-            self.calm_at = time.monotonic() + PATIENCE
-        if disturbance == "cut":
+        if not disturbance:
+            return self.call_until_answered(method, request)
+        self.calm_at = time.monotonic() + PATIENCE
+        with self.disturbed(disturbance, method, request):
+            return self.call_until_answered(method, request)
+
+    @contextlib.contextmanager
+    def disturbed(self, how, method, request):
+        """The call was sent in the disturbance. It may be under way still."""
+        if how == "cut":
             self.note(method, request, self.after)
-        elif disturbance:
-            other = threading.Thread(target=self.note, args=(method, request, PATIENCE))
-            other.start()
-            if disturbance != "twice":
+            yield
+            return
+        other = threading.Thread(target=self.note, args=(method, request, PATIENCE))
+        other.start()
+        try:
+            if how != "twice":
                 time.sleep(self.after)
-                self.do_kill({"who": disturbance.split("-", maxsplit=1)[0]})
-            try:
-                return self.call_until_answered(method, request)
-            finally:
-                other.join()
-        return self.call_until_answered(method, request)
+                self.do_kill({"who": how.split("-", maxsplit=1)[0]})
+            yield
+        finally:
+            other.join()
 
     def note(self, method, request, patience):
         try:
@@ -153,7 +172,7 @@ class World(Looks):
             try:
                 return self.csi.call(method, request, PATIENCE)
             except Refused as refused:
-                is_none = refused.code in ("ABORTED", "UNAVAILABLE") and time.monotonic() <= min(deadline, self.calm_at)
+                is_none = refused.code in self.no_answer and time.monotonic() <= min(deadline, self.calm_at)
                 if not is_none and not self.tells_of_a_full_disk(refused):
                     raise
             time.sleep(0.02)
@@ -172,15 +191,18 @@ class World(Looks):
 
     def note_id(self, name, new):
         """A volume or snapshot that exists has the same id in each answer."""
-        if name in self.existing and self.ids.get(name) != new:
+        known = (*self.model.volumes, *self.model.snapshots) if self.model else ()
+        if name in known and self.ids.get(name) != new:
             raise Wrong(f"{name} was {self.ids.get(name)}, and is {new}")
         self.ids[name] = new
 
     def do_create(self, step):
         request = {"name": step["volume"], "volume_capabilities": [self.capability(step)], "parameters": {"pool": step["pool"]},
                    "capacity_range": {"required_bytes": step["size"]}}
-        if step["fs"] and step["pool"] == "default" and not step["source"]:
+        if step["fs"] and step["pool"] in ("default", "disks") and not step["source"]:
             request["parameters"]["fsType"] = step["fs"]
+        if step.get("device"):
+            request["parameters"]["device"] = step["device"]
         if step["source"]:
             kind, name = step["source"]
             request["volume_content_source"] = {kind: {f"{kind}_id": self.id(name)}}
@@ -190,6 +212,9 @@ class World(Looks):
 
     def do_delete(self, step):
         self.call("DeleteVolume", {"volume_id": self.id(step["volume"])})
+        for path in glob.glob(f"{self.work}/node/{step['volume']}/targets/*"):  # a reboot left them. The name is used again
+            if not os.path.ismount(path):
+                (os.rmdir if os.path.isdir(path) else os.unlink)(path)
 
     def do_grow(self, step):
         grown = self.call("ControllerExpandVolume", {"volume_id": self.id(step["volume"]),
@@ -208,7 +233,8 @@ class World(Looks):
     def do_group(self, step):
         volumes = {self.id(name): name for name in step["volumes"]}
         made = self.call("CreateVolumeGroupSnapshot", {"name": step["group"], "source_volume_ids": list(volumes)}).group_snapshot
-        self.ids = {name: one for name, one in self.ids.items() if not name.startswith(f"{step['group']}/")}
+        for name in [name for name in self.ids if name.startswith(f"{step['group']}/")]:
+            del self.ids[name]
         self.ids[step["group"]] = made.group_snapshot_id
         for one in made.snapshots:
             self.ids[f"{step['group']}/{volumes[one.source_volume_id]}"] = one.snapshot_id
@@ -221,7 +247,8 @@ class World(Looks):
         self.call("ControllerModifyVolume", {"volume_id": self.id(step["volume"]), "mutable_parameters": step["parameters"]})
 
     def do_stage(self, step):
-        os.makedirs(self.staging(step), exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # a filesystem that has failed is there, and cannot be read
+            os.makedirs(self.staging(step), exist_ok=True)
         self.call("NodeStageVolume", {"volume_id": self.id(step["volume"]), "staging_target_path": self.staging(step),
                                       "volume_capability": self.capability(step)})
 
@@ -246,75 +273,6 @@ class World(Looks):
     def do_list(self, _):
         pass  # `check_lists` looks after each of these steps
 
-    # Users
-
-    def do_write(self, step):
-        path, how = self.file(step, "file" not in step or step["file"] is None), step["how"]
-        flags = os.O_RDWR | (0 if step["file"] is None else os.O_CREAT) | (os.O_DIRECT if how == "direct" else 0)
-        file = os.open(path, flags, 0o644)
-        try:
-            at, data = step["block"] * BLOCK, bytes_of(step["number"])
-            if how.startswith("mmap"):
-                if step["file"] is not None and os.fstat(file).st_size < at + BLOCK:
-                    os.ftruncate(file, at + BLOCK)
-                with mmap.mmap(file, BLOCK, offset=at) as memory:
-                    memory[:] = data
-                    if how == "mmap-sync":
-                        memory.flush()
-            elif how == "direct":
-                with mmap.mmap(-1, BLOCK) as memory:  # aligned
-                    memory[:] = data
-                    os.pwritev(file, [memory], at)
-            else:
-                os.pwrite(file, data, at)
-                if how == "synced":
-                    os.fsync(file)
-        finally:
-            os.close(file)
-
-    def do_overrun(self, step):
-        file = os.open(self.target(step), os.O_WRONLY)
-        try:
-            size = os.lseek(file, 0, os.SEEK_END)
-            os.pwrite(file, bytes_of(1), size)
-        finally:
-            os.close(file)
-
-    def do_attack(self, step):
-        """By ioctls of loop(4). The label names the volume of another task."""
-        device = os.open(self.target(step), os.O_RDONLY)
-        try:
-            if step["how"] == "detach":
-                fcntl.ioctl(device, LOOP_CLR_FD, 0)
-                return
-            status = bytearray(SIZE_OF_LOOP_INFO64)
-            fcntl.ioctl(device, LOOP_GET_STATUS64, status)
-            label = f"mooring:{self.id(step['other'])}".encode()
-            status[LABEL_AT:LABEL_AT + 64] = label.ljust(64, b"\0")[:64]
-            fcntl.ioctl(device, LOOP_SET_STATUS64, bytes(status))
-        finally:
-            os.close(device)
-
-    def do_remove(self, step):
-        os.unlink(self.file(step, False))
-
-    def do_hold(self, step):
-        """A task in a mount namespace of its own writes and keeps its descriptor, and for `mmap` its memory."""
-        task = subprocess.Popen(  # pylint: disable=consider-using-with
-            ["unshare", "--mount", "--propagation", "private", sys.executable, f"{HERE}/task.py", f"{self.work}/node", self.target(step),
-             self.file(step, step["file"] is None), step["how"], str(step["block"] * BLOCK), str(step["number"])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.tasks[step["task"]] = task
-        answer = task.stdout.readline().strip()
-        if answer != "ready":
-            raise Wrong(f"the task says {answer!r}")
-
-    def do_end_task(self, step):
-        task = self.tasks.pop(step["task"], None)
-        if task:
-            task.kill()
-            task.communicate()
-
     # The machine
 
     def do_kill(self, step):
@@ -330,13 +288,20 @@ class World(Looks):
 
     def do_fill(self, step):
         """The disk below the images has no room any more, or again."""
-        filler = f"{self.images}/.filler"
         self.was_full = True
-        if not step["on"]:
-            os.unlink(filler)
-            subprocess.run(["sync", "-f", self.images], check=True)  # before, btrfs says that the room is still in use
-            return
-        with open(filler, "wb") as file:
+        if self.pool_fs == "tmpfs":
+            space = os.statvfs(self.images)
+            used = max(space.f_blocks - space.f_bfree, 1) * space.f_bsize
+            run("mount", "-o", f"remount,size={used if step['on'] else self.pool_bytes}", self.images)
+        elif step["on"]:
+            self.write_filler()
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.images}/.filler")
+            run("sync", "-f", self.images)  # before, btrfs says that the room is still in use
+
+    def write_filler(self):
+        with open(f"{self.images}/.filler", "wb") as file:
             size = os.statvfs(self.images).f_bavail * os.statvfs(self.images).f_frsize
             while size >= BLOCK:
                 try:
@@ -350,42 +315,69 @@ class World(Looks):
         self.end(signal.SIGTERM)
         self.start()
 
+    def do_upgrade(self, step):
+        """To another build, at another place."""
+        self.programs = self.options.other if self.programs == self.options.programs else self.options.programs
+        if not step["beside"]:
+            self.do_restart(step)
+            return
+        before = self.plugin
+        self.csi.socket = next(socket for socket in self.sockets if socket != self.csi.socket)
+        self.start()
+        before.terminate()
+        expect("the status of the build before", before.wait(PATIENCE), 0)
+
     def do_reboot(self, _):
         self.stop()
+        self.change_boot_id()
         self.start()
+
+    def change_boot_id(self):
+        """Records of the boot before are void."""
+        with open(f"{self.work}/boot_id", "w", encoding="utf-8") as file:
+            file.write(f"{uuid.uuid4()}\n")
+        if not mounts(BOOT_ID):
+            run("mount", "--bind", f"{self.work}/boot_id", BOOT_ID)
 
     def stop(self):
         """Nothing of the node runs or is mounted any more. Its disk stays."""
         for name in list(self.tasks):
             self.do_end_task({"task": name})
         self.end(signal.SIGKILL)
-        for name in ("mooring-mounter", "mooring-hold"):
-            self.kill_all(name)
+        self.kill_all("mooring-mounter")
+        self.unmount()
+
+    def unmount(self):
+        self.kill_all("mooring-hold")
         for mount in reversed(mounts(f"{self.work}/node")):
             run("umount", "-l", mount.target, check=False)
-        self.detach(self.images)
+        self.detach(self.own_devices())
+
+    def own_devices(self):
+        return self.devices_over(self.images)
 
     @staticmethod
-    def devices_over(directory):
+    def devices_over(directory, but=()):
         """The loop devices over files there, after those that lie over them."""
         over = {}
         for path in glob.glob("/sys/block/loop*/loop/backing_file"):
             with contextlib.suppress(OSError):
                 over["/dev/" + path.split("/")[3]] = open(path, encoding="utf-8").read().strip()
-        images = [name for name, file in over.items() if file.startswith(directory + "/")]
+        images = [name for name, file in over.items() if file.startswith(directory + "/") and file not in but]
         upper = {name for name, file in over.items() if file in images or over.get(file) in images}
         return sorted(upper, key=lambda name: over[name] in images) + images
 
     @staticmethod
-    def detach(directory):
-        """All loop devices over files there. Flushes them first, as a shutdown does."""
-        for name in World.devices_over(directory):
+    def detach(devices):
+        """Flushes them first, as a shutdown does."""
+        for name in devices:
             run("blockdev", "--flushbufs", name, check=False)
             run("losetup", "-d", name, check=False)
 
     def close(self):
         self.stop()
         run("umount", "-d", self.images, check=False)
+        run("umount", BOOT_ID, check=False)
 
     def log(self, lines=30):
         with open(f"{self.work}/log", encoding="utf-8", errors="replace") as file:

@@ -74,6 +74,8 @@ class Mount:
 
 
 def _plain(field):
+    if "\\" not in field:
+        return field
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)
 
 

@@ -9,7 +9,7 @@ import time
 from host import Wrong, eventually, mounts, run
 from model import MIB
 from rounds import Counting, Rounds
-from world import NODE, PATIENCE, World
+from world import PATIENCE, World
 
 PLUGIN = "mooring.csi"
 KILLED = ("manager", "plugin", "helper", "holders")
@@ -34,8 +34,8 @@ class ManagerWorld(World):
         if first:
             eventually("the manager serves", lambda: self.asks("manager"))
             self.mooring("plugin", "run", PLUGIN, "--exec", f"{self.options.programs}/mooring-plugin", "--", "--state-dir", self.state,
-                         "--node-id", NODE, "--pool", f"name=default,backend=image,path={self.images}",
-                         "--pool", f"name=plain,backend=directory,path={self.work}/plain",
+                         "--node-id", self.node_id, "--pool", f"name=default,backend=image,path={self.images}",
+                         "--pool", f"name=plain,backend=directory,path={self.plain}",
                          "--pool", "name=memory,backend=tmpfs,size=1GiB")
         eventually("the plugin is ready", self.is_ready, PATIENCE)
 

@@ -7,8 +7,9 @@ import time
 
 from generator import FILE_BLOCKS, FILES, HOW, Generator
 from host import mounts
+from kinds import BACKENDS
 from model import BLOCK, MIB, SMALLEST, Target
-from play import BACKENDS, History
+from play import History
 from world import World
 
 RESIDENT = "resident-"  # the begin of their names
@@ -35,15 +36,15 @@ class Counting:
 
     def do_kill(self, step):
         super().do_kill(step)
-        self.disturbed("kills")
+        self.count("kills")
 
     def do_restart(self, step):
         super().do_restart(step)
-        self.disturbed("restarts")
+        self.count("restarts")
 
     def do_reboot(self, step):
         super().do_reboot(step)
-        self.disturbed("reboots")
+        self.count("reboots")
 
     def do_publish(self, step):
         disturbed, started = self.disturbance, time.monotonic()
@@ -56,14 +57,7 @@ class Counting:
         super().do_unpublish(step)
         self.counts["unpublishes"] += 1
 
-    def do_delete(self, step):
-        """Then removes the targets that a reboot left, as an orchestrator does: the name is used again, perhaps for a device."""
-        super().do_delete(step)
-        for path in glob.glob(f"{self.work}/node/{step['volume']}/targets/*"):
-            if not os.path.ismount(path):
-                (os.rmdir if os.path.isdir(path) else os.unlink)(path)
-
-    def disturbed(self, how):
+    def count(self, how):
         self.counts[how] += 1
         self.calm_since = time.monotonic()
 
@@ -107,6 +101,9 @@ class Steps(Generator):
     def a_restart(self):
         return None if self.calm else super().a_restart()
 
+    def a_upgrade(self):
+        """There is one build."""
+
     def a_reboot(self):
         return None if self.calm else super().a_reboot()
 
@@ -114,9 +111,9 @@ class Steps(Generator):
 class Rounds(History):
     def __init__(self, options, seed, work):
         super().__init__(options, seed, work)
-        self.generator = Steps(self.chance, self.model, [BACKENDS[name] for name in options.backends])
+        self.generator = Steps(self.chance, self.model, [BACKENDS[name] for name in sorted(options.backends)])
         self.steps = collections.deque(maxlen=100)  # the last ones, to show what came before a difference
-        self.residents = [RESIDENT + name for name in options.backends]
+        self.residents = [RESIDENT + name for name in sorted(options.backends)]
 
     def make_residents(self, world):
         for name in self.residents:

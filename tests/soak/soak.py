@@ -15,8 +15,9 @@ sys.path[1:1] = [f"{TESTS}/model", f"{TESTS}/replay"]
 
 from host import Wrong  # noqa: E402
 from leaks import LEAKS  # noqa: E402
+from kinds import KINDS  # noqa: E402
 from managed import CountingManagerWorld, ManagerRounds  # noqa: E402
-from play import BACKENDS, Difference  # noqa: E402
+from play import Difference  # noqa: E402
 from report import show, write_plot, write_table  # noqa: E402
 from rounds import CountingWorld, Rounds  # noqa: E402
 from samples import Samples  # noqa: E402
@@ -105,7 +106,8 @@ def parse():
     parser.add_argument("--manager", action="store_true")
     parser.add_argument("--planted", choices=LEAKS)
     options = parser.parse_args()
-    options.backends, options.pools, options.kernel, options.verbose = list(BACKENDS), [options.pool], "", False
+    options.backends, options.kinds = set(KINDS["images"].backends), ["images"]
+    options.pools, options.kernel, options.verbose = [options.pool], "", False
     return options
 
 
