@@ -72,7 +72,7 @@ start_control_plane() {
   mount -t tmpfs etcd "$work/etcd"
   start etcd etcd --data-dir "$work/etcd" --quota-backend-bytes 4294967296
   start kube-apiserver kube-apiserver --etcd-servers http://127.0.0.1:2379 --secure-port 443 \
-    --advertise-address "$node_address" --service-cluster-ip-range "${service_address%.*}.0/24" \
+    --advertise-address "$node_address" --kubelet-preferred-address-types InternalIP --service-cluster-ip-range "${service_address%.*}.0/24" \
     --tls-cert-file "$work/keys/server.crt" --tls-private-key-file "$work/keys/server.key" --token-auth-file "$work/keys/tokens" \
     --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$work/keys/accounts.pub" \
     --service-account-signing-key-file "$work/keys/accounts.key" --authorization-mode RBAC --allow-privileged
