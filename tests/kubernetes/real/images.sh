@@ -29,6 +29,15 @@ busybox_in() {
   printf 'root:x:0:\n' >"$root/etc/group"
 }
 
+# add_gnu NAME: adds the dd of GNU, which knows oflag=nocache, and a shell that runs it instead of busybox's own.
+add_gnu() {
+  local root=$images/$1
+  rm "$root/bin"/{dd,sh}
+  ldd /bin/{dd,dash} | grep -oE '/[^ :]+ ' | sort -u | xargs cp -L --parents -t "$root"
+  cp -- /bin/dd "$root/bin/dd"
+  cp -- /bin/dash "$root/bin/sh"
+}
+
 # names_of NAME: the images that the suite asks for under this name, a line each.
 names_of() { "$programs/e2e.test" --list-images 2>/dev/null | grep -E "/$1:"; }
 
@@ -39,7 +48,10 @@ make_images() {
   # shellcheck disable=SC2046 # one word each
   {
     busybox_in busybox
-    pack busybox $(names_of busybox) -- 'CMD ["sh"]'
+    pack busybox $(names_of busybox) $(names_of nginx) -- 'CMD ["sh"]'
+    busybox_in glibc
+    add_gnu glibc
+    pack glibc $(names_of glibc-dns-testing) -- 'CMD ["sh"]'
     busybox_in agnhost
     cp -- "$programs/agnhost" "$images/agnhost/"
     pack agnhost $(names_of agnhost) -- 'ENTRYPOINT ["/agnhost"]' 'CMD ["pause"]'
