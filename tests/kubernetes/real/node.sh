@@ -136,14 +136,14 @@ raise_limit() { sed -E 's/^( *- )--enable-capacity$/&\n\1--kube-api-capacity-qps
 
 # As docs/kubernetes.md says, with the folder that has everything.
 install_mooring() {
-  kubectl apply --server-side -f <(kubectl kustomize "$programs/../sidecars/github.com_kubernetes-csi_external-snapshotter_client_v8/config/crd")
+  kubectl apply --server-side -f <(kubectl kustomize "$programs/../sidecars/github.com_kubernetes-csi_external-snapshotter_client_v8/config/crd") >/dev/null
   start snapshot-controller snapshot-controller --kubeconfig "$KUBECONFIG" --leader-election=false \
     --feature-gates CSIVolumeGroupSnapshot=true
-  kubectl kustomize "$MOORING_ROOT/packaging/kubernetes/group-snapshots" | raise_limit | kubectl apply -f -
+  kubectl kustomize "$MOORING_ROOT/packaging/kubernetes/group-snapshots" | raise_limit | kubectl apply -f - >/dev/null
   await "the plugin is ready" kubectl -n mooring rollout status --timeout 1s daemonset/mooring
   await "the driver is registered" is_registered
   kubectl get storageclass mooring-ext4 -o json | jq '.metadata = {name: "mooring-immediate"} | .volumeBindingMode = "Immediate"' |
-    kubectl apply -f -
+    kubectl apply -f - >/dev/null
 }
 
 is_registered() { kubectl get csinode "$node" -o yaml | grep -q mooring.csi; }
