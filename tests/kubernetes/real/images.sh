@@ -49,12 +49,13 @@ pack_program() {
 }
 
 # shellcheck disable=SC2046 # a word for each name
-# pack_tools: the images of the suite's own pods. A pod's pause needs no handler, because containerd kills it.
+# pack_tools: the images of the suite's own pods.
 pack_tools() {
   busybox_in busybox
   pack busybox $(names_of busybox) $(names_of nginx) -- 'CMD ["sh"]'
-  busybox_in pause
-  pack pause $(names_of pause) -- 'CMD ["sleep", "2147483647"]'
+  mkdir "$images/pause"
+  cp -- "$programs/agnhost" "$images/pause/"
+  pack pause $(names_of pause) -- 'ENTRYPOINT ["/agnhost", "pause"]'
   busybox_in glibc
   add_gnu glibc
   pack glibc $(names_of glibc-dns-testing) -- 'CMD ["sh"]'
