@@ -72,7 +72,7 @@ start_control_plane() {
   mount -t tmpfs etcd "$work/etcd"
   start etcd etcd --data-dir "$work/etcd" --quota-backend-bytes 4294967296
   start kube-apiserver kube-apiserver --etcd-servers http://127.0.0.1:2379 --secure-port 443 \
-    --advertise-address "$node_address" --service-cluster-ip-range "${service_address%.*}.0/24" \
+    --advertise-address "$node_address" --kubelet-preferred-address-types InternalIP --service-cluster-ip-range "${service_address%.*}.0/24" \
     --tls-cert-file "$work/keys/server.crt" --tls-private-key-file "$work/keys/server.key" --token-auth-file "$work/keys/tokens" \
     --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$work/keys/accounts.pub" \
     --service-account-signing-key-file "$work/keys/accounts.key" --authorization-mode RBAC --allow-privileged
@@ -130,15 +130,23 @@ END
   await "the node is ready" kubectl wait --for condition=Ready --timeout 1s "node/$node"
 }
 
+# The provisioner writes one object with free space a second. The suite makes a class for each spec, and all classes get
+# a new object with each volume. So pods would wait minutes.
+raise_limit() { sed -E 's/^( *- )--enable-capacity$/&\n\1--kube-api-capacity-qps=100\n\1--kube-api-capacity-burst=200/'; }
+
 # As docs/kubernetes.md says, with the folder that has everything.
 install_mooring() {
-  kubectl apply --server-side -f <(kubectl kustomize "$programs/../sidecars/github.com_kubernetes-csi_external-snapshotter_client_v8/config/crd")
+  kubectl apply --server-side -f <(kubectl kustomize "$programs/../sidecars/github.com_kubernetes-csi_external-snapshotter_client_v8/config/crd") >/dev/null
   start snapshot-controller snapshot-controller --kubeconfig "$KUBECONFIG" --leader-election=false \
     --feature-gates CSIVolumeGroupSnapshot=true
-  kubectl apply -k "$MOORING_ROOT/packaging/kubernetes/group-snapshots"
+  kubectl kustomize "$MOORING_ROOT/packaging/kubernetes/group-snapshots" | raise_limit | kubectl apply -f - >/dev/null
   await "the plugin is ready" kubectl -n mooring rollout status --timeout 1s daemonset/mooring
-  await "the driver is registered" grep -q mooring.csi <(kubectl get csinode "$node" -o yaml)
+  await "the driver is registered" is_registered
+  kubectl get storageclass mooring-ext4 -o json | jq '.metadata = {name: "mooring-immediate"} | .volumeBindingMode = "Immediate"' |
+    kubectl apply -f - >/dev/null
 }
+
+is_registered() { kubectl get csinode "$node" -o yaml | grep -q mooring.csi; }
 
 set_up_node() {
   mount --bind "$work" "$work"
