@@ -101,18 +101,15 @@ absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
   blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
   blkid_probe_enable_partitions(probe.get(), 1);
   errno = 0;
-  switch (blkid_do_safeprobe(probe.get())) {
-    case 0:
-      break;
-    case 1:
-      return std::string();
-    case -2:
-      return FailedPrecondition(
-          "{} holds the signatures of several filesystems at once: nothing is done to it; see what wipefs(8) lists",
-          Quote(path));
-    default:
-      return ErrnoStatus(errno == 0 ? EIO : errno, "probe", path);
+  const int found = blkid_do_safeprobe(probe.get());
+  if (found == 1) return std::string();
+  // libblkid 2.41 says -1 of several signatures, too, but then no system call has failed.
+  if (found == -2 || (found < 0 && errno == 0)) {
+    return FailedPrecondition(
+        "{} holds the signatures of several filesystems at once: nothing is done to it; see what wipefs(8) lists",
+        Quote(path));
   }
+  if (found < 0) return ErrnoStatus(errno, "probe", path);
   const char* type = nullptr;
   if (blkid_probe_lookup_value(probe.get(), "TYPE", &type, nullptr) == 0) return std::string(type);
   if (blkid_probe_lookup_value(probe.get(), "PTTYPE", &type, nullptr) == 0)
