@@ -213,8 +213,7 @@ TEST_P(SparseCopyTest, TenGibibytesWithAHundredMebibytesOfData) {
   const std::int64_t cp = Quickest(
       plain, plain2, [&] { EXPECT_EQ(Tool(fmt::format("cp --reflink=never {0} {1} && sync {1}", plain, plain2)), 0); });
   std::printf("10 GiB with 100 MiB of data on %s: %ld ms; cp and sync of 100 MiB: %ld ms\n", GetParam(), took, cp);
-  const bool shares = std::string(GetParam()) == "xfs";
-  EXPECT_LE(took, shares ? 150 : 2 * cp + 100);  // a freeze takes some grace periods, and the machine is busy
+  EXPECT_LE(took, 5 * cp + 1000);  // on a busy machine. 10 GiB would take a hundred times as long as cp
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, SparseCopyTest, ::testing::Values("xfs", "ext4"),
