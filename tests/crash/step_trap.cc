@@ -142,6 +142,8 @@ std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
   }
   outcome_.steps.push_back(*step);
   if (!fault_->kind.empty() && KindOf(*step) != fault_->kind) return 0;
+  // A kill before a step that changes nothing equals a kill before the next change.
+  if (fault_->kind.empty() && fault_->error == 0 && IsOnlyForErrors(*step)) return 0;
   if (++counted_ != fault_->nth) return 0;
   outcome_.hit = step;
   if (fault_->error != 0) return fault_->error;
