@@ -127,15 +127,15 @@ ManagerCrashTest::Hits ManagerCrashTest::Play(const Fault& fault, std::size_t st
 }
 
 TEST_P(ManagerCrashTest, RecoversFromAKillAtEachStep) {
-  const std::vector<Step> steps = Play({}).call.steps;
-  ASSERT_FALSE(steps.empty()) << "the call has no steps";
+  const std::vector<Fault> faults = FaultsAt(Play({}).call.steps);
+  ASSERT_FALSE(faults.empty()) << "the call has no steps";
   std::size_t hits = 0;
-  for (const Fault& fault : FaultsAt(steps)) {
+  for (const Fault& fault : faults) {
     if (HasFailure()) return;
     hits += Play(fault).call.hit ? 1 : 0;
   }
-  EXPECT_GT(2 * hits, steps.size()) << "too few steps were hit";
-  std::printf("%s: SIGKILL to the manager before %zu of %zu steps\n", GetParam().name.c_str(), hits, steps.size());
+  EXPECT_GT(2 * hits, faults.size()) << "too few steps were hit";
+  std::printf("%s: SIGKILL to the manager before %zu of %zu steps\n", GetParam().name.c_str(), hits, faults.size());
 }
 
 // The call before is killed in its middle.

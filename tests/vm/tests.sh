@@ -7,8 +7,8 @@ stage=/srv/stage target=/srv/csi
 
 on_failure() { inside journalctl --no-pager -n 40 -u 'mooring-*' | sed 's/^/        journal: /'; }
 
-# no_warnings UNIT: the unit has logged nothing of level warning or worse since the last boot. An emulated machine may link
-# a disk after the ten seconds that a stage waits for it, and answer late: what is tried again then is no fault.
+# no_warnings UNIT: the unit has logged nothing of level warning or worse since the last boot. An emulated machine
+# answers late, and may link a disk after the ten seconds for which a stage waits. Then the stage is repeated.
 no_warnings() {
   local said late='its device .* is gone: connect it|no answer in [0-9.]+ s'
   said=$(inside journalctl --no-pager --output=cat --boot -u "$1" | grep -E ' (warning|error|critical) ' | grep -vE "$late" || true)
