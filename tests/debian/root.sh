@@ -41,6 +41,10 @@ make_small_debian_root() {
 # the processes that it leaves, end with it. It cannot change the settings of this kernel, but drop its caches. The root is
 # that of a mount namespace: setns(2) leads out of a chroot.
 in_debian_root() {
+  local name settings=()
+  for name in SSL_CERT_FILE PIP_CERT http_proxy https_proxy no_proxy; do
+    [ -z "${!name:-}" ] || settings+=("$name=${!name}")
+  done
   # shellcheck disable=SC2016 # for the inner shells
   unshare --mount --pid --fork --kill-child --propagation private sh -euc '
     root=$1 tree=$2
@@ -53,13 +57,14 @@ in_debian_root() {
     mount --rbind /dev "$root/dev"
     mount -t tmpfs tmpfs "$root/run"
     mount --bind /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
+    mount --bind -o ro /etc/ssl/certs "$root/etc/ssl/certs" # this host may trust more
     mkdir -p "$root$tree"
     cd "$root"
     pivot_root . mnt
     umount --lazy mnt
     exec env -i HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
       PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -c "cd \"\$0\" && exec \"\$@\"" "$tree" "$@"
-  ' sh "$debian_root" "$MOORING_ROOT" "$@"
+  ' sh "$debian_root" "$MOORING_ROOT" env "${settings[@]}" "$@"
 }
 
 # build_in_debian_root RELEASE TARGET...: a root with the targets and the packages of the last commit, in build/.
