@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -35,9 +36,30 @@ bool AreOneMistakeApart(std::string_view a, std::string_view b) {
   return swapped || x.substr(1) == y.substr(1);
 }
 
-absl::Status CheckVariables(const CLI::App& app) {
+// The reason of the first check that refuses the value.
+std::string Refusal(CLI::Option& option, std::string value) {
+  std::string why;
+  try {
+    for (int check = 0; why.empty(); ++check) why = (*option.get_validator(check))(value);
+  } catch (const CLI::Error&) {  // there are no more checks
+  }
+  return Visible(why.empty() ? "its value is refused" : why);
+}
+
+// CLI11 2.4 and later ignore a variable whose value a check refuses. Earlier versions have told it before.
+absl::Status CheckValue(CLI::Option& option) {
+  const std::string& name = option.get_envname();
+  const char* const value = name.empty() ? nullptr : std::getenv(name.c_str());
+  if (option.count() > 0 || value == nullptr || *value == '\0') return absl::OkStatus();
+  return InvalidArgument("{}: {} (see --help)", name, Refusal(option, value));
+}
+
+absl::Status CheckVariables(CLI::App& app) {
   std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) known.push_back(option->get_envname());
+  for (CLI::Option* option : app.get_options()) {
+    MOORING_RETURN_IF_ERROR(CheckValue(*option));
+    known.push_back(option->get_envname());
+  }
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string name(text.substr(0, text.find('=')));
