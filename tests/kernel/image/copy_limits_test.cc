@@ -1,6 +1,7 @@
 // Limits of copies: the time of a freeze, constant writers, a full pool, and the speed of sparse images.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <future>
 #include <limits>
 
@@ -206,8 +207,12 @@ TEST_P(SparseCopyTest, TenGibibytesWithAHundredMebibytesOfData) {
   Volume("v", "ext4", 10240 * kMiB);
   const std::string place = MountCopy("v", "ext4"), plain = Path("pool/plain"), plain2 = Path("pool/plain2");
   ASSERT_EQ(Tool(fmt::format("head -c 100M /dev/urandom > {0} && cp {0} {1}/data && sync -f {1}", plain, place)), 0);
+  const bool shares = std::string(GetParam()) == "xfs";
+  const auto free_bytes = [&] { return std::filesystem::space(Path("pool")).free; };
   const std::int64_t took = Quickest(Pooled("v"), Pooled("snap"), [&] {
+    const std::uintmax_t before = free_bytes();
     EXPECT_OK(mounter_.Copy({CopyOf("v", "snap")}));
+    EXPECT_EQ(before - free_bytes() < 10 * kMiB, shares) << "a copy takes no room where extents are shared";
     EXPECT_LE(AllocatedBytes(Pooled("snap")), AllocatedBytes(Pooled("v")));
   });
   const std::int64_t cp = Quickest(
