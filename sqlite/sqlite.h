@@ -33,8 +33,9 @@ struct DatabaseFile {
 };
 
 // "<action> the volume catalog '<path>': <SQLite's message> (<the kernel's>)", and what to do. RESOURCE_EXHAUSTED: the
-// disk is full. ABORTED: another call was quicker. `if_busy`: another process holds the file. After an error of the
-// kernel, the code that ErrnoStatus gives it. Otherwise INTERNAL. `system_error`: LastSystemError().
+// disk is full, or the file may not grow. UNAVAILABLE: no descriptor, memory or lock is left. ABORTED: another call was
+// quicker. `if_busy`: another process holds the file. After another error of the kernel, the code that ErrnoStatus
+// gives it. Otherwise INTERNAL. `system_error`: LastSystemError().
 absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file,
                            int system_error = 0);
 

@@ -21,8 +21,8 @@ absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& recor
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& record);
 
 // The error for a known volume or snapshot, "volume 'a'", whose backend does not find its image. INTERNAL: the image is
-// missing. Other errors, as of a limit, a permission, a disk or a device that is away, keep their
-// code. The image may well be there then, so nobody is told to delete the volume.
+// missing. Other errors, as of a limit, a permission, a disk or a device that is away, keep their code. The image may
+// well be there then, so nobody is told to delete the volume.
 absl::Status LostImage(const std::string& what, const absl::Status& why);
 
 // The error of a call that has begun a change and cannot finish it. FAILED_PRECONDITION would tell the caller that
