@@ -274,7 +274,7 @@ void Subject::ExpectRoom(std::int64_t bytes) {
 }
 
 void Subject::ExpectLoopsGone() const {
-  EXPECT_TRUE(WaitUntil([this] { return LoopsOver(image()).empty(); }, std::chrono::seconds(3)))
+  EXPECT_TRUE(WaitUntil([this] { return LoopsOver(image()).empty(); }, std::chrono::seconds(30)))
       << "a loop device over " << image() << " is left";
 }
 

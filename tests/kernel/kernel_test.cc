@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "tests/support/wait_until.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -214,13 +216,7 @@ std::vector<std::string> Entries(const std::string& directory) {
   return names;
 }
 
-bool Eventually(const std::function<bool()>& condition) {
-  for (int left = 400; left > 0; --left) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
+bool Eventually(const std::function<bool()>& condition) { return WaitUntil(condition, std::chrono::seconds(30)); }
 
 bool NoLoopOver(const std::string& path) {
   return Eventually([&path] { return LoopsOver(path).empty(); });

@@ -100,7 +100,7 @@ struct stat StatOf(const std::string& path);  // lstat(2); zeroes if the path do
 bool Exists(const std::string& path);
 std::uint64_t BytesAt(const std::string& path);  // size of the filesystem
 std::vector<std::string> Entries(const std::string& directory);
-bool Eventually(const std::function<bool()>& condition);  // within two seconds
+bool Eventually(const std::function<bool()>& condition);  // within 30 s: only a failed test waits so long
 
 // The system calls fail with `error` in this process and its children from now on, as under a seccomp profile.
 bool FailSystemCalls(const std::vector<std::uint32_t>& numbers, unsigned error);

@@ -7,29 +7,44 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "base/file/unique_fd.h"
 #include "tests/support/kernel.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {
 
 std::string PathOfTests() { return "/" + TempDirPrefix(); }
 
-int CountLoopsLeft(const std::string& path) {
-  int left = 0;
-  for (const LoopLine& loop : LoopsOver("/")) {
-    if (loop.backing_file.find(path) == std::string::npos) continue;
+std::vector<LoopLine> LoopsLeft(const std::string& path) {
+  std::vector<LoopLine> loops = LoopsOver("/");
+  std::erase_if(loops, [&](const LoopLine& loop) { return loop.backing_file.find(path) == std::string::npos; });
+  return loops;
+}
+
+// Another process, such as blkid(8), may have had a device open when it was detached. The kernel lets go of it when
+// that process closes it, so this waits.
+bool LoopsAreGone(const std::string& path) {
+  const auto has_detached = [&] {
+    const std::vector<LoopLine> loops = LoopsLeft(path);
+    return std::any_of(loops.begin(), loops.end(), [](const LoopLine& loop) { return loop.auto_clear; });
+  };
+  WaitUntil([&] { return !has_detached(); }, std::chrono::seconds(30));
+  const std::vector<LoopLine> left = LoopsLeft(path);
+  for (const LoopLine& loop : left) {
     std::fprintf(stderr, "left attached: %s over %s\n", loop.device.c_str(), loop.backing_file.c_str());
-    ++left;
   }
-  return left;
+  return left.empty();
 }
 
 int CountMountsLeft(const std::string& path) {
@@ -73,7 +88,7 @@ int RunMountTests() {
     if (!second.ok()) return 1;
   }
   const int result = RUN_ALL_TESTS();
-  const bool clean = CountLoopsLeft(PathOfTests()) == 0 && (!second.ok() || IsLeftClean(second));
+  const bool clean = LoopsAreGone(PathOfTests()) && (!second.ok() || IsLeftClean(second));
   return clean ? result : 1;
 }
 
