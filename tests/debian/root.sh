@@ -29,7 +29,7 @@ make_small_debian_root() {
   fi
   rm -rf --one-file-system -- "$root"
   # shellcheck disable=SC2016 # for the shell of mmdebstrap, whose $1 is the root
-  unshare --mount --propagation private mmdebstrap --quiet --mode=root --variant=apt --include=ca-certificates,git \
+  unshare --mount --propagation private mmdebstrap --quiet --mode=root --variant=apt --include=ca-certificates,git,mount \
     --setup-hook='cp -a /etc/apt/apt.conf* /etc/apt/auth.conf* "$1/etc/apt/" 2>/dev/null || true' \
     --dpkgopt=force-confold "$release" "$root" "${sources[@]}" || return
   printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d" # invoke-rc.d(8): do nothing
