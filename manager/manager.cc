@@ -112,9 +112,12 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   mounting.retry = retry;
   components.volume_manager =
       std::make_unique<VolumeManager>(*components.plugins, kernel, *components.journal, components.events, mounting);
-  components.volumes = std::make_unique<Volumes>(components.store, components.all_plugins(), *components.hosts,
-                                                 *components.volume_manager, components.controller_locks,
-                                                 components.events, components.work, retry);
+  components.snapshots =
+      std::make_unique<Snapshots>(components.store, components.all_plugins(), *components.hosts,
+                                  components.controller_locks, components.events, components.work, retry);
+  components.volumes = std::make_unique<Volumes>(
+      components.store, components.all_plugins(), *components.hosts, *components.volume_manager, *components.snapshots,
+      components.controller_locks, components.events, components.work, retry);
   Claims::Settings claiming;
   claiming.retry = retry;
   claiming.is_mounted = [&components](const Claim& claim) { return IsMounted(components, claim); };

@@ -70,6 +70,7 @@ struct Components {
   KeyedLocks controller_locks;
   std::unique_ptr<MountJournal> journal;
   std::unique_ptr<VolumeManager> volume_manager;
+  std::unique_ptr<Snapshots> snapshots;
   std::unique_ptr<Volumes> volumes;
   std::unique_ptr<Claims> claims;
   std::unique_ptr<Attachments> attachments;

@@ -16,11 +16,15 @@ std::string SourceText(const v1::Snapshot& snapshot) {
   return snapshot.has_source() ? ToString(snapshot.source()) : snapshot.source_volume_id();
 }
 
-std::string ReadyText(const v1::Snapshot& snapshot) { return snapshot.ready() ? "yes" : "no"; }
+std::string ReadyText(const v1::Snapshot& snapshot) {
+  if (snapshot.unlisted()) return "not listed by the plugin";
+  return snapshot.ready() ? "yes" : "no";
+}
 
 std::string SnapshotText(const v1::Snapshot& snapshot) {
   Details details;
   details.Add("id", snapshot.id());
+  details.AddIf("name", snapshot.name());
   details.Add("plugin", snapshot.plugin());
   details.Add("volume", SourceText(snapshot));
   details.Add("size", CapacityText(snapshot.bytes()));
@@ -30,9 +34,9 @@ std::string SnapshotText(const v1::Snapshot& snapshot) {
 }
 
 std::string SnapshotTable(const v1::ListSnapshotsResponse& response) {
-  Table table({"ID", "PLUGIN", "VOLUME", "SIZE", "MADE", "READY"});
+  Table table({"ID", "NAME", "PLUGIN", "VOLUME", "SIZE", "MADE", "READY"});
   for (const v1::Snapshot& snapshot : response.snapshots()) {
-    table.Add({snapshot.id(), snapshot.plugin(), SourceText(snapshot), CapacityText(snapshot.bytes()),
+    table.Add({snapshot.id(), snapshot.name(), snapshot.plugin(), SourceText(snapshot), CapacityText(snapshot.bytes()),
                TimeText(snapshot.made_at_ms()), ReadyText(snapshot)});
   }
   return table.ToString();

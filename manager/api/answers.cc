@@ -46,18 +46,6 @@ v1::Attachment Shown(const AttachmentRecord& mount) {
   return shown;
 }
 
-v1::Snapshot Shown(const Snapshot& snapshot) {
-  v1::Snapshot shown;
-  shown.set_id(snapshot.id);
-  shown.set_plugin(snapshot.plugin);
-  shown.set_source_volume_id(snapshot.source_volume_id);
-  if (snapshot.source) *shown.mutable_source() = ToProto(*snapshot.source);
-  shown.set_bytes(snapshot.bytes);
-  if (snapshot.made_at != Time()) shown.set_made_at_ms(ToMs(snapshot.made_at));
-  shown.set_ready(snapshot.ready);
-  return shown;
-}
-
 v1::PluginStatus Shown(const PluginStatus& status) {
   v1::PluginStatus shown;
   shown.set_name(status.name);

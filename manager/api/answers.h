@@ -10,7 +10,6 @@ namespace mooring::manager {
 
 v1::Volume Shown(const Volume& volume);
 v1::Attachment Shown(const AttachmentRecord& mount);
-v1::Snapshot Shown(const Snapshot& snapshot);
 v1::PluginStatus Shown(const PluginStatus& status);
 
 }  // namespace mooring::manager

@@ -68,7 +68,7 @@ struct VolumeHandlers {
 };
 
 struct SnapshotHandlers {
-  Volumes& volumes;
+  Snapshots& snapshots;
 
   absl::StatusOr<v1::CreateSnapshotResponse> CreateSnapshot(const v1::CreateSnapshotRequest& request,
                                                             const ApiCall& call);

@@ -106,9 +106,9 @@ absl::StatusOr<v1::CreateSnapshotResponse> SnapshotHandlers::CreateSnapshot(cons
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
   MOORING_RETURN_IF_ERROR(CheckName("the snapshot's name", request.name()));
   MOORING_ASSIGN_OR_RETURN(const Snapshot snapshot,
-                           volumes.CreateSnapshot(key, request.name(), MapOf(request.parameters()), call.until));
+                           snapshots.Create(key, request.name(), MapOf(request.parameters()), call.until));
   v1::CreateSnapshotResponse response;
-  *response.mutable_snapshot() = Shown(snapshot);
+  *response.mutable_snapshot() = ToProto(snapshot);
   return response;
 }
 
@@ -117,18 +117,18 @@ absl::StatusOr<v1::DeleteSnapshotResponse> SnapshotHandlers::DeleteSnapshot(cons
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
   const Secrets secrets(MapOf(request.secrets()));
   if (request.must_exist()) {
-    MOORING_RETURN_IF_ERROR(volumes.CheckSnapshotExists(request.plugin(), request.id(), secrets, call.until));
+    MOORING_RETURN_IF_ERROR(snapshots.CheckExists(request.plugin(), request.id(), secrets, call.until));
   }
-  MOORING_RETURN_IF_ERROR(volumes.DeleteSnapshot(request.plugin(), request.id(), secrets, call.until));
+  MOORING_RETURN_IF_ERROR(snapshots.Delete(request.plugin(), request.id(), secrets, call.until));
   return v1::DeleteSnapshotResponse();
 }
 
 absl::StatusOr<v1::ListSnapshotsResponse> SnapshotHandlers::ListSnapshots(const v1::ListSnapshotsRequest& request,
                                                                           const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> snapshots, volumes.ListSnapshots(request.plugin(), call.until));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> all, snapshots.List(request.plugin(), call.until));
   v1::ListSnapshotsResponse response;
-  for (const Snapshot& snapshot : snapshots) *response.add_snapshots() = Shown(snapshot);
+  for (const Snapshot& snapshot : all) *response.add_snapshots() = ToProto(snapshot);
   return response;
 }
 

@@ -63,7 +63,7 @@ class Packer {
 
 absl::StatusOr<MovedRecords> ReadMovedRecords(State& state) {
   MovedRecords records;
-  for (const std::string& prefix : {ClaimsPrefix(), SecretsPrefix(), VolumesPrefix()}) {
+  for (const std::string& prefix : {ClaimsPrefix(), SecretsPrefix(), SnapshotsPrefix(), VolumesPrefix()}) {
     MOORING_ASSIGN_OR_RETURN(Listing listing, state.List(prefix));
     for (KeyValue& value : listing.values) {
       if (!value.problem.empty()) return FailedPrecondition(value.problem);
@@ -110,6 +110,10 @@ std::string Describe(const KeyValue& record) {
       return fmt::format("the claim of volume {} to {} for {}", ToString(claim->volume), ToString(claim->mode),
                          Quote(claim->allocation));
     }
+  }
+  v1::Snapshot snapshot;
+  if (record.key.starts_with(SnapshotsPrefix()) && snapshot.ParseFromString(record.value)) {
+    return fmt::format("snapshot {} of plugin {}", Quote(snapshot.name()), Quote(snapshot.plugin()));
   }
   if (record.key.starts_with(SecretsPrefix())) {
     return "the secrets of volume " + Quote(record.key.substr(SecretsPrefix().size()));

@@ -28,6 +28,14 @@ inline absl::StatusOr<KeyedLocks::Hold> LockController(KeyedLocks& locks, const 
   return locks.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
 }
 
+// FAILED_PRECONDITION: this host does not know the plugin.
+absl::StatusOr<PluginStatus> FindKnown(PluginDirectory& plugins, const std::string& name);
+
+// Gives the traits of the plugin's controller, which may have to answer for the first time. FAILED_PRECONDITION: the
+// plugin is unknown, or has no controller. UNAVAILABLE: no healthy controller can be reached.
+absl::StatusOr<PluginTraits> ControllerTraits(PluginDirectory& plugins, const ControllerFor& of,
+                                              const RetryPolicy& retry, Clock::time_point until);
+
 // Names the call and the plugin in an error: "CreateVolume of plugin 'p': no". CANCELLED, with which the calls of a
 // replaced instance end, becomes UNAVAILABLE, so that its successor is called.
 inline absl::Status AnnotateCall(const std::string& plugin, std::string_view call, const absl::Status& status) {

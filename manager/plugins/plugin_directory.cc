@@ -33,6 +33,16 @@ StringMap NodeTopology(const PluginStatus& plugin) {
   return {};
 }
 
+bool IsTopologyKnown(const PluginStatus& plugin) {
+  bool has_node = false;
+  for (const InstanceStatus& instance : plugin.instances) {
+    if (instance.instance.type != PluginType::kNode) continue;
+    if (instance.fingerprint.complete) return true;
+    has_node = true;
+  }
+  return !has_node;
+}
+
 ControllerFor::ControllerFor(const Volume& volume)
     : plugin(volume.plugin),
       reaches(volume.topologies.empty() ? volume.required_topologies : volume.topologies),

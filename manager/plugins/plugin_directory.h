@@ -53,6 +53,9 @@ bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node)
 // The topology that the plugin gives this host; empty: none, or it is not known.
 StringMap NodeTopology(const PluginStatus& plugin);
 
+// False: its node service has not answered yet.
+bool IsTopologyKnown(const PluginStatus& plugin);
+
 // The controller for a call: of this plugin, and, if the call is about a volume, on a host that can reach the volume. A
 // plugin whose volumes are local to a host has a controller on each host, which knows only the volumes there.
 struct ControllerFor {

@@ -68,7 +68,7 @@ std::unique_ptr<ManagerService> MakeService(Components& of) {
                   .store = of.store,
                   .state = of.shared,
                   .host = host},
-      .snapshots = {.volumes = *of.volumes},
+      .snapshots = {.snapshots = *of.snapshots},
       .claims = {.claims = *of.claims,
                  .attachments = *of.attachments,
                  .journal = *of.journal,

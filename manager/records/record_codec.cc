@@ -71,6 +71,22 @@ static void CopyFields(FieldCopier& copy, Volume& volume) {
   CopyRevisions(copy, volume.revisions);
 }
 
+static void CopyFields(FieldCopier& copy, Snapshot& snapshot) {
+  copy("plugin", snapshot.plugin);
+  copy("name", snapshot.name);
+  copy("id", snapshot.id);
+  copy("source", snapshot.source);
+  copy("source_volume_id", snapshot.source_volume_id);
+  copy("parameters", snapshot.parameters);
+  copy("topologies", snapshot.topologies);
+  copy("bytes", snapshot.bytes);
+  copy("made_at_ms", snapshot.made_at);
+  copy("ready", snapshot.ready);
+  copy("unlisted", snapshot.is_unlisted);
+  copy("worker", snapshot.worker);
+  CopyRevisions(copy, snapshot.revisions);
+}
+
 static void CopyFields(FieldCopier& copy, Claim& claim) {
   copy("volume", claim.volume);
   copy("allocation", claim.allocation);
@@ -194,6 +210,7 @@ static void CopyFields(FieldCopier& copy, Event& event) {
 }
 
 v1::Volume ToProto(const Volume& volume) { return ToMessage<v1::Volume>(volume); }
+v1::Snapshot ToProto(const Snapshot& snapshot) { return ToMessage<v1::Snapshot>(snapshot); }
 v1::Claim ToProto(const Claim& claim) { return ToMessage<v1::Claim>(claim); }
 v1::Host ToProto(const Host& host) { return ToMessage<v1::Host>(host); }
 v1::Attachment ToProto(const AttachmentRecord& mount) { return ToMessage<v1::Attachment>(mount); }
@@ -208,6 +225,7 @@ absl::StatusOr<Volume> FromProto(const v1::Volume& message) {
   if (volume.mount_options.flags.empty()) volume.flags_left_out = message.mount_flags();
   return volume;
 }
+absl::StatusOr<Snapshot> FromProto(const v1::Snapshot& message) { return FromMessage<Snapshot>(message); }
 absl::StatusOr<Claim> FromProto(const v1::Claim& message) { return FromMessage<Claim>(message); }
 absl::StatusOr<Host> FromProto(const v1::Host& message) { return FromMessage<Host>(message); }
 absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message) {

@@ -10,6 +10,7 @@
 namespace mooring::manager {
 
 v1::Volume ToProto(const Volume& volume);  // with has_secrets, without the secrets
+v1::Snapshot ToProto(const Snapshot& snapshot);
 v1::Claim ToProto(const Claim& claim);
 v1::Host ToProto(const Host& host);
 v1::Attachment ToProto(const AttachmentRecord& mount);
@@ -22,6 +23,7 @@ v1::Event ToProto(const Event& event);
 // INVALID_ARGUMENT: a field is not a value of its enum, or a time that does not fit; nothing else is checked. The
 // default attachment mode is file-system, the default namespace "default".
 absl::StatusOr<Volume> FromProto(const v1::Volume& message);
+absl::StatusOr<Snapshot> FromProto(const v1::Snapshot& message);
 absl::StatusOr<Claim> FromProto(const v1::Claim& message);
 absl::StatusOr<Host> FromProto(const v1::Host& message);
 absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message);

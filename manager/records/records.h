@@ -110,6 +110,25 @@ struct Volume {
   Revisions revisions;
 };
 
+// A snapshot of a volume. The manager stores a record of each that it takes, before it calls the plugin. So a call that
+// was cut short can be finished, and every host knows from where the snapshot can be reached.
+struct Snapshot {
+  std::string plugin;
+  std::string name;  // sent to CreateSnapshot; empty: there is no record of it
+  std::string id;    // the plugin's; empty: it is being taken
+  std::optional<VolumeKey> source;
+  std::string source_volume_id;  // the plugin's id of the source
+  StringMap parameters;
+  std::vector<Topology> topologies;  // from where it can be reached: those of its source
+  std::uint64_t bytes = 0;
+  Time made_at = {};
+  bool ready = false;        // it can be used
+  bool is_unlisted = false;  // its controller has answered, and does not list it (any more, or yet); never stored
+  std::string worker;        // the host that takes it; empty: it has been taken
+
+  Revisions revisions;
+};
+
 // The claim of an allocation on a volume, in one mode. Each state is stored before the next step is taken:
 //
 //   taken ──▶ unpublishing ──▶ node-detached ──▶ controller-detached ──▶ (freed: the record is deleted)

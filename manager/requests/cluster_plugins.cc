@@ -58,7 +58,8 @@ ReadyPlugin ClusterPlugins::WithOthers(const ControllerFor& call, ReadyPlugin fi
 
 absl::StatusOr<ReadyPlugin> ClusterPlugins::PickLocal(const ControllerFor& call, Clock::time_point until) {
   const auto status = call.reaches.empty() ? absl::StatusOr<PluginStatus>(PluginStatus()) : local_.Find(call.plugin);
-  if (!status.ok() || IsReachable(call.reaches, NodeTopology(*status))) return local_.PickController(call, until);
+  const bool reaches = !status.ok() || (IsTopologyKnown(*status) && IsReachable(call.reaches, NodeTopology(*status)));
+  if (reaches) return local_.PickController(call, until);
   SleepUntil({}, until);
   return Unavailable("plugin {} on this host cannot reach the volume", Quote(call.plugin));
 }

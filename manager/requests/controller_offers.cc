@@ -102,6 +102,7 @@ void ControllerOffers::Look() {
   for (const PluginStatus& plugin : local_.List()) {
     const InstanceStatus* const controller = HealthyController(plugin);
     if (controller == nullptr) continue;
+    if (controller->fingerprint.traits.topology && !IsTopologyKnown(plugin)) continue;
     ControllerOffer& offer = now[ControllerStateKey(plugin.name, host_)];
     offer = {plugin.name, host_, controller->fingerprint};
     offer.fingerprint.topology = NodeTopology(plugin);

@@ -74,6 +74,14 @@ std::string SecretsStateKey(const VolumeKey& volume) {
   return fmt::format("{}{}/{}", SecretsPrefix(), Escape(volume.ns), Escape(volume.id));
 }
 
+std::string SnapshotsPrefix() { return "shared/snapshots/"; }
+std::string SnapshotsPrefix(const std::string& plugin) {
+  return fmt::format("{}{}/", SnapshotsPrefix(), Escape(plugin));
+}
+std::string SnapshotStateKey(const std::string& plugin, const std::string& source_volume_id, const std::string& name) {
+  return fmt::format("{}{}/{}", SnapshotsPrefix(plugin), Escape(source_volume_id), Escape(name));
+}
+
 std::string ClusterKey() { return "shared/cluster"; }
 std::string NewVolumesKey() { return "shared/new-volumes"; }
 

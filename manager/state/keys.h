@@ -3,6 +3,7 @@
 //
 //   shared/volumes/<namespace>/<volume>                        Volume, without its secrets
 //   shared/secrets/<namespace>/<volume>                        its secrets
+//   shared/snapshots/<plugin>/<volume's id>/<name>             Snapshot
 //   shared/cluster                                             the id of the shared state
 //   shared/new-volumes                                         changes with each volume that gets its external id
 //   shared/claims/<namespace>/<volume>/<mode>/<allocation>     Claim
@@ -60,6 +61,9 @@ std::string SecretsStateKey(const VolumeKey& volume);
 std::string MountFlagsStateKey(const VolumeKey& volume);  // a secret, too: CSI 1.12, MountVolume.mount_flags
 bool IsSecret(std::string_view key);  // a store of many hosts encrypts its value; watches do not show it
 std::string NewVolumesKey();
+std::string SnapshotsPrefix();
+std::string SnapshotsPrefix(const std::string& plugin);
+std::string SnapshotStateKey(const std::string& plugin, const std::string& source_volume_id, const std::string& name);
 std::string ClusterKey();
 std::string ClaimsPrefix();
 std::string ClaimsPrefix(const VolumeKey& volume);

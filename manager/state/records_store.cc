@@ -33,6 +33,9 @@ std::string KeyOf(const std::string& host, const AttachmentRecord& mount) {
 std::string KeyOf(const std::string& host, const PluginRecord& plugin) { return PluginStateKey(host, plugin.name); }
 
 std::string KeyOf(const Host& host) { return HostStateKey(host.name); }
+std::string KeyOf(const Snapshot& snapshot) {
+  return SnapshotStateKey(snapshot.plugin, snapshot.source_volume_id, snapshot.name);
+}
 
 // The record of a copied or renamed key would be believed to be another one. The key of a record of one host has its
 // host's name, which the record has not.
@@ -44,6 +47,7 @@ absl::Status CheckIsOf(const KeyValue& stored, const Volume& volume) {
   return CheckKey(stored, VolumeStateKey(volume.key));
 }
 absl::Status CheckIsOf(const KeyValue& stored, const Claim& claim) { return CheckKey(stored, KeyOf(claim)); }
+absl::Status CheckIsOf(const KeyValue& stored, const Snapshot& snapshot) { return CheckKey(stored, KeyOf(snapshot)); }
 absl::Status CheckIsOf(const KeyValue& stored, const Host& host) { return CheckKey(stored, KeyOf(host)); }
 absl::Status CheckIsOf(const KeyValue& /*stored*/, const AttachmentRecord& /*mount*/) { return absl::OkStatus(); }
 absl::Status CheckIsOf(const KeyValue& /*stored*/, const PluginRecord& /*plugin*/) { return absl::OkStatus(); }
@@ -191,6 +195,7 @@ Changes& Changes::Delete(const Volume& volume) {
 }
 
 Changes& Changes::Put(const Host& host) { return PutAt(KeyOf(host), host); }
+Changes& Changes::Put(const Snapshot& snapshot) { return PutAt(KeyOf(snapshot), snapshot); }
 Changes& Changes::Put(const Claim& claim) { return PutAt(KeyOf(claim), claim); }
 Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
   return PutAt(KeyOf(host, mount), mount);
@@ -199,6 +204,7 @@ Changes& Changes::Put(const std::string& host, const PluginRecord& plugin) {
   return PutAt(KeyOf(host, plugin), plugin);
 }
 Changes& Changes::Delete(const Host& host) { return DeleteAt(KeyOf(host), host); }
+Changes& Changes::Delete(const Snapshot& snapshot) { return DeleteAt(KeyOf(snapshot), snapshot); }
 Changes& Changes::Delete(const Claim& claim) { return DeleteAt(KeyOf(claim), claim); }
 Changes& Changes::Delete(const std::string& host, const AttachmentRecord& mount) {
   return DeleteAt(KeyOf(host, mount), mount);
@@ -237,6 +243,14 @@ absl::StatusOr<VolumeUse> RecordsStore::GetVolumeUse(const VolumeKey& key, Fresh
   return ToVolumeUse(key, found, unreadable_);
 }
 
+absl::StatusOr<Snapshot> RecordsStore::GetSnapshot(const Snapshot& with_key) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, shared_.Get(KeyOf(with_key)));
+  if (!stored) {
+    return NotFound("there is no record of a snapshot {} of plugin {}", Quote(with_key.name), Quote(with_key.plugin));
+  }
+  return Decode<v1::Snapshot>(*stored, unreadable_);
+}
+
 absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, const std::string& name) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, local_.Get(PluginStateKey(host, name)));
   if (!stored) return NotFound("there is no plugin {}", Quote(name));
@@ -245,6 +259,11 @@ absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, co
 
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
   return ListAll<v1::Volume, Volume>(shared_, ns.empty() ? VolumesPrefix() : VolumesPrefix(ns), unreadable_);
+}
+
+absl::StatusOr<std::vector<Snapshot>> RecordsStore::ListSnapshots(const std::string& plugin) {
+  return ListAll<v1::Snapshot, Snapshot>(shared_, plugin.empty() ? SnapshotsPrefix() : SnapshotsPrefix(plugin),
+                                         unreadable_);
 }
 
 absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims() {

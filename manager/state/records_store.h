@@ -26,11 +26,13 @@ class Changes {
   // `has_secrets`, because ListVolumes does not read them, and deleted without it. The same holds for the mount flags
   // and `flags_left_out`.
   Changes& Put(const Volume& volume);
+  Changes& Put(const Snapshot& snapshot);
   Changes& Put(const Claim& claim);
   Changes& Put(const Host& host);
   Changes& Put(const std::string& host, const AttachmentRecord& mount);
   Changes& Put(const std::string& host, const PluginRecord& plugin);
   Changes& Delete(const Volume& volume);  // and its secrets and mount flags
+  Changes& Delete(const Snapshot& snapshot);
   Changes& Delete(const Claim& claim);
   Changes& Delete(const Host& host);
   Changes& Delete(const std::string& host, const AttachmentRecord& mount);
@@ -60,6 +62,7 @@ class RecordsStore {
   // NOT_FOUND names the record. INTERNAL: it is damaged, or, for a volume, one of its claims is.
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets, or Volume::secrets_problem
   absl::StatusOr<VolumeUse> GetVolumeUse(const VolumeKey& key, Freshness freshness = Freshness::kNow);
+  absl::StatusOr<Snapshot> GetSnapshot(const Snapshot& with_key);  // of the same plugin, source_volume_id and name
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
 
   absl::StatusOr<Host> GetHost(const std::string& name);
@@ -67,6 +70,7 @@ class RecordsStore {
   // Lists leave out secrets, mount flags and damaged records (WhyUnreadable). An empty namespace means all. But a
   // damaged claim gives INTERNAL in the list of its volume, because it may be that of a writer.
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
+  absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin = "");  // empty: of all plugins
   absl::StatusOr<std::vector<Claim>> ListClaims();
   absl::StatusOr<std::vector<Claim>> ListClaims(const std::function<bool(const Claim&)>& wanted);  // State::Visit
   absl::StatusOr<std::vector<Claim>> ListClaims(const VolumeKey& volume);

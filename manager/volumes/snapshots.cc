@@ -1,13 +1,17 @@
+#include "manager/volumes/snapshots.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
+#include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
-#include "manager/plugins/controller_call.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volumes.h"
@@ -15,97 +19,364 @@
 namespace mooring::manager {
 namespace {
 
-constexpr int kSnapshotsOfPage = 500;  // a page has to fit into the answer of a request to another host, 1 MiB
+constexpr int kSnapshotsOfPage = 500;         // a page has to fit into the answer of a request to another host, 1 MiB
+constexpr std::chrono::seconds kAttempt{20};  // for one try in the background, which holds the lock of the volume
+constexpr std::chrono::seconds kPatience{5};  // for the list of a controller, if there are records
 
-Snapshot FromCsi(const std::string& plugin, const csi::v1::Snapshot& message) {
-  Snapshot snapshot;
+void CopyFromCsi(const csi::v1::Snapshot& message, Snapshot& snapshot) {
   snapshot.id = message.snapshot_id();
-  snapshot.plugin = plugin;
   snapshot.source_volume_id = message.source_volume_id();
   snapshot.bytes = static_cast<std::uint64_t>(message.size_bytes());
   snapshot.made_at =
       Time(std::chrono::duration_cast<Time::duration>(std::chrono::seconds(message.creation_time().seconds()) +
                                                       std::chrono::nanoseconds(message.creation_time().nanos())));
   snapshot.ready = message.ready_to_use();
+}
+
+Snapshot Wanted(const Volume& source, const std::string& name, const StringMap& parameters, const std::string& worker) {
+  Snapshot snapshot;
+  snapshot.plugin = source.plugin;
+  snapshot.name = name;
+  snapshot.source = source.key;
+  snapshot.source_volume_id = IdForPlugin(source);
+  snapshot.parameters = parameters;
+  snapshot.topologies = ControllerFor(source).reaches;
+  snapshot.worker = worker;
   return snapshot;
+}
+
+ControllerFor ControllerOf(const Snapshot& snapshot) {
+  ControllerFor controller(snapshot.plugin);
+  controller.reaches = snapshot.topologies;
+  controller.is_known = true;
+  return controller;
+}
+
+// Whether a controller that was asked knows the snapshot, if it exists.
+bool IsAt(const std::vector<ControllerFor>& places, const Snapshot& snapshot) {
+  return std::any_of(places.begin(), places.end(), [&](const ControllerFor& place) {
+    return place.reaches.empty() ? snapshot.topologies.empty()
+                                 : IsReachable(snapshot.topologies, place.reaches.front().segments);
+  });
 }
 
 }  // namespace
 
-absl::StatusOr<PluginTraits> Volumes::SnapshotTraits(const std::string& plugin, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(PluginTraits traits, Controller(plugin, until));
-  if (traits.snapshots) return traits;
-  return FailedPrecondition("plugin {} has no snapshots", Quote(plugin));
+Snapshots::Snapshots(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
+                     Events& events, WorkQueue& queue, RetryPolicy retry)
+    : store_(store),
+      plugins_(plugins),
+      hosts_(hosts),
+      controller_locks_(controller_locks),
+      events_(events),
+      retry_(std::move(retry)),
+      work_(queue, {.kind = "snapshot"}) {}
+
+absl::Status Snapshots::CheckHasSnapshots(const ControllerFor& of, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, ControllerTraits(plugins_, of, retry_, until));
+  return traits.snapshots ? absl::OkStatus() : FailedPrecondition("plugin {} has no snapshots", Quote(of.plugin));
 }
 
-absl::StatusOr<Snapshot> Volumes::CreateSnapshot(const VolumeKey& key, const std::string& name,
-                                                 const StringMap& parameters, Clock::time_point until) {
+absl::StatusOr<Snapshot> Snapshots::Create(const VolumeKey& key, const std::string& name, const StringMap& parameters,
+                                           Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckName("snapshot name", name));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, GetReady(key));
-  MOORING_RETURN_IF_ERROR(SnapshotTraits(volume.plugin, until).status());
+  MOORING_ASSIGN_OR_RETURN(const Volume source, store_.GetVolume(key));
+  MOORING_RETURN_IF_ERROR(CheckReady(source));
+  MOORING_RETURN_IF_ERROR(CheckSecrets(source));
+  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(ControllerFor(source), until));
+  Snapshot wanted = Wanted(source, name, parameters, hosts_.self());
+  auto there = store_.GetSnapshot(wanted);
+  if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
+  const bool is_new = !there.ok();
+  if (is_new) {
+    MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(wanted)));
+    wanted.revisions.SetStored(revision);
+  } else {
+    wanted = *std::move(there);
+    wanted.parameters = parameters;
+  }
+  const Taken taken = Take(wanted, source.secrets, until);
+  if (taken.snapshot.ok() || !wanted.id.empty()) return taken.snapshot;  // else an earlier request has taken it
+  const absl::Status& why = taken.snapshot.status();
+  if (is_new && taken.none) return ForgetOr(wanted, why);
+  FinishLater(wanted, why);
+  return Annotate(why, fmt::format("it is unknown whether snapshot {} was taken, and the manager goes on until it is: "
+                                   "'mooring volume snapshot list --plugin {}' shows it; to give it up, run "
+                                   "'mooring volume snapshot delete {} --plugin {}'",
+                                   Quote(name), source.plugin, ShellQuote(name), source.plugin));
+}
+
+Snapshots::Taken Snapshots::Take(const Snapshot& record, const Secrets& secrets, Clock::time_point until) {
   csi::v1::CreateSnapshotRequest request;
-  request.set_source_volume_id(IdForPlugin(volume));
-  request.set_name(name);
-  request.mutable_parameters()->insert(parameters.begin(), parameters.end());
-  volume.secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, ControllerFor(volume), request, retry_, until));
-  Snapshot snapshot = FromCsi(volume.plugin, answer.snapshot());
-  snapshot.source = key;
-  Report(volume, false, fmt::format("snapshot {} taken", Quote(snapshot.id)));
+  request.set_source_volume_id(record.source_volume_id);
+  request.set_name(record.name);
+  request.mutable_parameters()->insert(record.parameters.begin(), record.parameters.end());
+  secrets.CopyTo(*request.mutable_secrets());
+  int tries = 0;
+  const auto counted = [&](const PluginTraits&) -> const auto& {
+    ++tries;
+    return request;
+  };
+  const auto answer = CallController(plugins_, ControllerOf(record), counted, retry_, until);
+  if (answer.ok()) return {Complete(record, answer->snapshot()), false};
+  const absl::Status& why = answer.status();
+  // A refusal after a try without an answer says nothing about that try.
+  const bool is_refused = IsRefusal(why) || absl::IsResourceExhausted(why);
+  return {why, tries == 0 || (tries == 1 && is_refused)};
+}
+
+absl::StatusOr<Snapshot> Snapshots::Complete(const Snapshot& record, const csi::v1::Snapshot& taken) {
+  if (taken.snapshot_id().empty()) {
+    return Internal("CreateSnapshot of plugin {} answered without a snapshot id", Quote(record.plugin));
+  }
+  Snapshot snapshot = record;
+  CopyFromCsi(taken, snapshot);
+  snapshot.source_volume_id = record.source_volume_id;  // it is a part of the key
+  snapshot.worker.clear();
+  for (;;) {
+    const auto revision = store_.Commit(Changes().Put(snapshot));
+    if (revision.ok()) {
+      snapshot.revisions.SetStored(*revision);
+      break;
+    }
+    if (!absl::IsAborted(revision.status())) return revision.status();
+    const auto now = store_.GetSnapshot(record);  // another host was faster
+    if (now.ok() && now->id == snapshot.id) return now;
+    if (!now.ok() && !absl::IsNotFound(now.status())) return now.status();
+    snapshot.revisions = now.ok() ? now->revisions : Revisions();
+  }
+  if (record.id != snapshot.id) {
+    events_.Add({.kind = "volume",
+                 .plugin = snapshot.plugin,
+                 .volume = snapshot.source.value_or(VolumeKey()),
+                 .text = fmt::format("snapshot {} taken", Quote(snapshot.id))});
+  }
   return snapshot;
 }
 
-absl::Status Volumes::DeleteSnapshot(const std::string& plugin, const std::string& snapshot_id, const Secrets& secrets,
-                                     Clock::time_point until) {
-  if (snapshot_id.empty()) return InvalidArgument("the snapshot id is missing");
-  MOORING_RETURN_IF_ERROR(SnapshotTraits(plugin, until).status());
+// The plugin has not taken it. ABORTED: another host works at the record.
+absl::Status Snapshots::ForgetOr(const Snapshot& record, const absl::Status& why) {
+  const absl::Status deleted = store_.Commit(Changes().Delete(record)).status();
+  if (deleted.ok() || absl::IsAborted(deleted)) return why;
+  FinishLater(record, deleted);
+  return Annotate(why, fmt::format("the manager cannot forget snapshot {}, and will take it later ({})",
+                                   Quote(record.name), Message(deleted)));
+}
+
+void Snapshots::FinishLater(const Snapshot& record, const absl::Status& problem) {
+  work_.Push({.key = fmt::format("{} of volume {}", Quote(record.name), Quote(record.source_volume_id)),
+              .lane = record.plugin,
+              .attempt = [this, record] { return FinishOne(record); },
+              .problem = Message(problem)},
+             problem.ok() ? Clock::duration() : std::chrono::seconds(1));
+}
+
+absl::Status Snapshots::FinishOne(const Snapshot& record) {
+  const Clock::time_point until = Clock::now() + kAttempt;
+  const VolumeKey source = record.source.value_or(VolumeKey());
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, source, until));
+  const auto now = store_.GetSnapshot(record);
+  if (absl::IsNotFound(now.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(now.status());
+  if (!now->id.empty() || now->revisions.create != record.revisions.create) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Secrets secrets, SecretsOf(*now));
+  return Take(*now, secrets, until).snapshot.status();
+}
+
+// Without a volume there are none. The plugin knows a snapshot that it has taken before also without its volume.
+absl::StatusOr<Secrets> Snapshots::SecretsOf(const Snapshot& snapshot) {
+  if (!snapshot.source) return Secrets();
+  const auto volume = store_.GetVolume(*snapshot.source);
+  if (absl::IsNotFound(volume.status())) return Secrets();
+  MOORING_RETURN_IF_ERROR(volume.status());
+  MOORING_RETURN_IF_ERROR(CheckSecrets(*volume));
+  return volume->secrets;
+}
+
+// A snapshot that is being taken has no id yet, so its name stands for it.
+absl::StatusOr<std::optional<Snapshot>> Snapshots::Find(const std::string& plugin, const std::string& id) {
+  if (id.empty()) return InvalidArgument("the snapshot id is missing");
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> records, store_.ListSnapshots(plugin));
+  for (const Snapshot& record : records) {
+    if (id == (record.id.empty() ? record.name : record.id)) return record;
+  }
+  MOORING_RETURN_IF_ERROR(store_.CheckReadable(SnapshotsPrefix(plugin)));
+  return std::nullopt;
+}
+
+absl::StatusOr<std::vector<Topology>> Snapshots::TopologiesOf(const std::string& plugin, const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const auto record, Find(plugin, id));
+  return record ? record->topologies : std::vector<Topology>();
+}
+
+// A controller for each set of hosts that reach the same storage. Without topologies there is one, and if it refuses,
+// the controllers of other hosts are asked.
+absl::StatusOr<std::vector<ControllerFor>> Snapshots::Places(const std::string& plugin) {
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindKnown(plugins_, plugin));
+  std::set<StringMap> topologies;
+  for (const InstanceStatus& each : status.instances) {
+    if (each.instance.type != PluginType::kController || !each.fingerprint.healthy) continue;
+    topologies.insert(each.instance.provider == "host" ? each.fingerprint.topology : NodeTopology(status));
+  }
+  if (topologies.size() > 1) topologies.erase(StringMap());  // a host without the node service reaches no storage
+  std::vector<ControllerFor> places;
+  for (const StringMap& topology : topologies) {
+    places.emplace_back(plugin);
+    if (topology.empty()) {
+      places.back().is_known = true;
+    } else {
+      places.back().reaches = {{topology}};
+    }
+  }
+  return places;
+}
+
+absl::Status Snapshots::Delete(const std::string& plugin, const std::string& id, const Secrets& secrets,
+                               Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto record, Find(plugin, id));
+  if (!record) return DeleteEverywhere(plugin, id, secrets, until);
+  Snapshot snapshot = *record;
+  if (snapshot.id.empty()) {  // the plugin tells its id
+    const VolumeKey source = snapshot.source.value_or(VolumeKey());
+    MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, source, until));
+    MOORING_ASSIGN_OR_RETURN(const Secrets of_volume, SecretsOf(snapshot));
+    const Taken taken = Take(snapshot, of_volume, until);
+    if (IsRefusal(taken.snapshot.status())) return Forget(snapshot);
+    MOORING_ASSIGN_OR_RETURN(snapshot, taken.snapshot);
+  }
+  MOORING_RETURN_IF_ERROR(CallDelete(ControllerOf(snapshot), snapshot.id, secrets, until));
+  return Forget(snapshot);
+}
+
+absl::Status Snapshots::CallDelete(const ControllerFor& controller, const std::string& id, const Secrets& secrets,
+                                   Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(controller, until));
   csi::v1::DeleteSnapshotRequest request;
-  request.set_snapshot_id(snapshot_id);
+  request.set_snapshot_id(id);
   secrets.CopyTo(*request.mutable_secrets());
-  ControllerFor controller(plugin);
-  controller.is_known = true;
   const absl::Status status = CallController(plugins_, controller, request, retry_, until).status();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
-absl::Status Volumes::CheckSnapshotExists(const std::string& plugin, const std::string& snapshot_id,
-                                          const Secrets& secrets, Clock::time_point until) {
-  if (snapshot_id.empty()) return InvalidArgument("the snapshot id is missing");
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, SnapshotTraits(plugin, until));
-  if (!traits.lists_snapshots) return absl::OkStatus();
-  csi::v1::ListSnapshotsRequest request;
-  request.set_snapshot_id(snapshot_id);
-  secrets.CopyTo(*request.mutable_secrets());
-  const auto found = CallController(plugins_, plugin, request, retry_, until);
-  if (!found.ok() || !found->entries().empty()) return absl::OkStatus();
-  return NotFound("plugin {} has no snapshot {}: 'mooring volume snapshot list --plugin {}' lists them", Quote(plugin),
-                  Quote(snapshot_id), plugin);
+// Nobody knows which host has it, so all are asked, also after an error.
+absl::Status Snapshots::DeleteEverywhere(const std::string& plugin, const std::string& id, const Secrets& secrets,
+                                         Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(plugin, until));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ControllerFor> places, Places(plugin));
+  absl::Status problem;
+  for (const ControllerFor& place : places) {
+    const absl::Status status = CallDelete(place, id, secrets, until);
+    if (problem.ok() || (IsRefusal(problem) && !status.ok())) problem = status;
+  }
+  return problem;
 }
 
-absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& plugin, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, SnapshotTraits(plugin, until));
-  if (!traits.lists_snapshots) return FailedPrecondition("plugin {} does not list its snapshots", Quote(plugin));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
-  std::map<std::string, VolumeKey> keys;
-  for (const Volume& volume : volumes) {
-    if (volume.plugin == plugin) keys.emplace(IdForPlugin(volume), volume.key);
+absl::Status Snapshots::Forget(const Snapshot& snapshot) {
+  for (;;) {
+    const auto record = store_.GetSnapshot(snapshot);
+    if (absl::IsNotFound(record.status())) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(record.status());
+    if (record->revisions.create != snapshot.revisions.create) return absl::OkStatus();
+    const absl::Status forgotten = store_.Commit(Changes().Delete(*record)).status();
+    if (!absl::IsAborted(forgotten)) return forgotten;
+  }
+}
+
+absl::Status Snapshots::CheckExists(const std::string& plugin, const std::string& id, const Secrets& secrets,
+                                    Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto record, Find(plugin, id));
+  if (record) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(plugin, until));
+  csi::v1::ListSnapshotsRequest request;
+  request.set_snapshot_id(id);
+  secrets.CopyTo(*request.mutable_secrets());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ControllerFor> places, Places(plugin));
+  for (const ControllerFor& place : places) {
+    const auto traits = ControllerTraits(plugins_, place, retry_, until);
+    if (!traits.ok() || !traits->lists_snapshots) return absl::OkStatus();
+    const auto found = CallController(plugins_, place, request, retry_, until);
+    if (!found.ok()) return absl::OkStatus();
+    for (const auto& entry : found->entries()) {
+      if (entry.snapshot().snapshot_id() == id) return absl::OkStatus();
+    }
+  }
+  return NotFound("plugin {} has no snapshot {}: 'mooring volume snapshot list --plugin {}' lists them", Quote(plugin),
+                  Quote(id), plugin);
+}
+
+absl::StatusOr<std::vector<Snapshot>> Snapshots::ListAt(const ControllerFor& place, Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(place, until));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, ControllerTraits(plugins_, place, retry_, until));
+  if (!traits.lists_snapshots) {
+    return FailedPrecondition("plugin {} does not list its snapshots", Quote(place.plugin));
   }
   std::vector<Snapshot> snapshots;
   std::set<std::string> seen;  // page tokens
   csi::v1::ListSnapshotsRequest request;
   request.set_max_entries(kSnapshotsOfPage);
   do {
-    MOORING_ASSIGN_OR_RETURN(const auto page, CallController(plugins_, plugin, request, retry_, until));
+    MOORING_ASSIGN_OR_RETURN(const auto page, CallController(plugins_, place, request, retry_, until));
     for (const auto& entry : page.entries()) {
-      snapshots.push_back(FromCsi(plugin, entry.snapshot()));
-      const auto source = keys.find(snapshots.back().source_volume_id);
-      if (source != keys.end()) snapshots.back().source = source->second;
+      Snapshot& snapshot = snapshots.emplace_back();
+      snapshot.plugin = place.plugin;
+      CopyFromCsi(entry.snapshot(), snapshot);
     }
     if (!seen.insert(page.next_token()).second) break;  // a token that came before would repeat the pages for ever
     request.set_starting_token(page.next_token());
   } while (!request.starting_token().empty());
   return snapshots;
+}
+
+absl::StatusOr<std::vector<Snapshot>> Snapshots::List(const std::string& plugin, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<Snapshot> snapshots, store_.ListSnapshots(plugin));
+  auto places = Places(plugin);
+  if (!places.ok() && snapshots.empty()) return places.status();
+  if (places.ok() && places->empty() && snapshots.empty()) places->emplace_back(plugin);  // waits for it
+  std::map<std::string, Snapshot> listed;
+  std::vector<ControllerFor> asked;
+  absl::Status problem;
+  for (const ControllerFor& place : places.value_or(std::vector<ControllerFor>())) {
+    const auto found = ListAt(place, snapshots.empty() ? until : std::min(until, Clock::now() + kPatience));
+    if (!found.ok()) {
+      problem = found.status();
+      continue;
+    }
+    asked.push_back(place);
+    for (const Snapshot& snapshot : *found) listed.emplace(snapshot.id, snapshot);
+  }
+  if (asked.empty() && snapshots.empty()) return problem;
+  for (Snapshot& record : snapshots) {
+    const auto here = listed.find(record.id);
+    record.is_unlisted = here == listed.end() && !record.id.empty() && IsAt(asked, record);
+    if (here == listed.end()) continue;
+    record.ready = here->second.ready;
+    listed.erase(here);
+  }
+  MOORING_RETURN_IF_ERROR(AddWithSources(listed, snapshots));
+  return snapshots;
+}
+
+// The volumes tell the keys of the sources.
+absl::Status Snapshots::AddWithSources(std::map<std::string, Snapshot>& listed, std::vector<Snapshot>& snapshots) {
+  std::map<std::pair<std::string, std::string>, VolumeKey> keys;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
+  for (const Volume& volume : volumes) keys.emplace(std::pair(volume.plugin, IdForPlugin(volume)), volume.key);
+  for (auto& [id, snapshot] : listed) {
+    const auto source = keys.find({snapshot.plugin, snapshot.source_volume_id});
+    if (source != keys.end()) snapshot.source = source->second;
+    snapshots.push_back(std::move(snapshot));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Snapshots::Resume(const std::string& host) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> records, store_.ListSnapshots());
+  for (const Snapshot& record : records) {
+    if (!record.id.empty() || (hosts_.is_shared() && record.worker != host)) continue;
+    FinishLater(record, absl::OkStatus());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

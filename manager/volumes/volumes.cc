@@ -7,7 +7,6 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "base/text/terminal_text.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
@@ -16,24 +15,6 @@
 
 namespace mooring::manager {
 namespace {
-
-absl::Status CheckReady(const Volume& volume) {
-  if (volume.state == Volume::State::kReady) return absl::OkStatus();
-  return FailedPrecondition("volume {} is being {}", ToString(volume.key),
-                            volume.state == Volume::State::kCreating ? "created" : "deleted");
-}
-
-constexpr std::chrono::seconds kFirstAnswer{10};
-constexpr std::chrono::milliseconds kLookForAnswer{100};
-
-bool HasController(const PluginStatus& plugin) {
-  return plugin.controller_required || plugin.controllers.expected > 0 || plugin.controllers.healthy > 0;
-}
-
-bool HasAnswered(const PluginStatus& plugin) {
-  return std::any_of(plugin.instances.begin(), plugin.instances.end(),
-                     [](const InstanceStatus& each) { return each.fingerprint.complete; });
-}
 
 // Takes from `next` the fields that may change.
 void Merge(Volume& now, const Volume& next) {
@@ -47,6 +28,12 @@ void Merge(Volume& now, const Volume& next) {
 
 }  // namespace
 
+absl::Status CheckReady(const Volume& volume) {
+  if (volume.state == Volume::State::kReady) return absl::OkStatus();
+  return FailedPrecondition("volume {} is being {}", ToString(volume.key),
+                            volume.state == Volume::State::kCreating ? "created" : "deleted");
+}
+
 bool AreSameVolume(const Volume& a, const Volume& b) {
   if (a.plugin != b.plugin || a.key == b.key) return false;
   if (!a.name.empty() && a.name == b.name) return true;
@@ -54,11 +41,13 @@ bool AreSameVolume(const Volume& a, const Volume& b) {
 }
 
 Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
-                 KeyedLocks& controller_locks, Events& events, WorkQueue& queue, RetryPolicy retry)
+                 Snapshots& snapshots, KeyedLocks& controller_locks, Events& events, WorkQueue& queue,
+                 RetryPolicy retry)
     : store_(store),
       plugins_(plugins),
       hosts_(hosts),
       node_(node),
+      snapshots_(snapshots),
       controller_locks_(controller_locks),
       events_(events),
       retry_(std::move(retry)),
@@ -142,43 +131,6 @@ absl::Status Volumes::CheckNotElsewhere(const Volume& volume) {
   const char* const what = volume.state == Volume::State::kCreating ? "created" : "deleted";
   return Unavailable("volume {} is being {} by host {}: try again, or repeat the request there", ToString(volume.key),
                      what, Quote(volume.worker));
-}
-
-absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
-  auto status = plugins_.Find(name);
-  if (!absl::IsNotFound(status.status())) return status;
-  return FailedPrecondition("plugin {} is unknown on this host: run or register it first", Quote(name));
-}
-
-// Waits a while for the first answer of a plugin, which tells its services.
-absl::StatusOr<PluginStatus> Volumes::FindAnswered(const std::string& plugin, Clock::time_point until) {
-  const Clock::time_point patience = std::min(until, Clock::now() + kFirstAnswer);
-  for (;;) {
-    MOORING_ASSIGN_OR_RETURN(PluginStatus status, FindPlugin(plugin));
-    if (HasController(status) || HasAnswered(status)) return status;
-    if (retry_.stop.stop_requested()) return Stopping();
-    if (Clock::now() >= patience) {
-      std::string words;
-      for (const InstanceStatus& each : status.instances) words += "; " + LastErrorOf(each.instance, each.fingerprint);
-      return Unavailable(
-          "plugin {} has not been ready yet, so its services are not known: try again when it is "
-          "('mooring plugin status {}'){}",
-          Quote(plugin), ShellQuote(plugin), words);
-    }
-    SleepUntil(retry_.stop, std::min(patience, Clock::now() + kLookForAnswer));
-  }
-}
-
-absl::StatusOr<PluginTraits> Volumes::Controller(const ControllerFor& of, Clock::time_point until) {
-  const std::string& plugin = of.plugin;
-  MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindAnswered(plugin, until));
-  if (!HasController(status)) {
-    return FailedPrecondition(
-        "plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
-        Quote(plugin));
-  }
-  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(of, until));
-  return controller.fingerprint.traits;
 }
 
 absl::StatusOr<Volume> Volumes::GetReady(const VolumeKey& key) {

@@ -1,4 +1,4 @@
-// The volumes and snapshots that the manager knows: created and deleted through the controller of their plugin, or
+// The volumes that the manager knows: created and deleted through the controller of their plugin, or
 // registered and deregistered.
 #pragma once
 
@@ -10,23 +10,17 @@
 #include "base/keyed_lock.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/hosts/host_directory.h"
+#include "manager/plugins/controller_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
+#include "manager/volumes/snapshots.h"
 #include "manager/volumes/volume_mounter.h"
 #include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
-struct Snapshot {
-  std::string id;  // the plugin's id
-  std::string plugin;
-  std::string source_volume_id;  // the plugin's id of the source
-  std::optional<VolumeKey> source;
-  std::uint64_t bytes = 0;
-  Time made_at = {};
-  bool ready = false;
-};
+absl::Status CheckReady(const Volume& volume);  // FAILED_PRECONDITION: it is being created or deleted
 
 // Whether two records with different keys are the same volume of a plugin.
 bool AreSameVolume(const Volume& a, const Volume& b);
@@ -35,7 +29,7 @@ class Volumes {
  public:
   // All outlive it. `node` expands volumes that are mounted on this host.
   Volumes(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, VolumeMounter& node,
-          KeyedLocks& controller_locks, Events& events, WorkQueue& queue, RetryPolicy retry);
+          Snapshots& snapshots, KeyedLocks& controller_locks, Events& events, WorkQueue& queue, RetryPolicy retry);
 
   // Stores the record (creating), calls CreateVolume, completes the record. A repeated request continues an interrupted
   // one. ALREADY_EXISTS: the key has another volume. If it is unknown whether the plugin created the volume, the record
@@ -66,20 +60,14 @@ class Volumes {
   absl::StatusOr<Volume> Get(const VolumeKey& key);
   absl::StatusOr<std::vector<Volume>> List(const std::string& ns);  // empty: all namespaces
 
-  absl::StatusOr<Snapshot> CreateSnapshot(const VolumeKey& key, const std::string& name, const StringMap& parameters,
-                                          Clock::time_point until);
-  // NOT_FOUND: the plugin lists its snapshots, without this one. OK: it has the snapshot, or cannot tell.
-  absl::Status CheckSnapshotExists(const std::string& plugin, const std::string& snapshot_id, const Secrets& secrets,
-                                   Clock::time_point until);
-  absl::Status DeleteSnapshot(const std::string& plugin, const std::string& snapshot_id, const Secrets& secrets,
-                              Clock::time_point until);
-  absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);
-
-  // In the background, until they succeed: undoes creations that `host` has not finished, and continues its deletions.
+  // In the background, until they succeed: undoes creations that `host` has not finished, and continues its deletions;
+  // finishes its snapshots.
   // (A repeated CreateVolume tells the id for DeleteVolume.) Errors become events. Called for this host at the start,
   // and for hosts that are away. An error: the state cannot be read.
   absl::Status Resume(const std::string& host);
-  bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
+  bool WaitUntilTried(Clock::time_point until) {  // what was resumed
+    return work_.WaitUntilTried(until) && snapshots_.WaitUntilTried(until);
+  }
 
   void Stop() { work_.Stop(); }  // ends the work in the background
 
@@ -92,9 +80,9 @@ class Volumes {
   absl::StatusOr<bool> IsGone(const std::string& host);
   absl::Status CheckNotElsewhere(const Volume& volume);
   absl::StatusOr<Volume> StoredAlone(Volume volume, Damaged damaged);
-  absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
-  absl::StatusOr<PluginStatus> FindAnswered(const std::string& plugin, Clock::time_point until);
-  absl::StatusOr<PluginTraits> Controller(const ControllerFor& of, Clock::time_point until);
+  absl::StatusOr<PluginTraits> Traits(const ControllerFor& of, Clock::time_point until) {
+    return ControllerTraits(plugins_, of, retry_, until);
+  }
   absl::StatusOr<Volume> GetReady(const VolumeKey& key);
   void Report(const Volume& volume, bool bad, const std::string& text);
 
@@ -104,6 +92,8 @@ class Volumes {
   enum class Since { kNow, kBefore };  // begun by this request, or by an earlier one
   absl::StatusOr<Volume> FinishCreate(Volume volume, Since begun, Clock::time_point until);
   absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
+  // The controller that can create it: where its source is, if the request does not say from where it is to be reached.
+  absl::StatusOr<ControllerFor> Creator(const Volume& volume);
   absl::Status Validate(const Volume& volume, Clock::time_point until);
 
   // volumes_delete.cc
@@ -128,13 +118,11 @@ class Volumes {
   absl::StatusOr<Expansion> ExpandAtController(const Volume& volume, std::uint64_t min_bytes, std::uint64_t max_bytes,
                                                Clock::time_point until);
 
-  // snapshots.cc
-  absl::StatusOr<PluginTraits> SnapshotTraits(const std::string& plugin, Clock::time_point until);
-
   RecordsStore& store_;
   PluginDirectory& plugins_;
   HostDirectory& hosts_;
   VolumeMounter& node_;
+  Snapshots& snapshots_;
   KeyedLocks& controller_locks_;
   Events& events_;
   const RetryPolicy retry_;

@@ -132,7 +132,8 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, c
 }
 
 absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(ControllerFor(volume), until));
+  MOORING_ASSIGN_OR_RETURN(const ControllerFor creator, Creator(volume));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Traits(creator, until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
   MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));
   if (volume.name.empty()) {
@@ -140,6 +141,7 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
   } else {
     MOORING_RETURN_IF_ERROR(RefuseTwin(volume, Damaged::kRefused));
   }
+  if (volume.required_topologies.empty()) volume.topologies = creator.reaches;  // until the plugin answers
   volume.state = Volume::State::kCreating;
   volume.created_at = std::chrono::system_clock::now();
   volume.worker = hosts_.self();
@@ -173,6 +175,20 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
   MOORING_RETURN_IF_ERROR(ready.status());
   Report(*ready, false, fmt::format("created with {} bytes as {}", ready->capacity_bytes, Quote(ready->external_id)));
   return ready;
+}
+
+absl::StatusOr<ControllerFor> Volumes::Creator(const Volume& volume) {
+  ControllerFor creator(volume);
+  if (!creator.reaches.empty()) return creator;
+  if (!volume.snapshot_id.empty()) {
+    MOORING_ASSIGN_OR_RETURN(creator.reaches, snapshots_.TopologiesOf(volume.plugin, volume.snapshot_id));
+  } else if (!volume.clone_id.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
+    for (const Volume& source : volumes) {
+      if (source.plugin == volume.plugin && IdForPlugin(source) == volume.clone_id) creator.reaches = source.topologies;
+    }
+  }
+  return creator;
 }
 
 // RESOURCE_EXHAUSTED after an earlier try without an answer: that try may have created the volume.
@@ -216,7 +232,7 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
 
 // A plugin without a controller, or without ValidateVolumeCapabilities, is not asked.
 absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindPlugin(volume.plugin));
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindKnown(plugins_, volume.plugin));
   if (!plugin.controller_required && plugin.controllers.healthy == 0) return absl::OkStatus();
   const auto request = [&](const PluginTraits& traits) { return ValidateRequest(volume, traits); };
   const auto answer = CallController(plugins_, ControllerFor(volume), request, retry_, until);

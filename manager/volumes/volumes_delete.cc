@@ -33,7 +33,7 @@ absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock:
   MOORING_ASSIGN_OR_RETURN(const auto there, ToDelete(key, which));
   if (!there) return false;
   MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(ControllerFor(*there), until));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Traits(ControllerFor(*there), until));
   if (!traits.creates) {
     return FailedPrecondition("plugin {} cannot delete volumes: deregister it instead", Quote(there->plugin));
   }
@@ -153,6 +153,7 @@ absl::Status Volumes::ResumeOne(const Volume& interrupted, std::string& said) {
 }
 
 absl::Status Volumes::Resume(const std::string& host) {
+  MOORING_RETURN_IF_ERROR(snapshots_.Resume(host));
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   for (const Volume& volume : volumes) {
     if (volume.state == Volume::State::kReady || (hosts_.is_shared() && volume.worker != host)) continue;

@@ -79,7 +79,7 @@ absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& vol
   const bool has_controller = plugin.ok() && (plugin->controller_required || plugin->controllers.healthy > 0);
   PluginTraits traits;
   if (has_controller) {
-    MOORING_ASSIGN_OR_RETURN(traits, Controller(ControllerFor(volume), until));
+    MOORING_ASSIGN_OR_RETURN(traits, Traits(ControllerFor(volume), until));
   }
   if (!traits.controller_expands) {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(volume.plugin, until));

@@ -50,6 +50,13 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     changed_.notify_all();
   }
 
+  // Whether its node service has answered. Before, its topology is not known.
+  void SetNodeAnswered(const std::string& name, bool answered) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plugins_.at(name).node_answered = answered;
+    changed_.notify_all();
+  }
+
   // Called once, before the next WaitForNode, with no lock held, so that a test can change the plugins in between.
   void BeforeWaitForNode(std::function<void()> hook) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -87,7 +94,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     std::shared_ptr<FakeCsiPlugin> plugin;
     std::shared_ptr<manager::CsiChannel> channel;
     bool node_healthy = true, controller_healthy = true;
-    bool answered = true;
+    bool answered = true, node_answered = true;
     std::string words;
   };
 
@@ -111,7 +118,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     manager::Fingerprint found;
     found.healthy = IsHealthy(entry, type);
     found.problem = found.healthy ? "" : entry.words;
-    found.complete = entry.answered;
+    found.complete = entry.answered && (type != manager::PluginType::kNode || entry.node_answered);
     found.driver_name = features.name;
     found.vendor_version = features.version;
     found.node_id = type == manager::PluginType::kNode ? features.node_id : "";

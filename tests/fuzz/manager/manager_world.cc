@@ -191,8 +191,9 @@ ManagerWorld::ManagerWorld()
   journal_ = *MountJournal::Open(store_, kHost);
   volume_manager_ = std::make_unique<VolumeManager>(
       *plugins_, kernel_, *journal_, events_, VolumeManager::Settings{.root = root, .boot = "boot-1", .retry = {}});
-  volumes_ =
-      std::make_unique<Volumes>(store_, *plugins_, hosts_, *volume_manager_, locks_, events_, work_, RetryPolicy());
+  snapshots_ = std::make_unique<Snapshots>(store_, *plugins_, hosts_, locks_, events_, work_, RetryPolicy());
+  volumes_ = std::make_unique<Volumes>(store_, *plugins_, hosts_, *volume_manager_, *snapshots_, locks_, events_, work_,
+                                       RetryPolicy());
   claims_ = std::make_unique<Claims>(store_, *plugins_, hosts_, locks_, events_, work_, Claims::Settings{.retry = {}});
   Attachments::Settings settings = {.host = kHost};
   settings.claim_patience = {};
@@ -259,7 +260,7 @@ ManagerWorld::Answer ManagerWorld::AskApi(const ProtoMessage& message, Work work
 ManagerWorld::Answer ManagerWorld::Ask(const ProtoMessage& request) {
   if (IsDocker(request)) return AskDocker(request);
   VolumeHandlers volumes = {*volumes_, *claims_, *journal_, store_, state_, kHost};
-  SnapshotHandlers snapshots = {*volumes_};
+  SnapshotHandlers snapshots = {*snapshots_};
   ClaimHandlers claims = {*claims_, *attachments_, *journal_, store_, state_, kHost};
   AttachHandlers attachments = {*attachments_, *journal_, store_};
   const std::string name = MethodOf(request);

@@ -60,6 +60,7 @@ class ManagerWorld {
   std::unique_ptr<manager::MountJournal> journal_;
   std::unique_ptr<manager::VolumeManager> volume_manager_;
   manager::WorkQueue work_;
+  std::unique_ptr<manager::Snapshots> snapshots_;
   std::unique_ptr<manager::Volumes> volumes_;
   std::unique_ptr<manager::Claims> claims_;
   std::unique_ptr<manager::Attachments> attachments_;

@@ -44,8 +44,9 @@ class DockerDriverTest : public ::testing::Test {
     volume_manager_ = std::make_unique<VolumeManager>(
         plugins_, kernel_, *journal_, events_,
         VolumeManager::Settings{.root = directory_ / "mounts", .boot = boot_, .retry = {}});
-    volumes_ =
-        std::make_unique<Volumes>(store_, plugins_, hosts_, *volume_manager_, locks_, events_, queue_, RetryPolicy());
+    snapshots_ = std::make_unique<Snapshots>(store_, plugins_, hosts_, locks_, events_, queue_, RetryPolicy());
+    volumes_ = std::make_unique<Volumes>(store_, plugins_, hosts_, *volume_manager_, *snapshots_, locks_, events_,
+                                         queue_, RetryPolicy());
     claims_ =
         std::make_unique<Claims>(store_, plugins_, hosts_, locks_, events_, queue_, Claims::Settings{.retry = {}});
     attachments_ = std::make_unique<Attachments>(*journal_, *claims_, *volume_manager_, events_, queue_,
@@ -116,6 +117,7 @@ class DockerDriverTest : public ::testing::Test {
   IsAbandoned is_abandoned_;  // of all requests
   std::unique_ptr<MountJournal> journal_;
   std::unique_ptr<VolumeManager> volume_manager_;
+  std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Volumes> volumes_;
   std::unique_ptr<Claims> claims_;
   std::unique_ptr<Attachments> attachments_;

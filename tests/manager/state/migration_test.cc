@@ -52,6 +52,7 @@ class MigrationTest : public ::testing::Test {
     for (int i = 0; i < claims_of_first; ++i) {
       ASSERT_OK(store.Commit(Changes().Put(SampleClaim("v0", "task-" + std::to_string(i))).With(Durability::kOrdered)));
     }
+    ASSERT_OK(store.Commit(Changes().Put(samples::SampleSnapshot())));
     const auto docker = store.PutVolume(VolumeNamed("web", kDockerNamespace));
     ASSERT_OK(docker);
     ASSERT_OK(StoreDockerRecord(*local_, "host-1", *docker, {.read_only = true, .propagation = Propagation::kSlave}));
@@ -59,7 +60,7 @@ class MigrationTest : public ::testing::Test {
 
   static std::map<std::string, std::string> ValuesIn(State& state) {
     std::map<std::string, std::string> values;
-    for (const std::string& prefix : {VolumesPrefix(), SecretsPrefix(), ClaimsPrefix()}) {
+    for (const std::string& prefix : {VolumesPrefix(), SecretsPrefix(), SnapshotsPrefix(), ClaimsPrefix()}) {
       const auto listing = state.List(prefix);
       EXPECT_OK(listing);
       for (const KeyValue& value : listing->values) values[value.key] = value.value;

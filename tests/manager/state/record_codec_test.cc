@@ -56,6 +56,14 @@ TEST(RecordCodecTest, VolumeRoundTrip) {
   EXPECT_EQ(back.exhausted_at, samples::SampleVolume().exhausted_at);
 }
 
+TEST(RecordCodecTest, SnapshotRoundTrip) {
+  ExpectRoundTrip(samples::SampleSnapshot());
+  const Snapshot back = *FromProto(ToProto(samples::SampleSnapshot()));
+  EXPECT_EQ(back.source, samples::SampleSnapshot().source);
+  EXPECT_EQ(back.topologies, samples::SampleSnapshot().topologies);
+  EXPECT_EQ(back.made_at, samples::SampleSnapshot().made_at);
+}
+
 TEST(RecordCodecTest, ClaimRoundTrip) {
   ExpectRoundTrip(samples::SampleClaim());
   const Claim back = *FromProto(ToProto(samples::SampleClaim()));

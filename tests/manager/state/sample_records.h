@@ -45,6 +45,23 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   return volume;
 }
 
+inline Snapshot SampleSnapshot() {
+  Snapshot snapshot;
+  snapshot.plugin = "mooring.csi";
+  snapshot.name = "nightly";
+  snapshot.id = "snap-4711";
+  snapshot.source = VolumeKey{.ns = "prod", .id = "db[3]"};
+  snapshot.source_volume_id = "vol-4711";
+  snapshot.parameters = {{"kind", "full"}};
+  snapshot.topologies = {{.segments = {{"zone", "c"}, {"rack", "1"}}}};
+  snapshot.bytes = 1ULL << 30U;
+  snapshot.made_at = SampleTime(3);
+  snapshot.ready = true;
+  snapshot.is_unlisted = true;
+  snapshot.worker = "host-1";
+  return snapshot;
+}
+
 inline Claim SampleClaim(const std::string& volume = "db[3]", const std::string& allocation = "web-1") {
   Claim claim;
   claim.volume = {.ns = "prod", .id = volume};

@@ -68,7 +68,9 @@ class ClaimsFixture : public ::testing::Test {
     settings.is_mounted = [this](const ClaimRecord&) { return is_mounted_; };
     settings.now = [this] { return now_; };
     claims_ = std::make_unique<Claims>(store_, directory_, hosts_, locks_, events_, queue_, settings);
-    volumes_ = std::make_unique<Volumes>(store_, directory_, hosts_, node_, locks_, events_, queue_, retry_);
+    snapshots_ = std::make_unique<Snapshots>(store_, directory_, hosts_, locks_, events_, queue_, retry_);
+    volumes_ =
+        std::make_unique<Volumes>(store_, directory_, hosts_, node_, *snapshots_, locks_, events_, queue_, retry_);
   }
 
   // Each claim that needs work in the background is tried once.
@@ -165,6 +167,7 @@ class ClaimsFixture : public ::testing::Test {
   bool is_mounted_ = false;
   WorkQueue queue_;
   std::unique_ptr<Claims> claims_;
+  std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Volumes> volumes_;
 };
 

@@ -113,7 +113,7 @@ TEST_F(DamagedRecordsTest, VolumeThatMayHaveAnUnreadableRecordIsRefused) {
 
 TEST_F(DamagedRecordsTest, NobodyTakesOverTheWorkOfAHostWhoseRecordIsDamaged) {
   testing::FakeHosts hosts(store_, "here");
-  Volumes volumes(store_, directory_, hosts, node_, locks_, events_, queue_, retry_);
+  Volumes volumes(store_, directory_, hosts, node_, *snapshots_, locks_, events_, queue_, retry_);
   Volume volume = Stored("db");
   volume.state = Volume::State::kDeleting;
   volume.worker = "there";

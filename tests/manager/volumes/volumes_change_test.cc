@@ -130,10 +130,10 @@ TEST_F(VolumesChangeTest, RefusedNodeExpansionIsNotOwed) {
 TEST_F(VolumesChangeTest, SnapshotsAndTheirCopies) {
   const auto volume = Create(Asked());
   ASSERT_OK(volume);
-  const auto snapshot = volumes_->CreateSnapshot(volume->key, "nightly", {}, Soon());
+  const auto snapshot = snapshots_->Create(volume->key, "nightly", {}, Soon());
   ASSERT_OK(snapshot);
   EXPECT_TRUE(snapshot->ready);
-  const auto all = volumes_->ListSnapshots("fake.csi", Soon());
+  const auto all = snapshots_->List("fake.csi", Soon());
   ASSERT_OK(all);
   ASSERT_THAT(*all, SizeIs(1));
   EXPECT_EQ((*all)[0].id, snapshot->id);
@@ -144,8 +144,8 @@ TEST_F(VolumesChangeTest, SnapshotsAndTheirCopies) {
   Volume clone = Asked("clone");
   clone.clone_id = volume->external_id;
   ASSERT_OK(Create(clone));
-  ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon()));
-  ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon())) << "gone is OK";
+  ASSERT_OK(snapshots_->Delete("fake.csi", snapshot->id, Secrets(), Soon()));
+  ASSERT_OK(snapshots_->Delete("fake.csi", snapshot->id, Secrets(), Soon())) << "gone is OK";
 }
 
 TEST_F(VolumesChangeTest, RegistersVolumeUnderOneKey) {

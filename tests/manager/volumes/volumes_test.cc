@@ -260,7 +260,7 @@ TEST_F(VolumesTest, RefusesMissingCapabilitiesWithoutCall) {
   Volume clone = Asked();
   clone.clone_id = "x";
   EXPECT_THAT(Create(clone), FailsWith(Code::kFailedPrecondition, "cannot clone volumes"));
-  EXPECT_THAT(volumes_->ListSnapshots("fake.csi", Soon()), FailsWith(Code::kFailedPrecondition, "has no snapshots"));
+  EXPECT_THAT(snapshots_->List("fake.csi", Soon()), FailsWith(Code::kFailedPrecondition, "has no snapshots"));
   Can([](auto& features) { features.controller = false; });
   EXPECT_THAT(Create(Asked()), FailsWith(Code::kFailedPrecondition, "has no controller"));
   Volume elsewhere = Asked();

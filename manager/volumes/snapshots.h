@@ -1,0 +1,91 @@
+// Snapshots of volumes: taken, listed and deleted through the controllers of their plugin.
+//
+// The manager stores a record of each snapshot that it takes, before it calls the plugin. So every host knows from
+// where a snapshot can be reached. A plugin with local storage has a controller on each host. It knows only the
+// snapshots there, and answers OK if it is to delete another one.
+//
+// Snapshots that other programs have taken have no record. All controllers are asked about them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/keyed_lock.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/hosts/host_directory.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/records/events.h"
+#include "manager/state/records_store.h"
+#include "manager/work/work_queue.h"
+
+namespace mooring::manager {
+
+class Snapshots {
+ public:
+  // All outlive it.
+  Snapshots(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
+            Events& events, WorkQueue& queue, RetryPolicy retry);
+
+  // Stores the record, calls CreateSnapshot, completes the record. A repeated request with the same name gives the same
+  // snapshot of the volume. If it is unknown whether the plugin has taken the snapshot, the record stays. Then the call
+  // is repeated in the background until it succeeds, or until the snapshot is deleted by its name.
+  absl::StatusOr<Snapshot> Create(const VolumeKey& source, const std::string& name, const StringMap& parameters,
+                                  Clock::time_point until);
+
+  // NOT_FOUND: it has no record, and the plugin lists its snapshots without it. OK: it exists, or the plugin cannot
+  // tell.
+  absl::Status CheckExists(const std::string& plugin, const std::string& id, const Secrets& secrets,
+                           Clock::time_point until);
+
+  // OK if it does not exist. Without a record, controllers that are out of reach are not asked. INTERNAL: a record of
+  // the plugin is damaged, which may be that of this snapshot.
+  absl::Status Delete(const std::string& plugin, const std::string& id, const Secrets& secrets,
+                      Clock::time_point until);
+
+  // Gives the records, and what the controllers list besides. An error: none answered, and there are no records.
+  absl::StatusOr<std::vector<Snapshot>> List(const std::string& plugin, Clock::time_point until);
+
+  // From where it can be reached, by its record; empty: from anywhere, or there is no record.
+  absl::StatusOr<std::vector<Topology>> TopologiesOf(const std::string& plugin, const std::string& id);
+
+  // Finishes, in the background and until it succeeds, what `host` was taking.
+  absl::Status Resume(const std::string& host);
+  bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
+
+  void Stop() { work_.Stop(); }
+
+ private:
+  struct Taken {
+    absl::StatusOr<Snapshot> snapshot;
+    bool none = false;  // no try of this call can have taken it
+  };
+
+  absl::Status CheckHasSnapshots(const ControllerFor& of, Clock::time_point until);
+  Taken Take(const Snapshot& record, const Secrets& secrets, Clock::time_point until);
+  absl::StatusOr<Snapshot> Complete(const Snapshot& record, const csi::v1::Snapshot& taken);
+  absl::Status ForgetOr(const Snapshot& record, const absl::Status& why);
+  absl::Status Forget(const Snapshot& snapshot);
+  absl::Status FinishOne(const Snapshot& record);
+  void FinishLater(const Snapshot& record, const absl::Status& problem);
+  absl::StatusOr<Secrets> SecretsOf(const Snapshot& snapshot);
+  absl::StatusOr<std::optional<Snapshot>> Find(const std::string& plugin, const std::string& id);
+  absl::StatusOr<std::vector<ControllerFor>> Places(const std::string& plugin);
+  absl::Status CallDelete(const ControllerFor& controller, const std::string& id, const Secrets& secrets,
+                          Clock::time_point until);
+  absl::Status DeleteEverywhere(const std::string& plugin, const std::string& id, const Secrets& secrets,
+                                Clock::time_point until);
+  absl::StatusOr<std::vector<Snapshot>> ListAt(const ControllerFor& place, Clock::time_point until);
+  absl::Status AddWithSources(std::map<std::string, Snapshot>& listed, std::vector<Snapshot>& snapshots);
+
+  RecordsStore& store_;
+  PluginDirectory& plugins_;
+  HostDirectory& hosts_;
+  KeyedLocks& controller_locks_;
+  Events& events_;
+  const RetryPolicy retry_;
+  WorkKind work_;  // last: its attempts use all of the above
+};
+
+}  // namespace mooring::manager
