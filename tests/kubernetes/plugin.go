@@ -20,7 +20,7 @@ type pluginFacts struct {
 
 // Of --help: `  --flag TEXT=default (Env:VARIABLE)`.
 var (
-	defaultOf  = regexp.MustCompile(`(?m)^\s+(--[a-z-]+) TEXT=(\S+)`)
+	defaultOf  = regexp.MustCompile(`(?m)^\s+(--[a-z-]+) TEXT(?:=| \[)([^\s\]]+)`) // the second form is that of CLI11 2.4
 	variableOf = regexp.MustCompile(`\b(?:CSI|MOORING)_[A-Z_]+\b`)
 )
 
