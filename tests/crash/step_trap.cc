@@ -8,9 +8,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "tests/crash/kernel_errors.h"
 #include "tests/rpc/support/helper_processes.h"
 
 namespace mooring::testing {
@@ -130,6 +132,13 @@ void StepTrap::CloseFile(const seccomp_notif& call) {
   ::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_ADDFD, &put);
 }
 
+// A search through /proc has other steps than when they were counted, because processes come and go. So the step with
+// the number of the fault may be another one now.
+static bool CanFailWith(const Step& step, int error) {
+  const std::vector<int> errors = ErrorsOf(step);
+  return std::find(errors.begin(), errors.end(), error) != errors.end();
+}
+
 std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!fault_ || (outcome_.hit && fault_->error == 0)) return 0;
@@ -145,6 +154,7 @@ std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
   // A kill before a step that changes nothing equals a kill before the next change.
   if (fault_->kind.empty() && fault_->error == 0 && IsOnlyForErrors(*step)) return 0;
   if (++counted_ != fault_->nth) return 0;
+  if (fault_->error != 0 && !CanFailWith(*step, fault_->error)) return 0;
   outcome_.hit = step;
   if (fault_->error != 0) return fault_->error;
   const bool alone = !fault_->program.empty() || start_;  // start_: the root was just forked, and root_ is not set yet
