@@ -65,7 +65,8 @@ absl::Status CheckSize(const Job& job) {
 }
 
 absl::Status UndoCutShort(Job& job) {
-  if (!HasUndoFile(job.source.path)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool is_cut_short, HasUndoFile(job.source.path));
+  if (!is_cut_short) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const UniqueFd unattached, LockUnattached(job.source));
   return UndoUnfinished(job.source);
 }

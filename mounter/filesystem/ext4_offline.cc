@@ -78,7 +78,8 @@ absl::Status Forget(const LockedImage& image) {
 }
 
 absl::Status PutBack(const LockedImage& image) {
-  if (!HasUndoFile(image.path)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool is_there, HasUndoFile(image.path));
+  if (!is_there) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool began, HoldsRecords(UndoFileOf(image.path)));
   if (began) MOORING_RETURN_IF_ERROR(RunUndo(image));
   return Forget(image);
@@ -179,7 +180,8 @@ absl::Status ResizeExt4(const LockedImage& image) {
 }
 
 absl::Status UndoUnfinished(const LockedImage& image) {
-  if (!HasUndoFile(image.path)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool is_unfinished, HasUndoFile(image.path));
+  if (!is_unfinished) return absl::OkStatus();
   // First undo, then check: the repairs of the check must not be undone.
   MOORING_RETURN_IF_ERROR(PutBack(image));
   return CheckExt4(image, Thoroughness::kAlways);

@@ -158,7 +158,8 @@ absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   MOORING_RETURN_IF_ERROR(CheckOneName(status, path));
   FilesystemInfo info;
   MOORING_ASSIGN_OR_RETURN(info.device_bytes, SizeOf(fd.get(), path));
-  if (HasUndoFile(path)) {  // the image holds neither the old filesystem nor the new one
+  MOORING_ASSIGN_OR_RETURN(const bool is_cut_short, HasUndoFile(path));
+  if (is_cut_short) {  // the image holds neither the old filesystem nor the new one
     info.content = FilesystemInfo::Content::kFilesystem;
     info.type = "ext4";
     info.needs_check = true;

@@ -132,7 +132,8 @@ absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
   if (!policy_.device_links.empty() && IsBelow(normal, "/dev")) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo node, mounter_.Find(normal));
-    if (IsVolumeDevice(node)) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(const bool ours, IsVolumeDevice(node));
+    if (ours) return absl::OkStatus();
   }
   if (!IsBelowAny(normal, policy_.sources)) {
     return Refuse("refused a source that is no volume",
@@ -151,9 +152,10 @@ absl::Status GuardedMounter::CheckLabel(const std::string& label) const {
       fmt::format("the label {} does not begin with the prefix that the mount helper was started with", Quote(label)));
 }
 
-bool GuardedMounter::IsVolumeDevice(const PathInfo& info) const {
+absl::StatusOr<bool> GuardedMounter::IsVolumeDevice(const PathInfo& info) const {
   const bool is_device = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
-  return is_device && IsBehindLinks(policy_.device_links, info.device);
+  if (!is_device) return false;
+  return IsBehindLinks(policy_.device_links, info.device);
 }
 
 bool GuardedMounter::IsVolumeDirectory(const std::string& path) const {

@@ -97,7 +97,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   bool IsVolumeDirectory(const std::string& path) const;
-  bool IsVolumeDevice(const PathInfo& info) const;
+  absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;
 
   const HelperPolicy policy_;
   Mounter& mounter_;

@@ -85,7 +85,9 @@ std::string PathInFilesystem(const std::string& directory, const MountInfo& moun
 absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(source, status, path));
-  return ours || !VolumeDirectoryName(source).empty() ? absl::OkStatus() : RefuseBindSource(path);
+  if (ours) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::string name, volume_directories_.NameOf(source));
+  return name.empty() ? RefuseBindSource(path) : absl::OkStatus();
 }
 
 absl::Status SourceGuard::CheckInspectedSource(const UniqueFd& source, const std::string& path,
@@ -102,7 +104,9 @@ absl::Status SourceGuard::HandToTasks(const UniqueFd& source, const std::string&
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
   const mode_t mode =
       status.stx_mode & 07777 & ~static_cast<mode_t>(S_ISGID);  // a new directory may inherit setgid from the pool
-  if (mode != kNeverStaged || VolumeDirectoryName(source).empty()) return absl::OkStatus();
+  if (mode != kNeverStaged) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::string name, volume_directories_.NameOf(source));
+  if (name.empty()) return absl::OkStatus();
   const std::string handle = fmt::format("/proc/self/fd/{}", source.get());  // fchmod(2) refuses O_PATH descriptors
   // Changes the mode last, so that an interrupted call is repeated.
   if (::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0 &&
@@ -132,7 +136,7 @@ absl::Status SourceGuard::CheckUnmount(const Target& target, const PathInfo& inf
 // Decides by `info` first, because a broken filesystem does not answer.
 bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
   if (info.loop && info.loop->label.starts_with(label_prefix_)) return true;
-  if (IsBehindLinks(device_links_, info.device)) return true;
+  if (IsBehindLinks(device_links_, info.device).value_or(false)) return true;
   if (info.mount->fs_type == kMemoryFsType) return info.mount->source.starts_with(label_prefix_);
   if (IsGone(info)) return true;
   const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -181,7 +185,8 @@ absl::Status SourceGuard::CheckDirectory(const UniqueFd& directory, const std::s
 
 absl::StatusOr<bool> SourceGuard::IsOurDevice(dev_t device) const {
   MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> label, LoopLabel(device));
-  return (label && label->starts_with(label_prefix_)) || IsBehindLinks(device_links_, device);
+  if (label && label->starts_with(label_prefix_)) return true;
+  return IsBehindLinks(device_links_, device);
 }
 
 absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct statx& status,

@@ -57,7 +57,7 @@ class SourceGuard final : public SourcePolicy {
   bool IsVolumeDevice(dev_t device) const override { return IsOurDevice(device).value_or(false); }
 
   std::string VolumeDirectoryName(const UniqueFd& directory) const override {
-    return volume_directories_.NameOf(directory);
+    return volume_directories_.NameOf(directory).value_or("");
   }
 
   // Like CheckBindSource without directory volumes, which lie on a filesystem of the host.

@@ -22,10 +22,11 @@ class VolumeDirectories {
 
   const std::vector<std::string>& pools() const { return pools_; }
 
-  // The name of the directory `place`, which may be O_PATH, in the pool where it lies now. Empty: it lies in none. The
+  // The name of the directory `place`, which may be O_PATH, in the pool where it lies now. Empty: it lies in none. An
+  // error: it lies in none of those that can be looked at. The
   // path of `place` and earlier answers only suggest a name, and the entry of that name decides. If no name fits, all
   // names of the pools on the same device are read: about 1 ms for each 2,000.
-  std::string NameOf(const UniqueFd& place) const;
+  absl::StatusOr<std::string> NameOf(const UniqueFd& place) const;
 
  private:
   struct Entry {
@@ -33,9 +34,9 @@ class VolumeDirectories {
   };
   using Inode = std::pair<dev_t, ino_t>;
 
-  std::string FindKnown(const Inode& inode) const;
-  std::string FindByName(const Inode& inode, const std::string& name) const;
-  void ReadNames(const Inode& inode) const;
+  absl::StatusOr<std::string> FindKnown(const Inode& inode) const;
+  absl::StatusOr<std::string> FindByName(const Inode& inode, const std::string& name) const;
+  absl::Status ReadNames(const Inode& inode) const;
 
   const std::vector<std::string> pools_;
   mutable absl::Mutex mutex_;

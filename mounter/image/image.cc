@@ -113,9 +113,12 @@ absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags) {
 
 std::string UndoFileOf(const std::string& image) { return image + std::string(kUndoSuffix); }
 
-bool HasUndoFile(const std::string& image) {
+absl::StatusOr<bool> HasUndoFile(const std::string& image) {
+  const std::string undo = UndoFileOf(image);
   struct stat status = {};
-  return ::lstat(UndoFileOf(image).c_str(), &status) == 0 || errno != ENOENT;
+  if (::lstat(undo.c_str(), &status) == 0) return true;
+  if (errno == ENOENT) return false;
+  return ErrnoStatus(errno, "look for", undo);
 }
 
 bool IsFormattingLeftover(std::string_view name, std::string_view image) {

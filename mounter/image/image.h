@@ -61,8 +61,8 @@ inline constexpr std::string_view kCopyingSuffix = ".copying";
 
 std::string UndoFileOf(const std::string& image);
 
-// Whether a check or a growth was cut short. True also where this cannot be found out.
-bool HasUndoFile(const std::string& image);
+// Whether a check or a growth was cut short.
+absl::StatusOr<bool> HasUndoFile(const std::string& image);
 
 // "<image>.formatting-0123abcd"
 bool IsFormattingLeftover(std::string_view name, std::string_view image);

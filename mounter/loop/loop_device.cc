@@ -296,7 +296,8 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
 
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument("label {} is too long", Quote(spec.label));
-  if (HasUndoFile(image.path)) {
+  MOORING_ASSIGN_OR_RETURN(const bool is_cut_short, HasUndoFile(image.path));
+  if (is_cut_short) {
     return FailedPrecondition(
         "a check or a growth of the filesystem in {} was cut short: check it first, which takes that back",
         Quote(image.path));

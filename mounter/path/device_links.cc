@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
@@ -24,17 +25,32 @@ absl::StatusOr<std::vector<std::string>> LinksIn(const std::string& directory, c
   return names;
 }
 
-bool IsBehindLinks(const std::vector<std::string>& links, dev_t device) {
-  const auto leads_there = [device](const std::string& path) {
-    struct stat status = {};
-    return ::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode) && status.st_rdev == device;
-  };
-  return std::any_of(links.begin(), links.end(), [&](const std::string& text) {
-    const std::string directory(ParentOf(text)), match(NameOf(text));
-    const absl::StatusOr<std::vector<std::string>> names = LinksIn(directory, match);
-    return names.ok() && std::any_of(names->begin(), names->end(),
-                                     [&](const std::string& name) { return leads_there(directory + "/" + name); });
-  });
+static absl::StatusOr<bool> LeadsTo(const std::string& link, dev_t device) {
+  struct stat status = {};
+  if (::stat(link.c_str(), &status) == 0) return S_ISBLK(status.st_mode) && status.st_rdev == device;
+  if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR) return false;  // it leads nowhere
+  return ErrnoStatus(errno, "follow", link);
+}
+
+static absl::StatusOr<bool> DoesOneLeadTo(const std::string& directory, const std::string& match, dev_t device) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, LinksIn(directory, match));
+  absl::StatusOr<bool> found = false;
+  for (const std::string& name : names) {
+    absl::StatusOr<bool> leads_there = LeadsTo(directory + "/" + name, device);
+    if (leads_there.value_or(false)) return true;
+    if (!leads_there.ok()) found = leads_there;
+  }
+  return found;
+}
+
+absl::StatusOr<bool> IsBehindLinks(const std::vector<std::string>& links, dev_t device) {
+  absl::StatusOr<bool> found = false;
+  for (const std::string& text : links) {
+    absl::StatusOr<bool> here = DoesOneLeadTo(std::string(ParentOf(text)), std::string(NameOf(text)), device);
+    if (here.value_or(false)) return true;
+    if (!here.ok()) found = here;
+  }
+  return found;
 }
 
 }  // namespace mooring

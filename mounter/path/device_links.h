@@ -18,7 +18,8 @@ bool MatchesLinks(const std::string& match, const std::string& name);  // fnmatc
 // The matching names, sorted. None if the directory does not exist.
 absl::StatusOr<std::vector<std::string>> LinksIn(const std::string& directory, const std::string& match);
 
-// Whether one of the links, written as by LinksText, leads to the device.
-bool IsBehindLinks(const std::vector<std::string>& links, dev_t device);
+// Whether one of the links, written as by LinksText, leads to the device. An error: none of those that can be followed
+// does.
+absl::StatusOr<bool> IsBehindLinks(const std::vector<std::string>& links, dev_t device);
 
 }  // namespace mooring
