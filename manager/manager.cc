@@ -4,14 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/version.h"
 #include "manager/csi/grpc_channel.h"
 #include "manager/csi/recorded_channel.h"
 #include "manager/host_setup.h"
-#include "manager/hosts/hosts.h"
 #include "manager/launch/container_launcher.h"
 #include "manager/launch/exec_launcher.h"
 #include "manager/open_state.h"
@@ -23,7 +20,6 @@ namespace {
 constexpr std::chrono::seconds kRound{30};        // between two rounds of the housekeeping
 constexpr std::chrono::seconds kSharedRound{10};  // with a shared state, which may be away for a moment
 constexpr std::chrono::seconds kReleaseTime{30};  // for an unused claim
-constexpr std::size_t kRunIdBytes = 8;
 
 // Every declared plugin is expected, in each role that it has or had.
 std::vector<PluginLoop::Expected> ExpectedOf(const Supervisor& supervisor) {
@@ -59,23 +55,15 @@ absl::Status AssemblePlugins(Components& components) {
   components.supervisor = std::make_unique<Supervisor>(
       components.store, *components.registry, *components.plugins, components.events, components.channels.connector(),
       *components.exec_launcher, *components.container_launcher, SupervisorSettings(config));
-  if (components.others == nullptr) return absl::OkStatus();
-  components.sharing = std::make_unique<ControllerSharing>(components.shared, *components.plugins, components.events,
-                                                           components.work, config.host);
+  components.cluster = MakeCluster({.config = config,
+                                    .shared = components.shared,
+                                    .local = *components.local,
+                                    .store = components.store,
+                                    .events = components.events,
+                                    .work = components.work,
+                                    .plugins = *components.plugins},
+                                   components.others != nullptr);
   return absl::OkStatus();
-}
-
-// The hosts that share the state, and what is done for those that are away.
-void AssembleHosts(Components& components) {
-  const std::string& self = components.config.host;
-  if (components.others == nullptr) {
-    components.hosts = std::make_unique<SingleHost>(self);
-  } else {
-    components.hosts = std::make_unique<Hosts>(components.store, components.events,
-                                               Hosts::Settings{.self = self, .version = Version()});
-    components.event_relay = std::make_unique<EventRelay>(
-        components.shared, components.events, EventRelay::Settings{.host = self, .run = RandomHex(kRunIdBytes)});
-  }
 }
 
 // A call is begun only while the lease of this host surely lasts: then no other host can have taken over its claims.
@@ -83,13 +71,6 @@ absl::Status CheckLease(Lease& lease) {
   if (Clock::now() < lease.ValidUntil()) return absl::OkStatus();
   return Unavailable(
       "this host has no lease in the shared state, so it attaches nothing: try again when the state answers");
-}
-
-// After a time without a lease, others may have used the volumes whose old mounts still stand here.
-absl::Status CheckRejoined(const Components& components) {
-  const std::int64_t lease = components.shared.lease().Number();
-  if (lease != 0 && lease == components.checked_lease) return absl::OkStatus();
-  return Unavailable("this host has to check its claims in the shared state first: try again in a moment");
 }
 
 // The claim of an attachment is freed by the detach. A mount without an attachment may still be written to.
@@ -113,20 +94,20 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   components.volume_manager =
       std::make_unique<VolumeManager>(*components.plugins, kernel, *components.journal, components.events, mounting);
   components.snapshots =
-      std::make_unique<Snapshots>(components.store, components.all_plugins(), *components.hosts,
+      std::make_unique<Snapshots>(components.store, components.cluster->plugins(), components.cluster->hosts(),
                                   components.controller_locks, components.events, components.work, retry);
   components.volumes = std::make_unique<Volumes>(
-      components.store, components.all_plugins(), *components.hosts, *components.volume_manager, *components.snapshots,
-      components.controller_locks, components.events, components.work, retry);
+      components.store, components.cluster->plugins(), components.cluster->hosts(), *components.volume_manager,
+      *components.snapshots, components.controller_locks, components.events, components.work, retry);
   Claims::Settings claiming;
   claiming.retry = retry;
   claiming.is_mounted = [&components](const Claim& claim) { return IsMounted(components, claim); };
   components.claims =
-      std::make_unique<Claims>(components.store, components.all_plugins(), *components.hosts,
+      std::make_unique<Claims>(components.store, components.cluster->plugins(), components.cluster->hosts(),
                                components.controller_locks, components.events, components.work, claiming);
   Attachments::Settings attaching;
   attaching.host = config.host;
-  if (components.others != nullptr) attaching.may_attach = [&components] { return CheckRejoined(components); };
+  attaching.may_attach = [&components] { return components.cluster->CheckRejoined(); };
   components.attachments =
       std::make_unique<Attachments>(*components.journal, *components.claims, *components.volume_manager,
                                     components.events, components.work, attaching);
@@ -135,8 +116,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
                                                                             .plugins = *components.plugins,
                                                                             .supervisor = *components.supervisor,
                                                                             .store = components.store,
-                                                                            .hosts = *components.hosts,
-                                                                            .sharing = components.sharing.get(),
+                                                                            .cluster = *components.cluster,
                                                                             .journal = *components.journal,
                                                                             .attachments = *components.attachments,
                                                                             .work = components.work});
@@ -186,7 +166,6 @@ absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mou
   MOORING_ASSIGN_OR_RETURN(std::string boot, BootId());
   auto components =
       std::make_unique<Components>(std::move(config), std::move(boot), std::move(local), std::move(others));
-  AssembleHosts(*components);
   MOORING_RETURN_IF_ERROR(AssemblePlugins(*components));
   MOORING_RETURN_IF_ERROR(AssembleVolumes(*components, kernel));
   std::unique_ptr<Manager> manager(new Manager(std::move(components)));
@@ -204,47 +183,22 @@ Manager::~Manager() { Stop(); }
 absl::Status Manager::Begin() {
   components_->plugins->OnHealth([this](const PluginHealth& health) {
     HealthChanged(health.plugin, health.healthy, health.changed);
-    if (components_->sharing) components_->sharing->PluginsChanged();
+    components_->cluster->PluginsChanged();
   });
-  if (components_->sharing) {
-    components_->sharing->OnChange([this](const std::string& plugin) { HealthChanged(plugin, true, true); });
-  }
   MOORING_RETURN_IF_ERROR(components_->supervisor->Start());
   // Before Docker's first call, which notes the boot.
   MOORING_ASSIGN_OR_RETURN(const bool booted,
                            IsFirstOfBoot(*components_->local, components_->config.host, components_->boot));
-  if (components_->others == nullptr) {
-    Restore(booted);
-  } else {
-    BeginShared(booted);
-  }
+  components_->cluster->Begin(
+      {.claims = *components_->claims,
+       .volumes = *components_->volumes,
+       .attachments = *components_->attachments,
+       .journal = *components_->journal,
+       .on_other_controllers = [this](const std::string& plugin) { HealthChanged(plugin, true, true); },
+       .restore = [this, booted] { Restore(booted); },
+       .on_checked = [this] { KeepHouseNow(); }});  // releases that the end of the lease has cut short
   KeepHouseNow();
   return absl::OkStatus();
-}
-
-void Manager::BeginShared(bool booted) {
-  auto& hosts = static_cast<Hosts&>(*components_->hosts);
-  components_->recovery =
-      std::make_unique<Recovery>(hosts, components_->shared, *components_->claims, *components_->volumes,
-                                 Recovery::Settings{.recover_after = components_->config.recover_after});
-  rejoin_ = std::make_unique<Rejoin>(Rejoin::Collaborators{
-      .host = components_->config.host,
-      .store = components_->store,
-      .attachments = *components_->attachments,
-      .journal = *components_->journal,
-      .on_new_lease =
-          [this, &hosts] {
-            hosts.LeaseChanged();
-            components_->sharing->LeaseChanged();
-            const absl::Status kept = KeepCluster(components_->shared, *components_->local, components_->config.host);
-            if (!kept.ok()) log::Warning("the shared state's id cannot be stored", {{"cause", Message(kept)}});
-          },
-      .on_checked =
-          [this](std::int64_t lease) {
-            components_->checked_lease = lease;
-            KeepHouseNow();  // releases that the end of the lease has cut short
-          },
-      .restore = [this, booted] { Restore(booted); }});
 }
 
 void Manager::Restore(bool booted) {
@@ -272,10 +226,10 @@ void Manager::KeepHouseNow() {
 // Other hosts report that allocations of this one are gone, and a commit whose answer was lost may have left a claim.
 // So it looks now and then.
 absl::Status Manager::KeepHouse() {
-  const std::chrono::seconds round = components_->others == nullptr ? kRound : kSharedRound;
-  housekeeping_.Push({.key = "round", .attempt = [this] { return KeepHouse(); }}, round);
+  const bool is_shared = components_->cluster->hosts().is_shared();
+  housekeeping_.Push({.key = "round", .attempt = [this] { return KeepHouse(); }}, is_shared ? kSharedRound : kRound);
   const auto claims = components_->claims->Resume();
-  if (claims.ok() && components_->others != nullptr) ReleaseUnused(*claims);
+  if (claims.ok() && is_shared) ReleaseUnused(*claims);
   ReportUnreadable();
   return absl::OkStatus();
 }
@@ -288,7 +242,7 @@ void Manager::ReportUnreadable() {
 }
 
 void Manager::ReleaseUnused(const std::vector<Claim>& claims) {
-  if (!CheckRejoined(*components_).ok()) return;
+  if (!components_->cluster->CheckRejoined().ok()) return;
   for (const Claim& claim : claims) {
     if (claim.kept || !IsBeforeNodeStep(claim) || components_->journal->IsUsed(claim)) continue;
     const absl::Status released = ReleaseUnused(claim);
@@ -318,11 +272,9 @@ void Manager::BeginStop() {
   components_->work.BeginStop();
   components_->attachments->BeginStop();
   components_->volume_manager->Stop();
-  if (components_->recovery) components_->recovery->BeginStop();
-  if (rejoin_) rejoin_->BeginStop();
   components_->controller_locks.Stop(Stopping());
   components_->supervisor->BeginStop();
-  if (components_->sharing) components_->sharing->BeginStop();
+  components_->cluster->BeginStop();
   components_->plugins->BeginStop();
   try {
     closer_ = std::thread(&Manager::CloseChannelsLater, this);
@@ -342,14 +294,11 @@ void Manager::Stop() {
   BeginStop();
   components_->events.Close();
   components_->shared.EndWatches();
-  if (components_->event_relay) components_->event_relay->Stop();
   components_->registry->Close();
   components_->supervisor->Stop();
   components_->plugins->Stop();
-  if (rejoin_) rejoin_->Stop();
-  if (components_->recovery) components_->recovery->Stop();
+  components_->cluster->Stop();
   components_->attachments->Stop();
-  if (components_->sharing) components_->sharing->Stop();
   components_->work.Stop();
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,7 +1,6 @@
 // The manager as a whole. main() gives it to the process, server.h to its sockets; README.md shows threads and owners.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -18,18 +17,14 @@
 #include "base/keyed_lock.h"
 #include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
+#include "manager/cluster.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
-#include "manager/hosts/event_relay.h"
-#include "manager/hosts/host_directory.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
 #include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
 #include "manager/records/events.h"
-#include "manager/recovery/recovery.h"
-#include "manager/recovery/rejoin.h"
-#include "manager/requests/controller_sharing.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
 #include "manager/supervisor/supervisor.h"
@@ -59,14 +54,11 @@ struct Components {
   RecordsStore store{shared, *local};
   Events events{config.host};
   WorkQueue work;
-  std::unique_ptr<EventRelay> event_relay;  // null: no other host shares the state
-  std::unique_ptr<HostDirectory> hosts;
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Launcher> exec_launcher, container_launcher;
   std::unique_ptr<PluginLoop> plugins;
   std::unique_ptr<Supervisor> supervisor;
-  std::unique_ptr<ControllerSharing> sharing;  // null: no other host shares the state
-  PluginDirectory& all_plugins() { return sharing ? sharing->plugins() : *plugins; }  // with controllers of other hosts
+  std::unique_ptr<Cluster> cluster;
   KeyedLocks controller_locks;
   std::unique_ptr<MountJournal> journal;
   std::unique_ptr<VolumeManager> volume_manager;
@@ -74,9 +66,7 @@ struct Components {
   std::unique_ptr<Volumes> volumes;
   std::unique_ptr<Claims> claims;
   std::unique_ptr<Attachments> attachments;
-  std::atomic<std::int64_t> checked_lease = 0;  // the lease under which this host has checked its claims (Rejoin)
-  std::unique_ptr<Recovery> recovery;           // null: no other host shares the state
-  std::unique_ptr<MetricsPage> metrics;         // null without --metrics-listen
+  std::unique_ptr<MetricsPage> metrics;  // null without --metrics-listen
 };
 
 class Manager {
@@ -98,7 +88,6 @@ class Manager {
  private:
   explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
-  void BeginShared(bool booted);
   void Restore(bool booted);
   void HealthChanged(const std::string& plugin, bool healthy, bool has_changed);
   void KeepHouseNow();
@@ -115,8 +104,7 @@ class Manager {
   bool stopped_ = false;
   std::set<std::string> told_;  // why unused claims stay, and records cannot be read; used by KeepHouse only
   WorkKind health_, housekeeping_;
-  std::unique_ptr<Rejoin> rejoin_;  // null: no other host shares the state
-  std::thread closer_;              // closes the channels to plugins at the stop
+  std::thread closer_;  // closes the channels to plugins at the stop
 };
 
 }  // namespace mooring::manager

@@ -228,9 +228,8 @@ MetricFamilies CollectAll(const MetricsPage::Sources& sources) {
   AddPlugins(sources.plugins, sources.supervisor, families);
   AddRecords(sources.store, families);
   AddLease(sources.store.shared().lease(), families);
-  AddHosts(sources.hosts, families);
-  AddRequests(sources.hosts, sources.sharing == nullptr ? ControllerSharing::Metrics() : sources.sharing->metrics(),
-              families);
+  AddHosts(sources.cluster.hosts(), families);
+  AddRequests(sources.cluster.hosts(), sources.cluster.requests(), families);
   AddAttachments(sources.journal, families);
   AddWork(sources.work, families);
   MetricFamilies counted = sources.counters.Collect();

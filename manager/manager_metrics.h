@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "manager/attach/attachments.h"
+#include "manager/cluster.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
-#include "manager/requests/controller_sharing.h"
 #include "manager/state/records_store.h"
 #include "manager/supervisor/supervisor.h"
 #include "manager/volumes/mount_journal.h"
@@ -49,8 +48,7 @@ class MetricsPage {
     PluginDirectory& plugins;
     const Supervisor& supervisor;
     RecordsStore& store;
-    HostDirectory& hosts;
-    const ControllerSharing* sharing;  // null: the state belongs to one host
+    Cluster& cluster;
     const MountJournal& journal;
     const Attachments& attachments;
     const WorkQueue& work;

@@ -76,10 +76,10 @@ std::unique_ptr<ManagerService> MakeService(Components& of) {
                  .state = of.shared,
                  .host = host},
       .attachments = {.attachments = *of.attachments, .journal = *of.journal, .store = of.store},
-      .hosts = {.hosts = *of.hosts,
+      .hosts = {.hosts = of.cluster->hosts(),
                 .store = of.store,
                 .recover = [&of](const std::string& name,
-                                 Clock::time_point until) { return of.recovery->RecoverNow(name, until); }},
+                                 Clock::time_point until) { return of.cluster->RecoverNow(name, until); }},
       .streams = {.events = of.events, .state = of.shared, .host = host},
       .info = {.attachments = *of.attachments, .work = of.work, .host = host, .root = of.config.root}};
   return MakeManagerService(std::move(handlers), of.counters ? &of.counters->api() : nullptr);
