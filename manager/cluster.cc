@@ -107,7 +107,7 @@ class SharedCluster final : public Cluster {
   EventRelay relay_;
   ControllerSharing sharing_;
   std::atomic<std::int64_t> checked_lease_ = 0;  // the lease under which this host has checked its claims
-  std::optional<Recovery> recovery_;             // since Begin, as the next
+  std::optional<Recovery> recovery_;             // Begin makes it, and the next
   std::optional<Rejoin> rejoin_;
 };
 

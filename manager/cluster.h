@@ -20,7 +20,7 @@ namespace mooring::manager {
 
 class Cluster {
  public:
-  // Outlive the object.
+  // The objects outlive the cluster.
   struct Base {
     const Config& config;
     State& shared;
@@ -36,7 +36,7 @@ class Cluster {
     Volumes& volumes;
     Attachments& attachments;
     MountJournal& journal;
-    std::function<void(const std::string& plugin)> on_other_controllers;  // they have changed
+    std::function<void(const std::string& plugin)> on_other_controllers;  // those of other hosts
     std::function<void()> restore;     // called once: from now on, volumes may be attached again
     std::function<void()> on_checked;  // this host has checked its claims after a new lease
   };

@@ -20,7 +20,8 @@ namespace {
 absl::StatusOr<std::size_t> CountRecords(State& local) {
   MOORING_ASSIGN_OR_RETURN(const Listing volumes, local.List(VolumesPrefix()));
   MOORING_ASSIGN_OR_RETURN(const Listing claims, local.List(ClaimsPrefix()));
-  return volumes.values.size() + claims.values.size();
+  MOORING_ASSIGN_OR_RETURN(const Listing snapshots, local.List(SnapshotsPrefix()));
+  return volumes.values.size() + claims.values.size() + snapshots.values.size();
 }
 
 // During a move, the volumes and claims may be in both states.

@@ -16,6 +16,7 @@ struct Arguments : SharedArguments {
 
   bool quiet = false;
   bool if_exists = false;
+  bool forget = false;
 
   // Plugins.
   std::string plugin;

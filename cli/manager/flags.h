@@ -108,6 +108,8 @@ inline constexpr Flag kSystemJob{"--system-job", "", "Declare that every host ru
                                  &Arguments::system_job};
 inline constexpr Flag kIfExists{"--if-exists", "", "Succeed if there is nothing to do, because it does not exist",
                                 &Arguments::if_exists};
+inline constexpr Flag kForget{"--forget", "", "Delete only the manager's record, and ask no plugin",
+                              &Arguments::forget};
 inline constexpr Flag kPath{"PATH", "", "Path at which the volume appears (default: only at the plugin's target path)",
                             &Arguments::path};
 inline constexpr Flag kAttached{

@@ -62,7 +62,12 @@ absl::Status ListSnapshots(Session& session) {
   v1::ListSnapshotsRequest request;
   request.set_plugin(session.arguments.plugin);
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::ListSnapshots, request));
-  return session.Show(response, SnapshotTable(response));
+  std::string text = SnapshotTable(response);
+  if (!response.problem().empty()) {
+    text +=
+        fmt::format("This list may lack snapshots that the manager has not taken: {}\n", Visible(response.problem()));
+  }
+  return session.Show(response, text);
 }
 
 absl::Status DeleteSnapshot(Session& session) {
@@ -70,6 +75,7 @@ absl::Status DeleteSnapshot(Session& session) {
   request.set_plugin(session.arguments.plugin);
   request.set_id(session.arguments.snapshot);
   request.set_must_exist(!session.arguments.if_exists);
+  request.set_forget(session.arguments.forget);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
   MOORING_ASSIGN_OR_RETURN(const auto response, session.Call(&Manager::Stub::DeleteSnapshot, request));
   return session.Show(response, fmt::format("deleted {}\n", Visible(request.id())));
@@ -90,7 +96,7 @@ Commands SnapshotCommands() {
       {"delete",
        "Delete a snapshot",
        {&kSnapshotId, &kOfPlugin},
-       AllOf<Arguments>({{&kIfExists}, kSecretFlags}),
+       AllOf<Arguments>({{&kIfExists, &kForget}, kSecretFlags}),
        DeleteSnapshot,
        "",
        kCreateTimeout},

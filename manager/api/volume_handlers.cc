@@ -116,6 +116,10 @@ absl::StatusOr<v1::DeleteSnapshotResponse> SnapshotHandlers::DeleteSnapshot(cons
                                                                             const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
   const Secrets secrets(MapOf(request.secrets()));
+  if (request.forget()) {
+    MOORING_RETURN_IF_ERROR(snapshots.DropRecord(request.plugin(), request.id()));
+    return v1::DeleteSnapshotResponse();
+  }
   if (request.must_exist()) {
     MOORING_RETURN_IF_ERROR(snapshots.CheckExists(request.plugin(), request.id(), secrets, call.until));
   }
@@ -126,9 +130,10 @@ absl::StatusOr<v1::DeleteSnapshotResponse> SnapshotHandlers::DeleteSnapshot(cons
 absl::StatusOr<v1::ListSnapshotsResponse> SnapshotHandlers::ListSnapshots(const v1::ListSnapshotsRequest& request,
                                                                           const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> all, snapshots.List(request.plugin(), call.until));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotList all, snapshots.List(request.plugin(), call.until));
   v1::ListSnapshotsResponse response;
-  for (const Snapshot& snapshot : all) *response.add_snapshots() = ToProto(snapshot);
+  response.set_problem(all.problem);
+  for (const Snapshot& snapshot : all.snapshots) *response.add_snapshots() = ToProto(snapshot);
   return response;
 }
 

@@ -19,9 +19,10 @@
 namespace mooring::manager {
 namespace {
 
-constexpr int kSnapshotsOfPage = 500;         // a page has to fit into the answer of a request to another host, 1 MiB
-constexpr std::chrono::seconds kAttempt{20};  // for one try in the background, which holds the lock of the volume
-constexpr std::chrono::seconds kPatience{5};  // for the list of a controller, if there are records
+constexpr int kSnapshotsOfPage = 500;          // a page has to fit into the answer of a request to another host, 1 MiB
+constexpr std::chrono::seconds kAttempt{20};   // for one try in the background, which holds the lock of the volume
+constexpr std::chrono::seconds kPatience{20};  // for the list of a controller, if there are records
+constexpr std::chrono::minutes kWanted{5};     // a later snapshot would have another content than its user expects
 
 void CopyFromCsi(const csi::v1::Snapshot& message, Snapshot& snapshot) {
   snapshot.id = message.snapshot_id();
@@ -42,6 +43,7 @@ Snapshot Wanted(const Volume& source, const std::string& name, const StringMap& 
   snapshot.parameters = parameters;
   snapshot.topologies = ControllerFor(source).reaches;
   snapshot.worker = worker;
+  snapshot.made_at = std::chrono::system_clock::now();  // until the plugin tells when it was taken
   return snapshot;
 }
 
@@ -50,6 +52,15 @@ ControllerFor ControllerOf(const Snapshot& snapshot) {
   controller.reaches = snapshot.topologies;
   controller.is_known = true;
   return controller;
+}
+
+// While a snapshot is being taken, its first parameters count. After that the plugin decides.
+absl::Status CheckParameters(Snapshot& there, const StringMap& asked) {
+  if (there.id.empty() && there.parameters != asked) {
+    return AlreadyExists("snapshot {} is being taken with other parameters: delete it first", Quote(there.name));
+  }
+  there.parameters = asked;
+  return absl::OkStatus();
 }
 
 // Whether a controller that was asked knows the snapshot, if it exists.
@@ -94,17 +105,19 @@ absl::StatusOr<Snapshot> Snapshots::Create(const VolumeKey& key, const std::stri
     wanted.revisions.SetStored(revision);
   } else {
     wanted = *std::move(there);
-    wanted.parameters = parameters;
+    MOORING_RETURN_IF_ERROR(CheckParameters(wanted, parameters));
   }
   const Taken taken = Take(wanted, source.secrets, until);
-  if (taken.snapshot.ok() || !wanted.id.empty()) return taken.snapshot;  // else an earlier request has taken it
-  const absl::Status& why = taken.snapshot.status();
+  if (taken.answer.ok()) return Complete(wanted, taken.answer->snapshot());
+  const absl::Status& why = taken.answer.status();
+  if (!wanted.id.empty()) return why;  // an earlier request has taken it
   if (is_new && taken.none) return ForgetOr(wanted, why);
   FinishLater(wanted, why);
-  return Annotate(why, fmt::format("it is unknown whether snapshot {} was taken, and the manager goes on until it is: "
-                                   "'mooring volume snapshot list --plugin {}' shows it; to give it up, run "
-                                   "'mooring volume snapshot delete {} --plugin {}'",
-                                   Quote(name), source.plugin, ShellQuote(name), source.plugin));
+  return Annotate(why,
+                  fmt::format("it is unknown whether snapshot {} was taken. For {} minutes the manager goes on until "
+                              "it is, and after that it undoes it: 'mooring volume snapshot list --plugin {}' "
+                              "shows it",
+                              Quote(name), kWanted.count(), source.plugin));
 }
 
 Snapshots::Taken Snapshots::Take(const Snapshot& record, const Secrets& secrets, Clock::time_point until) {
@@ -118,12 +131,11 @@ Snapshots::Taken Snapshots::Take(const Snapshot& record, const Secrets& secrets,
     ++tries;
     return request;
   };
-  const auto answer = CallController(plugins_, ControllerOf(record), counted, retry_, until);
-  if (answer.ok()) return {Complete(record, answer->snapshot()), false};
-  const absl::Status& why = answer.status();
+  auto answer = CallController(plugins_, ControllerOf(record), counted, retry_, until);
   // A refusal after a try without an answer says nothing about that try.
-  const bool is_refused = IsRefusal(why) || absl::IsResourceExhausted(why);
-  return {why, tries == 0 || (tries == 1 && is_refused)};
+  const bool is_refused = IsRefusal(answer.status()) || absl::IsResourceExhausted(answer.status());
+  const bool none = !answer.ok() && (tries == 0 || (tries == 1 && is_refused));
+  return {std::move(answer), none};
 }
 
 absl::StatusOr<Snapshot> Snapshots::Complete(const Snapshot& record, const csi::v1::Snapshot& taken) {
@@ -141,10 +153,9 @@ absl::StatusOr<Snapshot> Snapshots::Complete(const Snapshot& record, const csi::
       break;
     }
     if (!absl::IsAborted(revision.status())) return revision.status();
-    const auto now = store_.GetSnapshot(record);  // another host was faster
-    if (now.ok() && now->id == snapshot.id) return now;
-    if (!now.ok() && !absl::IsNotFound(now.status())) return now.status();
-    snapshot.revisions = now.ok() ? now->revisions : Revisions();
+    MOORING_ASSIGN_OR_RETURN(const Snapshot now, store_.GetSnapshot(record));  // another host was faster
+    if (now.id == snapshot.id) return now;
+    snapshot.revisions = now.revisions;
   }
   if (record.id != snapshot.id) {
     events_.Add({.kind = "volume",
@@ -165,7 +176,8 @@ absl::Status Snapshots::ForgetOr(const Snapshot& record, const absl::Status& why
 }
 
 void Snapshots::FinishLater(const Snapshot& record, const absl::Status& problem) {
-  work_.Push({.key = fmt::format("{} of volume {}", Quote(record.name), Quote(record.source_volume_id)),
+  work_.Push({.key = fmt::format("{} of volume {} of plugin {}", Quote(record.name), Quote(record.source_volume_id),
+                                 Quote(record.plugin)),
               .lane = record.plugin,
               .attempt = [this, record] { return FinishOne(record); },
               .problem = Message(problem)},
@@ -180,8 +192,32 @@ absl::Status Snapshots::FinishOne(const Snapshot& record) {
   if (absl::IsNotFound(now.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(now.status());
   if (!now->id.empty() || now->revisions.create != record.revisions.create) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const Secrets secrets, SecretsOf(*now));
-  return Take(*now, secrets, until).snapshot.status();
+  const bool is_wanted = std::chrono::system_clock::now() - now->made_at < kWanted;
+  return is_wanted ? Finish(*now, until) : Undo(*now, Secrets(), until);
+}
+
+absl::Status Snapshots::Finish(const Snapshot& record, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const Secrets secrets, SecretsOf(record));
+  MOORING_ASSIGN_OR_RETURN(const auto answer, Take(record, secrets, until).answer);
+  const auto completed = Complete(record, answer.snapshot());
+  if (!absl::IsNotFound(completed.status())) return completed.status();
+  return CallDelete(ControllerOf(record), answer.snapshot().snapshot_id(), secrets, until);  // it was deleted meanwhile
+}
+
+// A repeated CreateSnapshot tells the id for DeleteSnapshot.
+absl::Status Snapshots::Undo(const Snapshot& record, const Secrets& given, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const Secrets of_volume, SecretsOf(record));
+  const Secrets& secrets = given.empty() ? of_volume : given;
+  const Taken taken = Take(record, secrets, until);
+  if (!taken.answer.ok()) {
+    return Annotate(
+        taken.answer.status(),
+        fmt::format("it is unknown whether the plugin has snapshot {} of volume {}; 'mooring volume snapshot "
+                    "delete --forget' drops the record alone",
+                    Quote(record.name), Quote(record.source_volume_id)));
+  }
+  MOORING_RETURN_IF_ERROR(CallDelete(ControllerOf(record), taken.answer->snapshot().snapshot_id(), secrets, until));
+  return Forget(record);
 }
 
 // Without a volume there are none. The plugin knows a snapshot that it has taken before also without its volume.
@@ -198,9 +234,14 @@ absl::StatusOr<Secrets> Snapshots::SecretsOf(const Snapshot& snapshot) {
 absl::StatusOr<std::optional<Snapshot>> Snapshots::Find(const std::string& plugin, const std::string& id) {
   if (id.empty()) return InvalidArgument("the snapshot id is missing");
   MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> records, store_.ListSnapshots(plugin));
+  std::vector<Snapshot> named;
   for (const Snapshot& record : records) {
-    if (id == (record.id.empty() ? record.name : record.id)) return record;
+    if (record.id == id) return record;
+    if (record.id.empty() && record.name == id) named.push_back(record);
   }
+  if (named.size() > 1)
+    return FailedPrecondition("snapshots {} of {} volumes are being taken", Quote(id), named.size());
+  if (!named.empty()) return named.front();
   MOORING_RETURN_IF_ERROR(store_.CheckReadable(SnapshotsPrefix(plugin)));
   return std::nullopt;
 }
@@ -214,6 +255,9 @@ absl::StatusOr<std::vector<Topology>> Snapshots::TopologiesOf(const std::string&
 // the controllers of other hosts are asked.
 absl::StatusOr<std::vector<ControllerFor>> Snapshots::Places(const std::string& plugin) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindKnown(plugins_, plugin));
+  if (!IsTopologyKnown(status)) {
+    return Unavailable("plugin {} has not told yet which storage this host reaches: try again", Quote(plugin));
+  }
   std::set<StringMap> topologies;
   for (const InstanceStatus& each : status.instances) {
     if (each.instance.type != PluginType::kController || !each.fingerprint.healthy) continue;
@@ -234,19 +278,21 @@ absl::StatusOr<std::vector<ControllerFor>> Snapshots::Places(const std::string& 
 
 absl::Status Snapshots::Delete(const std::string& plugin, const std::string& id, const Secrets& secrets,
                                Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto found, Find(plugin, id));
+  if (!found) return DeleteEverywhere(plugin, id, secrets, until);
+  const VolumeKey source = found->source.value_or(VolumeKey());
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, source, until));
+  const auto record = store_.GetSnapshot(*found);
+  if (absl::IsNotFound(record.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(record.status());
+  if (record->id.empty()) return Undo(*record, secrets, until);
+  MOORING_RETURN_IF_ERROR(CallDelete(ControllerOf(*record), record->id, secrets, until));
+  return Forget(*record);
+}
+
+absl::Status Snapshots::DropRecord(const std::string& plugin, const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const auto record, Find(plugin, id));
-  if (!record) return DeleteEverywhere(plugin, id, secrets, until);
-  Snapshot snapshot = *record;
-  if (snapshot.id.empty()) {  // the plugin tells its id
-    const VolumeKey source = snapshot.source.value_or(VolumeKey());
-    MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, source, until));
-    MOORING_ASSIGN_OR_RETURN(const Secrets of_volume, SecretsOf(snapshot));
-    const Taken taken = Take(snapshot, of_volume, until);
-    if (IsRefusal(taken.snapshot.status())) return Forget(snapshot);
-    MOORING_ASSIGN_OR_RETURN(snapshot, taken.snapshot);
-  }
-  MOORING_RETURN_IF_ERROR(CallDelete(ControllerOf(snapshot), snapshot.id, secrets, until));
-  return Forget(snapshot);
+  return record ? Forget(*record) : NotFound("the manager has no record of snapshot {}", Quote(id));
 }
 
 absl::Status Snapshots::CallDelete(const ControllerFor& controller, const std::string& id, const Secrets& secrets,
@@ -264,6 +310,7 @@ absl::Status Snapshots::DeleteEverywhere(const std::string& plugin, const std::s
                                          Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckHasSnapshots(plugin, until));
   MOORING_ASSIGN_OR_RETURN(const std::vector<ControllerFor> places, Places(plugin));
+  if (places.empty()) return Unavailable("no controller of plugin {} is healthy: try again", Quote(plugin));
   absl::Status problem;
   for (const ControllerFor& place : places) {
     const absl::Status status = CallDelete(place, id, secrets, until);
@@ -277,7 +324,7 @@ absl::Status Snapshots::Forget(const Snapshot& snapshot) {
     const auto record = store_.GetSnapshot(snapshot);
     if (absl::IsNotFound(record.status())) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(record.status());
-    if (record->revisions.create != snapshot.revisions.create) return absl::OkStatus();
+    if (record->revisions.create != snapshot.revisions.create || record->id != snapshot.id) return absl::OkStatus();
     const absl::Status forgotten = store_.Commit(Changes().Delete(*record)).status();
     if (!absl::IsAborted(forgotten)) return forgotten;
   }
@@ -292,6 +339,7 @@ absl::Status Snapshots::CheckExists(const std::string& plugin, const std::string
   request.set_snapshot_id(id);
   secrets.CopyTo(*request.mutable_secrets());
   MOORING_ASSIGN_OR_RETURN(const std::vector<ControllerFor> places, Places(plugin));
+  if (places.empty()) return absl::OkStatus();
   for (const ControllerFor& place : places) {
     const auto traits = ControllerTraits(plugins_, place, retry_, until);
     if (!traits.ok() || !traits->lists_snapshots) return absl::OkStatus();
@@ -328,14 +376,17 @@ absl::StatusOr<std::vector<Snapshot>> Snapshots::ListAt(const ControllerFor& pla
   return snapshots;
 }
 
-absl::StatusOr<std::vector<Snapshot>> Snapshots::List(const std::string& plugin, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(std::vector<Snapshot> snapshots, store_.ListSnapshots(plugin));
+absl::StatusOr<SnapshotList> Snapshots::List(const std::string& plugin, Clock::time_point until) {
+  SnapshotList list;
+  std::vector<Snapshot>& snapshots = list.snapshots;
+  MOORING_ASSIGN_OR_RETURN(snapshots, store_.ListSnapshots(plugin));
   auto places = Places(plugin);
   if (!places.ok() && snapshots.empty()) return places.status();
   if (places.ok() && places->empty() && snapshots.empty()) places->emplace_back(plugin);  // waits for it
   std::map<std::string, Snapshot> listed;
   std::vector<ControllerFor> asked;
-  absl::Status problem;
+  absl::Status problem = places.status();
+  if (places.ok() && places->empty()) problem = Unavailable("no controller of plugin {} is healthy", Quote(plugin));
   for (const ControllerFor& place : places.value_or(std::vector<ControllerFor>())) {
     const auto found = ListAt(place, snapshots.empty() ? until : std::min(until, Clock::now() + kPatience));
     if (!found.ok()) {
@@ -354,7 +405,8 @@ absl::StatusOr<std::vector<Snapshot>> Snapshots::List(const std::string& plugin,
     listed.erase(here);
   }
   MOORING_RETURN_IF_ERROR(AddWithSources(listed, snapshots));
-  return snapshots;
+  list.problem = Message(problem);
+  return list;
 }
 
 // The volumes tell the keys of the sources.

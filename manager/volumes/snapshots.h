@@ -22,6 +22,11 @@
 
 namespace mooring::manager {
 
+struct SnapshotList {
+  std::vector<Snapshot> snapshots;
+  std::string problem;  // why snapshots without a record may be missing; empty: none are
+};
+
 class Snapshots {
  public:
   // All outlive it.
@@ -30,7 +35,7 @@ class Snapshots {
 
   // Stores the record, calls CreateSnapshot, completes the record. A repeated request with the same name gives the same
   // snapshot of the volume. If it is unknown whether the plugin has taken the snapshot, the record stays. Then the call
-  // is repeated in the background until it succeeds, or until the snapshot is deleted by its name.
+  // is repeated in the background. After five minutes the snapshot is not wanted any more, and is undone.
   absl::StatusOr<Snapshot> Create(const VolumeKey& source, const std::string& name, const StringMap& parameters,
                                   Clock::time_point until);
 
@@ -44,13 +49,16 @@ class Snapshots {
   absl::Status Delete(const std::string& plugin, const std::string& id, const Secrets& secrets,
                       Clock::time_point until);
 
+  // Forgets the record, and asks no plugin: the snapshot may stay. NOT_FOUND: there is none.
+  absl::Status DropRecord(const std::string& plugin, const std::string& id);
+
   // Gives the records, and what the controllers list besides. An error: none answered, and there are no records.
-  absl::StatusOr<std::vector<Snapshot>> List(const std::string& plugin, Clock::time_point until);
+  absl::StatusOr<SnapshotList> List(const std::string& plugin, Clock::time_point until);
 
   // From where it can be reached, by its record; empty: from anywhere, or there is no record.
   absl::StatusOr<std::vector<Topology>> TopologiesOf(const std::string& plugin, const std::string& id);
 
-  // Finishes, in the background and until it succeeds, what `host` was taking.
+  // Finishes or undoes, in the background and until it succeeds, what `host` was taking.
   absl::Status Resume(const std::string& host);
   bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
 
@@ -58,7 +66,7 @@ class Snapshots {
 
  private:
   struct Taken {
-    absl::StatusOr<Snapshot> snapshot;
+    absl::StatusOr<csi::v1::CreateSnapshotResponse> answer;
     bool none = false;  // no try of this call can have taken it
   };
 
@@ -68,6 +76,8 @@ class Snapshots {
   absl::Status ForgetOr(const Snapshot& record, const absl::Status& why);
   absl::Status Forget(const Snapshot& snapshot);
   absl::Status FinishOne(const Snapshot& record);
+  absl::Status Finish(const Snapshot& record, Clock::time_point until);
+  absl::Status Undo(const Snapshot& record, const Secrets& given, Clock::time_point until);
   void FinishLater(const Snapshot& record, const absl::Status& problem);
   absl::StatusOr<Secrets> SecretsOf(const Snapshot& snapshot);
   absl::StatusOr<std::optional<Snapshot>> Find(const std::string& plugin, const std::string& id);

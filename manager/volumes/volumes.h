@@ -60,10 +60,9 @@ class Volumes {
   absl::StatusOr<Volume> Get(const VolumeKey& key);
   absl::StatusOr<std::vector<Volume>> List(const std::string& ns);  // empty: all namespaces
 
-  // In the background, until they succeed: undoes creations that `host` has not finished, and continues its deletions;
-  // finishes its snapshots.
-  // (A repeated CreateVolume tells the id for DeleteVolume.) Errors become events. Called for this host at the start,
-  // and for hosts that are away. An error: the state cannot be read.
+  // In the background, until they succeed: undoes creations that `host` has not finished, and continues its deletions.
+  // (A repeated CreateVolume tells the id for DeleteVolume.) Finishes or undoes its snapshots. Errors become events.
+  // Called for this host at the start, and for hosts that are away. An error: the state cannot be read.
   absl::Status Resume(const std::string& host);
   bool WaitUntilTried(Clock::time_point until) {  // what was resumed
     return work_.WaitUntilTried(until) && snapshots_.WaitUntilTried(until);

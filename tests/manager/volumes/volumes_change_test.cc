@@ -135,9 +135,9 @@ TEST_F(VolumesChangeTest, SnapshotsAndTheirCopies) {
   EXPECT_TRUE(snapshot->ready);
   const auto all = snapshots_->List("fake.csi", Soon());
   ASSERT_OK(all);
-  ASSERT_THAT(*all, SizeIs(1));
-  EXPECT_EQ((*all)[0].id, snapshot->id);
-  EXPECT_EQ((*all)[0].source, volume->key);
+  ASSERT_THAT(all->snapshots, SizeIs(1));
+  EXPECT_EQ(all->snapshots[0].id, snapshot->id);
+  EXPECT_EQ(all->snapshots[0].source, volume->key);
   Volume restored = Asked("restored");
   restored.snapshot_id = snapshot->id;
   ASSERT_OK(Create(restored));
