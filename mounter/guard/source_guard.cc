@@ -84,10 +84,11 @@ std::string PathInFilesystem(const std::string& directory, const MountInfo& moun
 
 absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
-  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(source, status, path));
-  if (ours) return absl::OkStatus();
+  const absl::StatusOr<bool> ours = IsOurMount(source, status, path);
+  if (ours.value_or(false)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::string name, volume_directories_.NameOf(source));
-  return name.empty() ? RefuseBindSource(path) : absl::OkStatus();
+  if (!name.empty()) return absl::OkStatus();
+  return ours.ok() ? RefuseBindSource(path) : ours.status();
 }
 
 absl::Status SourceGuard::CheckInspectedSource(const UniqueFd& source, const std::string& path,

@@ -58,11 +58,17 @@ absl::StatusOr<std::string> VolumeDirectories::NameOf(const UniqueFd& place) con
   const std::string path = PathOf(place);
   MOORING_ASSIGN_OR_RETURN(const std::optional<Inode> inode, InodeOf(place, path));
   if (!inode) return "";
-  absl::StatusOr<std::string> name = FindKnown(*inode);
-  if (name.ok() && name->empty()) name = FindByName(*inode, std::string(mooring::NameOf(path)));
-  if (!name.ok() || !name->empty()) return name;
-  MOORING_RETURN_IF_ERROR(ReadNames(*inode));
-  return FindKnown(*inode);
+  const absl::StatusOr<std::string> known = FindKnown(*inode);
+  if (known.ok() && !known->empty()) return known;
+  const absl::StatusOr<std::string> by_name = FindByName(*inode, std::string(mooring::NameOf(path)));
+  if (by_name.ok() && !by_name->empty()) return by_name;
+  const absl::Status read = ReadNames(*inode);
+  const absl::StatusOr<std::string> found = FindKnown(*inode);
+  if (found.ok() && !found->empty()) return found;
+  for (const absl::Status& problem : {known.status(), by_name.status(), read, found.status()}) {
+    MOORING_RETURN_IF_ERROR(problem);
+  }
+  return "";
 }
 
 absl::StatusOr<std::string> VolumeDirectories::FindKnown(const Inode& inode) const {
