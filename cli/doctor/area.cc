@@ -10,8 +10,8 @@
 #include "base/text/terminal_text.h"
 #include "cli/doctor/draw.h"
 #include "cli/doctor/examination.h"
+#include "cli/flags/flag_values.h"
 #include "cli/flags/flags.h"
-#include "cli/flags/key_values.h"
 #include "cli/output/json.h"
 #include "cli/output/report.h"
 

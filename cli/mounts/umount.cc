@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "cli/flags/key_values.h"
+#include "cli/flags/flag_values.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/other_namespace.h"
