@@ -12,7 +12,7 @@
 #include "cli/doctor/examination.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/flags.h"
-#include "cli/output/json.h"
+#include "cli/output/output.h"
 #include "cli/output/report.h"
 
 namespace mooring::cli::doctor_area {

@@ -12,7 +12,7 @@
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/other_namespace.h"
 #include "cli/mounts/paths.h"
-#include "cli/output/json.h"
+#include "cli/output/output.h"
 #include "mounter/kernel/kernel_mounter.h"
 
 namespace mooring::cli::mounts_area {
