@@ -49,7 +49,7 @@ class SourceGuard final : public SourcePolicy {
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
 
   // Allows a mount as in CheckBindSource, and a mount that a task made inside such a mount. Allows a mount whose loop
-  // device, disk or directory is gone. Allows every mount on a marked target (mounter/path/target_mark.h). Its volume
+  // device, disk or directory is gone. Allows every mount on a marked target (MarkTarget). Its volume
   // may be unknown by now, because its loop device was reused or its directory left the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 
