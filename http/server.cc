@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
+#include <cstddef>
+#include <deque>
 #include <exception>
 #include <list>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -19,9 +22,71 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "http/connection.h"
-#include "http/workers.h"
 
 namespace mooring::http {
+
+// Threads for calls that may block.
+class Workers {
+ public:
+  // Starts a thread when a job finds none that is free, at most `most`. Further jobs wait.
+  explicit Workers(std::size_t most) : most_(most) {}
+  ~Workers();  // waits for all jobs
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // False: there is no thread, and none can be started. Then the job does not run.
+  bool Run(std::function<void()> job);
+
+ private:
+  void Work();
+
+  const std::size_t most_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  std::size_t idle_ = 0;  // threads that wait for a job
+  bool ended_ = false;
+  std::vector<std::thread> threads_;  // used by the thread that calls Run
+};
+
+Workers::~Workers() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool Workers::Run(std::function<void()> job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (idle_ <= jobs_.size() && threads_.size() < most_) {
+    try {
+      threads_.emplace_back(&Workers::Work, this);
+    } catch (const std::system_error&) {  // a limit of processes
+      if (threads_.empty()) return false;
+    }
+  }
+  jobs_.push_back(std::move(job));
+  changed_.notify_one();
+  return true;
+}
+
+void Workers::Work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    ++idle_;
+    changed_.wait(lock, [this] { return ended_ || !jobs_.empty(); });
+    --idle_;
+    if (jobs_.empty()) return;
+    const std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    lock.lock();
+  }
+}
+
 namespace {
 
 constexpr std::chrono::milliseconds kPause{100};  // after a lack of memory or file descriptors

@@ -1,11 +1,12 @@
 #include "metrics/scrape_server.h"
 
 #include <fmt/format.h>
+#include <time.h>
 
-#include <utility>
+#include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/status.h"
-#include "metrics/cached_page.h"
 
 namespace mooring::metrics {
 namespace {
@@ -14,6 +15,14 @@ constexpr http::RequestLimits kLimits = {.head = 8 * 1024, .body = 1024};  // a 
 
 http::Response Refusal(int status, const std::string& words) {
   return {.status = status, .type = "text/plain; charset=utf-8", .body = fmt::format("{}\n", words)};
+}
+
+using Clock = CachedPage::Clock;
+
+Clock::duration ProcessorTime() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
@@ -33,6 +42,25 @@ absl::StatusOr<std::unique_ptr<ScrapeServer>> ScrapeServer::Start(Listener liste
                                                 .patience = settings.patience,
                                                 .limits = kLimits}));
   return std::unique_ptr<ScrapeServer>(new ScrapeServer(std::move(server)));
+}
+
+bool CachedPage::MayReturnAgain(Clock::time_point now) const {
+  return has_page_ && taken_ > limits_.ahead && now - made_ < limits_.oldest;
+}
+
+const std::string& CachedPage::Get() {
+  const Clock::time_point now = Clock::now();
+  const auto share = std::chrono::duration_cast<Clock::duration>((now - asked_) * limits_.share);
+  taken_ = std::max(taken_ - share, Clock::duration::zero());
+  asked_ = now;
+  if (MayReturnAgain(now)) return page_;
+  const Clock::duration before = ProcessorTime();
+  const absl::Cleanup count = [&] { taken_ += ProcessorTime() - before; };
+  has_page_ = false;
+  page_ = make_();
+  has_page_ = true;
+  made_ = Clock::now();
+  return page_;
 }
 
 }  // namespace mooring::metrics

@@ -161,7 +161,7 @@ struct UnmountRequest {
   std::string target;
   // Removes the target afterwards, even if nothing was mounted: rmdir(2) of an empty directory, unlink(2) of an empty
   // file. Nothing else is ever removed. The mount helper keeps an unmounted target that no helper ever mounted on
-  // (mounter/path/target_mark.h), and answers OK.
+  // (mounter/path/target.h), and answers OK.
   bool remove_target = false;
 };
 
@@ -313,7 +313,7 @@ class Contents {
   //
   // Each copy is written to <destination>.copying-<8 hex digits>, synced and renamed: a destination is whole or
   // missing, whenever the process ends. If the process is killed, some of several destinations may exist: the caller
-  // removes them. If the process that guards the freeze (mounter/copy/thaw_guard.h) is killed too, a filesystem may
+  // removes them. If the process that guards the freeze (mounter/copy/freeze.h) is killed too, a filesystem may
   // stay frozen: the caller calls Thaw.
   //
   // NOT_FOUND: a source or a directory is missing.

@@ -1,21 +1,103 @@
 #include "cli/client/client.h"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
+#include "base/file/unique_fd.h"
 #include "base/socket_path.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "cli/output/failure.h"
 #include "cli/output/output.h"
+#include "cli/output/report.h"
+#include "csi.pb.h"
 #include "rpc/server_limits.h"
 
 namespace mooring::cli {
 namespace {
+
+int ConnectError(const std::string& socket_path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, socket_path.data(), std::min(socket_path.size(), sizeof(address.sun_path) - 1));
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return errno;
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
+}
+
+bool IsSocket(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTick{500};
+constexpr char kWipe[] = "\r\033[K";  // moves to the beginning of the line and clears it
+
+using google::protobuf::FieldDescriptor;
+
+constexpr char kBlank[] = "***";
+
+void RedactIn(google::protobuf::Message& message, Classify classify);
+
+// A map of strings keeps its keys. Any other field is cleared.
+void BlankSecrets(google::protobuf::Message& message, const FieldDescriptor& field) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (!field.is_map()) {
+    reflection.ClearField(&message, &field);
+    return;
+  }
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    google::protobuf::Message& entry = *reflection.MutableRepeatedMessage(&message, &field, i);
+    entry.GetReflection()->SetString(&entry, entry.GetDescriptor()->map_value(), kBlank);
+  }
+}
+
+void RedactBelow(google::protobuf::Message& message, const FieldDescriptor& field, Classify classify) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field.is_map()) return;
+  if (!field.is_repeated()) return RedactIn(*reflection.MutableMessage(&message, &field), classify);
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    RedactIn(*reflection.MutableRepeatedMessage(&message, &field, i), classify);
+  }
+}
+
+void BlankFlags(google::protobuf::Message& message, const FieldDescriptor& field) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    const std::string flag = reflection.GetRepeatedString(message, &field, i);
+    const std::size_t equals = flag.find('=');
+    if (equals == std::string::npos) continue;
+    reflection.SetRepeatedString(&message, &field, i, flag.substr(0, equals + 1) + kBlank);
+  }
+}
+
+void RedactIn(google::protobuf::Message& message, Classify classify) {
+  std::vector<const FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    switch (classify(*field)) {
+      case Sensitivity::kSecret:
+        BlankSecrets(message, *field);
+        break;
+      case Sensitivity::kFlags:
+        BlankFlags(message, *field);
+        break;
+      case Sensitivity::kPlain:
+        RedactBelow(message, *field, classify);
+        break;
+    }
+  }
+}
 
 // Throws std::runtime_error if gRPC could not start its threads: main() prints it.
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
@@ -42,6 +124,82 @@ std::string Seconds(std::chrono::milliseconds time) {
 }
 
 }  // namespace
+
+bool MayBeServed(const std::string& path) {
+  const int error = ConnectError(path);
+  return error == EACCES || error == EAGAIN;
+}
+
+bool MayComeUp(const std::string& path) {
+  const int error = ConnectError(path);
+  return error == 0 || error == ENOENT || error == EAGAIN || (error == ECONNREFUSED && IsSocket(path));
+}
+
+std::string SocketProblem(const std::string& path, const ServerDescription& server) {
+  switch (const int error = ConnectError(path)) {
+    case 0:
+      return "";
+    case ENOENT:
+      return fmt::format("there is no socket at {}: {}, or name its socket with {}", Quote(path), server.start,
+                         server.flag);
+    case ECONNREFUSED:
+      if (!IsSocket(path)) {
+        return fmt::format("{} is not a socket: name the socket of the {} with {}", Quote(path), server.name,
+                           server.flag);
+      }
+      return fmt::format("no process serves the socket {}: the {} that created it has ended, start it again",
+                         Quote(path), server.name);
+    case EACCES:
+      return fmt::format("this user may not open the socket {}: try again {}", Quote(path), server.user);
+    case EAGAIN:
+      return fmt::format("the {} does not answer at {}: its queue of connections is full", server.name, Quote(path));
+    default:
+      return ErrnoStatus(error, "connect to the socket", path).ToString();
+  }
+}
+
+Progress::Progress(std::string call, std::ostream& terminal, std::chrono::milliseconds patience)
+    : call_(std::move(call)), terminal_(terminal), patience_(patience), thread_(&Progress::Show, this) {}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Progress::Say(std::string step) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  step_ = ": " + Visible(step);
+}
+
+void Progress::Show() {
+  const Clock::time_point start = Clock::now();
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (changed_.wait_for(lock, patience_, [this] { return over_; })) return;
+  do {
+    const auto elapsed = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start);
+    terminal_ << kWipe << fmt::format("{}{}: {} s", call_, step_, elapsed.count()) << std::flush;
+  } while (!changed_.wait_for(lock, kTick, [this] { return over_; }));
+  terminal_ << kWipe << std::flush;
+}
+
+std::unique_ptr<google::protobuf::Message> Redacted(const google::protobuf::Message& message, Classify classify) {
+  std::unique_ptr<google::protobuf::Message> copy(message.New());
+  copy->CopyFrom(message);
+  RedactIn(*copy, classify);
+  return copy;
+}
+
+Sensitivity ClassifyCsi(const FieldDescriptor& field) {
+  if (field.options().GetExtension(csi::v1::csi_secret)) return Sensitivity::kSecret;
+  using Mount = csi::v1::VolumeCapability::MountVolume;
+  const bool is_flags =
+      field.containing_type() == Mount::descriptor() && field.number() == Mount::kMountFlagsFieldNumber;
+  return is_flags ? Sensitivity::kFlags : Sensitivity::kPlain;
+}
 
 Client::Client(ClientOptions options, std::ostream& trace)
     : options_(std::move(options)), trace_(trace), channel_(MakeChannel(options_)) {}

@@ -1,23 +1,84 @@
-// The connection to a CSI driver or to the manager: one call at a time, each with a deadline.
+// The connection to a CSI driver or to the manager: one call at a time, each with a deadline. Also why a socket does
+// not answer, the progress of a call, and requests without their secrets.
 #pragma once
 
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <ostream>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "cli/client/socket_problem.h"
-#include "cli/output/progress.h"
-#include "cli/output/redact.h"
 #include "rpc/status.h"
 
 namespace mooring::cli {
+
+// How errors describe a server and its socket.
+struct ServerDescription {
+  const char* name = "driver";
+  const char* socket = "a CSI driver's socket";
+  const char* start = "start the driver";
+  const char* flag = "--endpoint";  // that names the socket
+  const char* user = "as root";     // how to get access to it
+};
+
+// Why a call did not reach its server, and what to do: the error of gRPC tells neither. Empty if a process serves the
+// socket, so that the error is from that process.
+std::string SocketProblem(const std::string& path, const ServerDescription& server = {});
+
+// Whether a driver may serve a socket that does not answer: this user may not open it, or its queue is full. Then
+// starting another driver does not help.
+bool MayBeServed(const std::string& path);
+
+// Whether the server may come up by itself: its socket is missing, is not served yet, or its queue is full.
+bool MayComeUp(const std::string& path);
+
+// A line on a terminal that shows how long a call has been under way. It is cleared when the answer arrives.
+class Progress {
+ public:
+  // Shows nothing for a call that ends within `patience`.
+  Progress(std::string call, std::ostream& terminal, std::chrono::milliseconds patience = std::chrono::seconds(2));
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Sets the step of the call: "Attach: stage: 3 s".
+  void Say(std::string step);
+
+ private:
+  void Show();
+
+  const std::string call_;
+  std::ostream& terminal_;
+  const std::chrono::milliseconds patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string step_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+// How --verbose shows a field of a request.
+enum class Sensitivity {
+  kPlain,
+  kSecret,  // the values are never shown
+  kFlags,   // mount flags: the text after a '=' may be a password
+};
+using Classify = Sensitivity (*)(const google::protobuf::FieldDescriptor& field);
+
+// A copy with "***" for the values of secret fields, and after the '=' of mount flags.
+std::unique_ptr<google::protobuf::Message> Redacted(const google::protobuf::Message& message, Classify classify);
+
+// For CSI messages: fields with the option csi_secret, and mount flags.
+Sensitivity ClassifyCsi(const google::protobuf::FieldDescriptor& field);
 
 struct ClientOptions {
   std::string socket_path;
@@ -50,8 +111,8 @@ class Client {
   // Does not connect before the first call. The output of --time and --verbose goes to `trace`.
   Client(ClientOptions options, std::ostream& trace);
 
-  // An error carries the name of the call (failure.h). UNAVAILABLE: the socket is missing or no process serves it; the
-  // message says what to do.
+  // An error carries the name of the call (cli/output/report.h). UNAVAILABLE: the socket is missing or no process
+  // serves it; the message says what to do.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Stub, Request, Response> method, const Request& request) const {
     const Limit limit = CallLimit();

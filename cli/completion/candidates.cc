@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "cli/flags/enum_words.h"
+#include "cli/flags/flag_values.h"
 #include "manager.pb.h"
 
 namespace mooring::cli::completion_area {

@@ -5,7 +5,6 @@
 #include "base/text/terminal_text.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/csi/pages.h"
 #include "cli/output/report.h"
 #include "cli/output/table.h"
 

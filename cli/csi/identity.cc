@@ -7,7 +7,6 @@
 
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/output/failure.h"
 #include "cli/output/report.h"
 #include "cli/output/table.h"
 

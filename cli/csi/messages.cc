@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/text/size.h"
-#include "cli/flags/enum_words.h"
+#include "cli/flags/flag_values.h"
 
 namespace mooring::cli::csi_area {
 namespace {

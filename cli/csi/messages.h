@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags/key_values.h"
+#include "cli/flags/flag_values.h"
 #include "cli/output/table.h"
 #include "csi.pb.h"
 

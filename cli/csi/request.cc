@@ -1,10 +1,9 @@
-#include "cli/csi/request.h"
-
 #include <string_view>
 #include <variant>
 
 #include "base/status.h"
-#include "cli/flags/enum_words.h"
+#include "cli/csi/command.h"
+#include "cli/flags/flag_values.h"
 #include "csi.pb.h"
 
 namespace mooring::cli::csi_area {

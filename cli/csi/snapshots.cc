@@ -4,7 +4,6 @@
 #include "base/text/terminal_text.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/csi/pages.h"
 #include "cli/output/table.h"
 
 namespace mooring::cli::csi_area {

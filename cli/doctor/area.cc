@@ -10,9 +10,9 @@
 #include "base/text/terminal_text.h"
 #include "cli/doctor/draw.h"
 #include "cli/doctor/examination.h"
+#include "cli/flags/flag_values.h"
 #include "cli/flags/flags.h"
-#include "cli/flags/key_values.h"
-#include "cli/output/json.h"
+#include "cli/output/output.h"
 #include "cli/output/report.h"
 
 namespace mooring::cli::doctor_area {

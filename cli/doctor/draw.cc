@@ -8,7 +8,7 @@
 
 #include "base/text/terminal_text.h"
 #include "cli/mounts/describe.h"
-#include "cli/output/json.h"
+#include "cli/output/output.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

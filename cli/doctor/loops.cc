@@ -1,20 +1,30 @@
 #include "cli/doctor/loops.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <linux/major.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/file/path.h"
+#include "base/file/unique_fd.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "cli/mounts/describe.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
@@ -99,6 +109,120 @@ std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
   return commands;
 }
 
+namespace fs = std::filesystem;
+
+std::string FirstLineOf(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// Reads s_feature_compat and s_feature_incompat at once, Documentation/filesystems/ext4/super.rst.
+bool IsFrozenExt4(const LoopFacts& loop) {
+  const std::string name(NameOf(loop.device));
+  if (FirstLineOf("/proc/fs/ext4/" + name + "/options") != "rw") return false;
+  constexpr off_t kFeatures = 1024 + 0x5C;
+  constexpr std::uint32_t kHasJournal = 0x4, kNeedsRecovery = 0x4;
+  struct {
+    std::uint32_t compatible, incompatible;
+  } features = {};
+  const UniqueFd fd(::open(loop.device.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok() || ::pread(fd.get(), &features, sizeof(features), kFeatures) != sizeof(features)) return false;
+  return (features.compatible & kHasJournal) != 0 && (features.incompatible & kNeedsRecovery) == 0;
+}
+
+// The filesystems of `ours` in which the process has open files or its working directory. AT_STATX_DONT_SYNC avoids a
+// request to a server that hangs.
+std::set<dev_t> UsedBy(const fs::path& process, const std::set<dev_t>& ours) {
+  std::error_code error;
+  std::vector<fs::path> places = {process / "cwd"};
+  for (const fs::directory_entry& file : fs::directory_iterator(process / "fd", error)) places.push_back(file.path());
+  std::set<dev_t> used;
+  for (const fs::path& place : places) {
+    struct statx status = {};
+    if (::statx(AT_FDCWD, place.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) continue;
+    const dev_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
+    if (ours.contains(device)) used.insert(device);
+  }
+  return used;
+}
+
+// The processes that wait for a thaw, by the filesystem of `ours` that they use. A process that uses several is left
+// out, because it does not show which of them it waits for.
+std::map<dev_t, pid_t> Waiting(const std::set<dev_t>& ours) {
+  std::map<dev_t, pid_t> waiting;
+  for (const pid_t pid : Processes()) {
+    const fs::path process = fmt::format("/proc/{}", pid);
+    if (FirstLineOf(process / "wchan") != "percpu_rwsem_wait") continue;
+    const std::set<dev_t> used = UsedBy(process, ours);
+    if (used.size() == 1) waiting[*used.begin()] = pid;
+  }
+  return waiting;
+}
+
+Finding Frozen(const LoopFacts& loop, std::string_view is, const std::string& who, const MountGraph& graph) {
+  const std::vector<std::string> paths = PathsOf(loop, graph.views.front());
+  std::vector<std::string> commands;
+  if (!paths.empty()) commands.push_back("fsfreeze -u " + paths.front());
+  return {
+      "frozen-filesystem", Severity::kProblem,
+      fmt::format("the filesystem of {} on {} {} frozen: writers wait{}. A copy under way thaws it by itself within "
+                  "seconds; otherwise thaw it{}",
+                  Quote(loop.backing_file), loop.device, is, who,
+                  paths.empty() ? " with fsfreeze -u where it is mounted, or restart the plugin" : ""),
+      std::move(commands)};
+}
+
+enum class Role { kTarget, kStaging, kUnknown };
+
+struct Shape {
+  const char* end;  // pattern for the end of a path, fnmatch(3)
+  Role role;
+};
+
+constexpr std::array<Shape, 6> kShapes = {{
+    {"per-alloc/*/*/r[ow]-*", Role::kTarget},
+    {"staging/*/*/r[ow]-*", Role::kStaging},
+    {"pods/*/volumes/kubernetes.io~csi/*/mount", Role::kTarget},
+    {"plugins/kubernetes.io/csi/*/*/globalmount", Role::kStaging},
+    {"plugins/kubernetes.io/csi/volumeDevices/publish/*/*", Role::kTarget},
+    {"plugins/kubernetes.io/csi/volumeDevices/staging/*", Role::kStaging},
+}};
+
+bool EndsLike(const std::string& path, const char* end) {
+  for (std::size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
+    if (::fnmatch(end, path.c_str() + at + 1, FNM_PATHNAME) == 0) return true;
+  }
+  return false;
+}
+
+Role RoleOf(const std::string& path) {
+  const auto* const shape =
+      std::find_if(kShapes.begin(), kShapes.end(), [&path](const Shape& known) { return EndsLike(path, known.end); });
+  return shape == kShapes.end() ? Role::kUnknown : shape->role;
+}
+
+std::vector<std::string> WithRole(const std::vector<std::string>& paths, Role role) {
+  std::vector<std::string> found;
+  for (const std::string& path : paths) {
+    if (RoleOf(path) == role) found.push_back(path);
+  }
+  return found;
+}
+
+std::string Described(const std::string& id, const std::vector<std::string>& unknown) {
+  std::string text = fmt::format(
+      "volume {} is mounted here. If its tasks are gone and the orchestrator has forgotten it, free it with these "
+      "commands, one by one, in the namespace of the plugin (nomad alloc exec ALLOC …). They fail while a process uses "
+      "it",
+      Quote(id));
+  if (unknown.empty()) return text;
+  text += ". A path that follows neither the names of kubelet nor those of Nomad has no command here:";
+  for (const std::string& path : unknown) text += " " + Quote(path);
+  return text + ". Run `mooring csi unpublish` for each target first, then `mooring csi unstage` for the staging path";
+}
+
 }  // namespace
 
 std::vector<LoopFacts> CollectLoops() {
@@ -163,6 +287,50 @@ std::vector<std::string> PathsOf(const LoopFacts& loop, const NamespaceView& vie
     if (IsOf(mount, loop)) paths.push_back(mount.target);
   }
   return paths;
+}
+
+Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph) {
+  Findings findings;
+  const auto is_ours = [](const LoopFacts& loop) { return loop.mounted && IsLabelledFor(loop, ""); };
+  std::set<dev_t> ours;
+  for (const LoopFacts& loop : loops) {
+    if (is_ours(loop)) ours.insert(loop.number);
+  }
+  const std::map<dev_t, pid_t> waiting = Waiting(ours);
+  for (const LoopFacts& loop : loops) {
+    if (!is_ours(loop)) continue;
+    const auto waits = waiting.find(loop.number);
+    const bool certain = IsFrozenExt4(loop);
+    if (waits == waiting.end() && !certain) continue;
+    const std::string who = waits == waiting.end() ? "" : fmt::format(" (process {} does)", waits->second);
+    findings.push_back(Frozen(loop, certain ? "is" : "may be", who, graph));
+  }
+  return findings;
+}
+
+Finding InUse(const std::string& volume_id, const std::vector<std::string>& paths) {
+  const std::vector<std::string> unknown = WithRole(paths, Role::kUnknown);
+  Finding finding = {"in-use", Severity::kNote, Described(volume_id, unknown), {}};
+  for (const std::string& path : WithRole(paths, Role::kTarget)) {
+    finding.commands.push_back(
+        fmt::format("mooring csi unpublish {} --target-path {}", ShellQuote(volume_id), ShellQuote(path)));
+  }
+  if (!unknown.empty()) return finding;  // an unknown path may be a target
+  for (const std::string& path : WithRole(paths, Role::kStaging)) {
+    finding.commands.push_back(
+        fmt::format("mooring csi unstage {} --staging-path {}", ShellQuote(volume_id), ShellQuote(path)));
+  }
+  return finding;
+}
+
+Finding HeldElsewhere(const std::string& volume_id, const NamespaceView& view, const std::string& path) {
+  return {"held-elsewhere",
+          Severity::kNote,
+          fmt::format("volume {} is mounted nowhere here, and in the mount namespace of {} at {}: while it is, the "
+                      "volume is in use, and cannot be deleted. If its tasks are gone, end that process, or unmount "
+                      "it there: mooring umount {} --pid {}",
+                      Quote(volume_id), ProcessText(view), Quote(path), ShellQuote(path), view.pid),
+          {}};
 }
 
 }  // namespace mooring::cli::doctor_area

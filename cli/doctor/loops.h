@@ -1,4 +1,9 @@
-// Finds unused loop devices, and the mounts of a volume.
+// The loop devices and mounts of volumes: unused devices, frozen filesystems, volumes in use.
+//
+// A frozen filesystem, fsfreeze(8), lets every writer wait in the kernel, and no signal ends the wait. There is no safe
+// request to the filesystem itself: FIFREEZE would freeze it, and a write would wait. A frozen ext4 shows in its
+// superblock: the kernel clears the flag needs_recovery, which every ext4 has that is mounted writable with a journal.
+// A frozen xfs shows only in the processes that wait to write, so the finding says that it may be frozen.
 #pragma once
 
 #include <sys/types.h>
@@ -36,5 +41,16 @@ Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& 
 
 // The paths in `view` at which the loop's filesystem or device node is mounted.
 std::vector<std::string> PathsOf(const LoopFacts& loop, const NamespaceView& view);
+
+// Finds frozen filesystems. Needs root, to read the devices and /proc/PID/wchan. Without it, the result is incomplete.
+Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph);
+
+// Finds the commands that free a volume in use. `paths` are the mount points of the volume. A path has a command only
+// if its name, as kubelet and Nomad choose it, shows whether it is a target or a staging path. Targets come first,
+// because a published volume cannot be unstaged.
+Finding InUse(const std::string& volume_id, const std::vector<std::string>& paths);
+
+// For a volume that is mounted at no path of this mount namespace, but at `path` in another.
+Finding HeldElsewhere(const std::string& volume_id, const NamespaceView& view, const std::string& path);
 
 }  // namespace mooring::cli::doctor_area

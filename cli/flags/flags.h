@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "base/text/size.h"
 #include "cli/flags/flag_values.h"
-#include "cli/flags/key_values.h"
 #include "cli/flags/secrets.h"
 
 namespace mooring::cli {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "cli/flags/read_file.h"
+#include "cli/flags/flag_values.h"
 
 namespace mooring::cli {
 namespace {

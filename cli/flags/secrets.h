@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "cli/flags/key_values.h"
+#include "cli/flags/flag_values.h"
 
 namespace mooring::cli {
 

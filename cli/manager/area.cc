@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "cli/manager/command.h"
 #include "cli/manager/connection.h"
-#include "cli/manager/migrate.h"
 #include "cli/manager/parse/volume_file.h"
 
 namespace mooring::cli::manager_area {

@@ -1,4 +1,4 @@
-// The arguments of the commands for the manager. A command reads the members that its flags (flags.h) fill.
+// The arguments of the commands for the manager. A command reads the members that its flags (command.h) fill.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,7 @@
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
 #include "cli/manager/connection.h"
-#include "cli/manager/existence.h"
-#include "cli/manager/parse/attach_request.h"
+#include "cli/manager/host_filter.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
 

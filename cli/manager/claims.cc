@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
-#include "cli/manager/existence.h"
 #include "cli/manager/host_filter.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"

@@ -4,11 +4,10 @@
 #include "base/status.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
-#include "cli/manager/existence.h"
 #include "cli/manager/host_filter.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/show.h"
-#include "cli/output/failure.h"
+#include "cli/output/report.h"
 #include "cli/output/table.h"
 
 namespace mooring::cli::manager_area {

@@ -1,7 +1,5 @@
 #include "cli/manager/host_filter.h"
 
-#include <algorithm>
-
 #include "base/status.h"
 #include "cli/manager/show.h"
 
@@ -68,6 +66,27 @@ void HostFilter::Forget(const v1::Claim& claim) {
   if (claim.node() != host_ || of_volume == claims_.end()) return;
   of_volume->second.erase(NameOf(claim));
   if (of_volume->second.empty()) claims_.erase(of_volume);
+}
+
+absl::Status CheckVolume(const Session& session, const v1::VolumeKey& key) {
+  if (key.id().empty()) return absl::OkStatus();
+  v1::GetVolumeRequest request;
+  *request.mutable_key() = key;
+  return session.Call(&Manager::Stub::GetVolume, request).status();
+}
+
+absl::Status CheckPlugin(const Session& session, const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  v1::ListPluginsRequest request;
+  request.set_name(name);
+  return session.Call(&Manager::Stub::ListPlugins, request).status();
+}
+
+absl::Status CheckHost(const Session& session, const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  v1::ListHostsRequest request;
+  request.set_name(name);
+  return session.Call(&Manager::Stub::ListHosts, request).status();
 }
 
 }  // namespace mooring::cli::manager_area

@@ -1,4 +1,4 @@
-// Narrows lists and changes to one host, for --host.
+// Narrows lists and changes to one host, for --host, and checks that the object exists to which a list is narrowed.
 #pragma once
 
 #include <algorithm>
@@ -45,5 +45,11 @@ class HostFilter {
   std::map<std::string, std::set<std::string>> claims_;  // of the host, by volume
   std::set<std::string> shown_;                          // volumes whose changes were let through
 };
+
+// A list narrowed to something that does not exist is an error: an empty list would hide a typing error. An empty name
+// narrows nothing, and is OK.
+absl::Status CheckVolume(const Session& session, const v1::VolumeKey& key);
+absl::Status CheckPlugin(const Session& session, const std::string& name);
+absl::Status CheckHost(const Session& session, const std::string& name);
 
 }  // namespace mooring::cli::manager_area

@@ -1,7 +1,5 @@
 // mooring manager migrate: becomes `mooring-manager migrate`, which has the same flags. It does not call the manager,
 // because the manager of this host must be stopped.
-#include "cli/manager/migrate.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +10,7 @@
 
 #include "base/status.h"
 #include "cli/command/command_table.h"
+#include "cli/manager/command.h"
 
 namespace mooring::cli::migrate_command {
 namespace {

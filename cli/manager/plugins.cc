@@ -10,7 +10,6 @@
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
 #include "cli/manager/connection.h"
-#include "cli/manager/parse/split_words.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/output/report.h"
 #include "cli/output/table.h"

@@ -5,7 +5,6 @@
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "cli/manager/command.h"
-#include "cli/manager/existence.h"
 #include "cli/manager/host_filter.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_spec.h"

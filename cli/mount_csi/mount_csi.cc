@@ -2,32 +2,130 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <libmount/libmount.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <memory>
+#include <ostream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
+#include "cli/client/client.h"
 #include "cli/manager/connection.h"
-#include "cli/manager/parse/attach_request.h"
 #include "cli/manager/parse/volume_spec.h"
 #include "cli/mount_csi/helper_line.h"
-#include "cli/mount_csi/utab.h"
-#include "cli/mount_csi/wait_for_manager.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/paths.h"
-#include "cli/output/failure.h"
 #include "cli/output/report.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::mount_csi {
 namespace {
+
+// utab, the table in which libmount keeps what the kernel does not know about a mount, such as its unmount helper.
+using Update = std::unique_ptr<libmnt_update, void (*)(libmnt_update*)>;
+using Table = std::unique_ptr<libmnt_table, void (*)(libmnt_table*)>;
+using Filesystem = std::unique_ptr<libmnt_fs, void (*)(libmnt_fs*)>;
+
+constexpr char kOperation[] = "write the unmount helper into libmount's table for";
+
+absl::Status Write(libmnt_update* update, const std::string& target) {
+  const int error = mnt_update_table(update, nullptr);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, kOperation, target);
+}
+
+// Whether the table already has the entry: from an earlier, identical attach.
+bool HasUnmountHelper(const std::string& target) {
+  const Table table(mnt_new_table(), mnt_unref_table);
+  if (table == nullptr || mnt_table_parse_mtab(table.get(), nullptr) != 0) return false;
+  libmnt_fs* const entry = mnt_table_find_target(table.get(), target.c_str(), MNT_ITER_BACKWARD);
+  const char* const options = entry == nullptr ? nullptr : mnt_fs_get_user_options(entry);
+  char* value = nullptr;
+  std::size_t size = 0;
+  if (options == nullptr || mnt_optstr_get_option(options, "helper", &value, &size) != 0) return false;
+  return value != nullptr && std::string_view(value, size) == "csi";
+}
+
+// Makes umount(8) of `target` call umount.csi. Does nothing if no mount is there.
+absl::Status AddUnmountHelper(const std::string& target) {
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(0));
+  const TableMount* mount = MountAtPath(view, target);
+  if (mount == nullptr) return absl::OkStatus();
+  if (HasUnmountHelper(target)) return absl::OkStatus();
+  const Update update(mnt_new_update(), mnt_free_update);
+  const Filesystem entry(mnt_new_fs(), mnt_unref_fs);
+  if (update == nullptr || entry == nullptr) return ErrnoStatus(ENOMEM, kOperation, target);
+  mnt_fs_set_source(entry.get(), mount->source.c_str());
+  mnt_fs_set_target(entry.get(), target.c_str());
+  mnt_fs_set_options(entry.get(), "uhelper=csi,helper=csi");
+  const int error = mnt_update_set_fs(update.get(), 0, nullptr, entry.get());
+  if (error > 0) return absl::OkStatus();  // libmount keeps no table here
+  if (error < 0) return ErrnoStatus(-error, kOperation, target);
+  // helper= is for root, uhelper= for other users. libmount finds the entry by source, target and root of the mount,
+  // and assumes the root "/" for a mount that is not a bind.
+  mnt_fs_set_root(mnt_update_get_fs(update.get()), mount->root.c_str());
+  return Write(update.get(), target);
+}
+
+// OK if there is no entry.
+absl::Status RemoveUnmountHelper(const std::string& target) {
+  const Update update(mnt_new_update(), mnt_free_update);
+  if (update == nullptr) return ErrnoStatus(ENOMEM, kOperation, target);
+  const int error = mnt_update_set_fs(update.get(), 0, target.c_str(), nullptr);
+  if (error > 0) return absl::OkStatus();
+  return error < 0 ? ErrnoStatus(-error, kOperation, target) : Write(update.get(), target);
+}
+
+constexpr std::chrono::seconds kPromptAnswer{2};  // after that, WaitForManager tells what it waits for
+
+absl::Status Ask(const Client& client, const Client::Limit& limit) {
+  using manager::v1::Manager;
+  return client.CallWhenServed(&Manager::Stub::GetManagerInfo, manager::v1::GetManagerInfoRequest(), limit).status();
+}
+
+// Systemd holds the socket of a manager that does not start.
+std::string NoAnswer(const std::string& socket) {
+  return fmt::format(
+      "the manager does not answer at {}; 'systemctl status mooring-manager' and 'journalctl -u mooring-manager' tell "
+      "why",
+      Quote(socket));
+}
+
+// Prints "PROGRAM: waiting up to 80 s: REASON".
+void TellWait(std::string_view program, const Client::Limit& limit, std::string_view reason, std::ostream& err) {
+  const auto left = std::chrono::ceil<std::chrono::seconds>(limit.deadline - Client::Clock::now());
+  err << fmt::format("{}: waiting up to {} s: {}\n", program, left.count(), reason) << std::flush;
+}
+
+// Waits until the manager answers. Returns at once if waiting cannot help: this user may not open the socket, or it is
+// none.
+absl::Status WaitForManager(std::string_view program, const ClientOptions& options, const Client::Limit& limit,
+                            std::ostream& err) {
+  const Client client(options, err);
+  std::string problem = SocketProblem(options.socket_path, options.server);
+  if (!problem.empty() && !MayComeUp(options.socket_path)) return Unavailable(problem);
+  if (problem.empty()) {
+    Client::Limit prompt = limit;
+    prompt.deadline = std::min(limit.deadline, Client::Clock::now() + kPromptAnswer);
+    const absl::Status status = Ask(client, prompt);
+    const bool is_over = Client::Clock::now() + kPromptAnswer / 10 >= limit.deadline;
+    if ((!absl::IsDeadlineExceeded(status) && !absl::IsUnavailable(status)) || is_over) return status;
+    problem = NoAnswer(options.socket_path);
+  }
+  TellWait(program, limit, problem, err);
+  return Ask(client, limit);
+}
 
 using manager_area::CallWithSteps;
 namespace v1 = ::mooring::manager::v1;

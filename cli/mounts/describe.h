@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cli/mounts/mount_graph.h"
-#include "cli/output/json.h"
+#include "cli/output/output.h"
 
 namespace mooring::cli {
 

@@ -7,12 +7,12 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "cli/flags/key_values.h"
+#include "cli/flags/flag_values.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/other_namespace.h"
 #include "cli/mounts/paths.h"
-#include "cli/output/json.h"
+#include "cli/output/output.h"
 #include "mounter/kernel/kernel_mounter.h"
 
 namespace mooring::cli::mounts_area {

@@ -3,7 +3,6 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "base/status.h"
-#include "cli/output/json.h"
 
 namespace mooring::cli {
 

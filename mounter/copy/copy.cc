@@ -18,7 +18,6 @@
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/filesystem/identity.h"
 #include "mounter/image/image.h"
-#include "mounter/image/new_file.h"
 #include "mounter/loop/attachment_lock.h"
 #include "mounter/loop/loop_device.h"
 

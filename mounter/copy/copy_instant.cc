@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/copy/copy_data.h"
-#include "mounter/copy/thaw_guard.h"
+#include "mounter/copy/freeze.h"
 #include "mounter/loop/loop_device.h"
 
 namespace mooring {

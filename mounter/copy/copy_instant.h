@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "mounter/copy/freeze.h"
 #include "mounter/image/image.h"
-#include "mounter/image/new_file.h"
 #include "mounter/mounter.h"
 
 namespace mooring {

@@ -1,17 +1,53 @@
 // Filesystems on unmounted devices and image files, and the growing of mounted ones.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
-#include "mounter/filesystem/mounted_device.h"
 #include "mounter/mounter.h"
 #include "mounter/path/source_policy.h"
 
 namespace mooring {
+
+// The block device below a mounted filesystem, for several questions at once: its node is opened once, at the first
+// one. Opening and closing a device, or a file of sysfs, costs more than all the answers. Not safe from several
+// threads.
+class MountedDevice {
+ public:
+  explicit MountedDevice(dev_t number) : number_(number) {}
+
+  // The size of the device; 0: it is not known. Sysfs tells it where a container lacks the node.
+  std::uint64_t Bytes();
+
+  // The size of its ext4. 0: the device cannot be read.
+  std::uint64_t Ext4Bytes();
+
+  // How many errors its mounted ext4 has met since it was last checked. Sysfs tells it where a container lacks the
+  // node.
+  std::uint64_t Ext4Errors();
+
+ private:
+  struct Ext4 {
+    std::uint64_t bytes = 0, errors = 0;
+  };
+  // From the superblock: the kernel keeps that of a mounted ext4 up to date in the device's page cache.
+  const std::optional<Ext4>& ReadExt4();
+  const UniqueFd& Node();
+
+  dev_t number_;
+  bool opened_ = false, read_ = false;
+  std::string path_;
+  UniqueFd node_;
+  std::optional<std::uint64_t> bytes_;
+  std::optional<Ext4> ext4_;
+};
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path);
 absl::Status FormatFilesystem(const FormatRequest& request);
@@ -24,8 +60,6 @@ absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const st
 
 // The usage of the filesystem that is mounted at `root`, with StatsInfo::unused_bytes. `device` is below it.
 absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path, MountedDevice& device);
-
-absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device);  // from sysfs, nothing is opened
 
 // Describes the problem of a mounted filesystem, or is empty. `info` is one of its mounts, and `device` is below it.
 absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info, MountedDevice& device);

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -14,13 +15,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <sstream>
-#include <string>
 
-#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/filesystem/btrfs_mount.h"
@@ -32,7 +29,6 @@
 #include "mounter/path/target.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
-#include "mounter/sys/btrfs_device.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
@@ -40,16 +36,12 @@
 namespace mooring {
 namespace {
 
-constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZE_FS, in no exported header
-
-std::string SysDirectory(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
-
-absl::StatusOr<std::uint64_t> ReadNumber(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  std::uint64_t number = 0;
-  if (std::istringstream(text) >> number) return number;
-  return Internal("{} is no number", Quote(path));
+// The name of a loop device follows from its number. Sysfs tells the names of other devices.
+std::string NameOfDevice(dev_t number) {
+  return major(number) == LOOP_MAJOR ? fmt::format("loop{}", minor(number)) : BlockDeviceName(number);
 }
+
+constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZE_FS, in no exported header
 
 absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
   struct statfs status = {};
@@ -147,7 +139,8 @@ absl::StatusOr<std::string> BtrfsProblem(const std::string& path, dev_t device) 
 }
 
 std::string BackingFileProblem(dev_t number, MountedDevice& device) {
-  const std::string backing = ReadLine(SysDirectory(number) + "/loop/backing_file");
+  const std::string backing =
+      ReadLine(fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(number), minor(number)));
   if (backing.empty()) return "";
   constexpr std::string_view kDeleted = " (deleted)";
   if (backing.ends_with(kDeleted)) return fmt::format("its backing file {} was deleted", Quote(backing));
@@ -164,16 +157,43 @@ std::string HasBecomeReadOnly(const MountInfo& info) {
 
 }  // namespace
 
+std::uint64_t MountedDevice::Bytes() {
+  if (bytes_) return *bytes_;
+  std::uint64_t bytes = 0;
+  const bool told = Node().ok() && ::ioctl(node_.get(), BLKGETSIZE64, &bytes) == 0;
+  bytes_ = told ? bytes : BlockDeviceBytes(number_).value_or(0);
+  return *bytes_;
+}
+
+std::uint64_t MountedDevice::Ext4Bytes() { return ReadExt4() ? ext4_->bytes : 0; }
+
+std::uint64_t MountedDevice::Ext4Errors() {
+  if (ReadExt4()) return ext4_->errors;
+  std::ifstream file(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(number_)));
+  std::uint64_t errors = 0;
+  return file >> errors ? errors : 0;
+}
+
+const std::optional<MountedDevice::Ext4>& MountedDevice::ReadExt4() {
+  if (read_ || !Node().ok()) return ext4_;
+  read_ = true;
+  const absl::StatusOr<Ext4Super> super = ReadExt4Super(node_.get(), path_);
+  if (super.ok()) ext4_ = {super->bytes, super->errors};
+  return ext4_;
+}
+
+const UniqueFd& MountedDevice::Node() {
+  if (opened_) return node_;
+  opened_ = true;
+  const std::string name = NameOfDevice(number_);
+  path_ = "/dev/" + name;
+  if (!name.empty()) node_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  return node_;
+}
+
 absl::Status GrowFailure(int error, std::string_view operation, const std::string& path) {
   const absl::Status failure = ErrnoStatus(error, operation, path);
   return error == EUCLEAN || error == EIO ? absl::DataLossError(Message(failure)) : failure;
-}
-
-absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
-  const std::string path = SysDirectory(device) + "/size";
-  const absl::StatusOr<std::uint64_t> sectors = ReadNumber(path);
-  if (!sectors.ok()) return Unexpected(sectors.status());  // NOT_FOUND would mean the volume
-  return *sectors * 512;
 }
 
 absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path, MountedDevice& device) {

@@ -14,7 +14,7 @@
 //   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our
 //                 label and a size up to the limit
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
-//   removing      subdirectories of a volume directory; empty targets of mounts (target_mark.h)
+//   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label
 //   reading       Find, List, Stats, HealthProblem, FindLoops: everything
 //

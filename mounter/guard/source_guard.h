@@ -4,17 +4,49 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "base/file/unique_fd.h"
-#include "mounter/guard/volume_directories.h"
 #include "mounter/path/source_policy.h"
 
 namespace mooring {
+
+// Finds directory volumes by their inode.
+class VolumeDirectories {
+ public:
+  // The directories that have a directory volume in each of their entries.
+  explicit VolumeDirectories(std::vector<std::string> pools) : pools_(std::move(pools)) {}
+
+  const std::vector<std::string>& pools() const { return pools_; }
+
+  // The name of the directory `place`, which may be O_PATH, in the pool where it lies now. Empty: it lies in none. An
+  // error: some pool cannot be read, and no readable pool has it. The path of `place` and earlier answers only suggest
+  // a name, and the entry of that name decides. If no name fits, all names of the pools on the same device are read:
+  // about 1 ms for each 2,000.
+  absl::StatusOr<std::string> NameOf(const UniqueFd& place) const;
+
+ private:
+  struct Entry {
+    std::string pool, name;
+  };
+  using Inode = std::pair<dev_t, ino_t>;
+
+  absl::StatusOr<std::string> FindKnown(const Inode& inode) const;
+  absl::StatusOr<std::string> FindByName(const Inode& inode, const std::string& name) const;
+  absl::Status ReadNames(const Inode& inode) const;
+
+  const std::vector<std::string> pools_;
+  mutable absl::Mutex mutex_;
+  mutable std::map<Inode, Entry> known_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Marks a new directory volume of an unprivileged plugin by its mode. The plugin cannot give the directory to root, so
 // the helper does that before the first use (HandToTasks). Such a mode lets nobody in, so no task has set it.
@@ -49,7 +81,7 @@ class SourceGuard final : public SourcePolicy {
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
 
   // Allows a mount as in CheckBindSource, and a mount that a task made inside such a mount. Allows a mount whose loop
-  // device, disk or directory is gone. Allows every mount on a marked target (mounter/path/target_mark.h). Its volume
+  // device, disk or directory is gone. Allows every mount on a marked target (MarkTarget). Its volume
   // may be unknown by now, because its loop device was reused or its directory left the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "mounter/path/target_mark.h"
+#include "mounter/path/target.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {

@@ -26,7 +26,7 @@ class TargetGuard final : public TargetPolicy {
 
   absl::Status CheckTarget(const Target& target) const override;
 
-  // Only a target that a mount helper made or once mounted on: mounter/path/target_mark.h.
+  // Only a target that a mount helper made or once mounted on: IsMarkedTarget.
   bool MayRemove(const Target& target) const override;
 
  private:

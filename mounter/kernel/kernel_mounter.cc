@@ -18,6 +18,7 @@
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
+#include "mounter/sys/device_name.h"
 #include "mounter/table/mount_table.h"
 
 namespace mooring {
@@ -29,8 +30,10 @@ const std::vector<std::string> kEverywhere = {"/"};
 // `status` is that of the target now. `device`: of the filesystem that is mounted there.
 absl::StatusOr<StatsInfo> StatsOf(const Target& target, const Target::Status& status, MountedDevice& device) {
   if (status.kind == PathInfo::Kind::kBlockDevice) {
+    const absl::StatusOr<std::uint64_t> bytes = BlockDeviceBytes(status.rdev);
+    if (!bytes.ok()) return Unexpected(bytes.status());
     StatsInfo stats;
-    MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(status.rdev));
+    stats.bytes.total = *bytes;
     return stats;
   }
   // For a plain directory, statfs(2) would give the figures of the host's filesystem.
@@ -202,11 +205,12 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   // Uses a writable copy of the mount: the kernel refuses to grow through a read-only mount, and there may be no other.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
   MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(place, path));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
+  const absl::StatusOr<std::uint64_t> bytes = BlockDeviceBytes(info.device);
+  if (!bytes.ok()) return Unexpected(bytes.status());
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, path, false));
   MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, copy.OpenRoot());
-  return GrowMounted(root, path, fs_type, bytes);
+  return GrowMounted(root, path, fs_type, *bytes);
 }
 
 absl::Status KernelMounter::Copy(const std::vector<ImageCopy>& copies) { return CopyImages(copies, sources_); }

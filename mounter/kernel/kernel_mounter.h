@@ -6,7 +6,7 @@
 // that, so it only reads the mount table.
 //
 // The kernel or a seccomp profile may lack statmount(2). Then Find asks in other ways for the mount of a block device
-// that is a volume's (mounter/table/mount_without_table.h). For other mounts it reads the mount table, which takes
+// that is a volume's (inspect.cc). For other mounts it reads the mount table, which takes
 // longer with each mount of the host.
 #pragma once
 

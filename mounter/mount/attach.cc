@@ -16,7 +16,6 @@
 #include "base/text/quote.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
-#include "mounter/path/target_mark.h"
 
 namespace mooring {
 namespace {

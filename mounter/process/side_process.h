@@ -1,5 +1,5 @@
 // A small process beside the mount helper, which has one task and outlives the helper. It thaws filesystems that the
-// helper left frozen (mounter/copy/thaw_guard.h), or holds a device open (mounter/loop/device_holder.h).
+// helper left frozen (mounter/copy/freeze.h), or holds a device open (mounter/loop/device_holder.h).
 #pragma once
 
 #include <sys/types.h>

@@ -1,7 +1,6 @@
 // The locks of names and ids in the catalog. A call takes the name first, then ids, then the room of the pool
-// (pool_room.h). The node side and the other
-// processes on the state directory share the locks. Such processes are an old and a new plugin during an update, or a
-// controller beside a node.
+// (PoolRoom). The node side and the other processes on the state directory share the locks. Such processes are an old
+// and a new plugin during an update, or a controller beside a node.
 #pragma once
 
 #include <string>

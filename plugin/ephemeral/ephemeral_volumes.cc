@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "plugin/model/repeat.h"
+#include "plugin/model/call.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

@@ -3,7 +3,7 @@
 //   readAhead   the read-ahead of its loop device
 //   noatime     its mounts have noatime, whatever their mount flags are
 //
-// The settings of volume_making.h never change.
+// The settings of VolumeMaking never change.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,35 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/format_options.h"
 #include "mounter/mount_options.h"
+#include "mounter/mounter.h"
 #include "plugin/model/backend_traits.h"
-#include "plugin/model/volume_making.h"
 
 namespace mooring {
+
+// The properties that a volume gets once, when it is formatted or first mounted: parameters of CreateVolume.
+//
+//   uid, gid, mode     of its root directory
+//   inodeSize, …       options of mkfs (mounter/format_options.h)
+struct VolumeMaking {
+  NewRoot root = {};
+  FormatOptions format = {};
+
+  bool operator==(const VolumeMaking&) const = default;
+};
+
+// False: the key is none of these parameters. INVALID_ARGUMENT names the key, and says which values it takes.
+absl::StatusOr<bool> SetMaking(const std::string& key, const std::string& value, VolumeMaking& making);
+
+// INVALID_ARGUMENT: the filesystem does not take the options.
+absl::Status CheckMaking(const VolumeMaking& making, std::string_view fs_type);
+
+std::string MakingKeys();  // "uid, gid, mode, inodeSize, …", for messages
+
+// "uid=1000 mode=0750 inodeSize=512", for records and messages; empty: all defaults.
+std::string ToText(const VolumeMaking& making);
+std::string MakingText(const VolumeMaking& making);  // for messages: ToText, or "the default owner and format"
 
 struct VolumeTuning {
   std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default

@@ -1,4 +1,5 @@
-// The directories that the plugin keeps its files in: the state directory, and the directories of pools on disk.
+// The directories of the plugin at its start: the state directory, the directories of pools on disk, and the mount
+// roots.
 #pragma once
 
 #include <string>
@@ -25,5 +26,10 @@ absl::Status CheckWritable(const std::string& directory, std::string_view what);
 // A shared pool has a catalog of its own, with the volumes of no other pool.
 absl::Status CheckBeginsEmpty(const std::string& catalog, const Config& config);
 absl::Status CheckSharedBeginsEmpty(const std::string& catalog, const PoolConfig& pool);
+
+// Resolves the symbolic links on the way to each --mount-root: afterwards `mount_roots` has real paths, and
+// `root_links` has the paths with links. Logs a warning for a given root that does not exist. FAILED_PRECONDITION: a
+// given root is no directory, leads through a link that another user can replace, or lies where no target may be.
+absl::Status ResolveMountRoots(Config& config);
 
 }  // namespace mooring

@@ -8,10 +8,17 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "base/file/path.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/process_end.h"
@@ -19,16 +26,79 @@
 #include "base/status.h"
 #include "metrics/listener.h"
 #include "mounter/copy/freeze.h"
+#include "mounter/helper/helper_mounter.h"
+#include "mounter/helper/spawner.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "plugin/backends/registry.h"
 #include "plugin/config/config.h"
 #include "plugin/config/run_as.h"
+#include "plugin/model/volume_mount.h"
+#include "plugin/process/confinement.h"
 #include "plugin/process/directories.h"
-#include "plugin/process/helper.h"
 #include "plugin/process/listen.h"
-#include "plugin/process/mount_roots.h"
 #include "plugin/process/placeholder_server.h"
 #include "plugin/process/preflight.h"
 #include "plugin/process/server.h"
+
+namespace mooring {
+namespace {
+
+constexpr char kHelper[] = "mooring-mounter";
+constexpr char kInstalled[] = "/usr/libexec/mooring";
+
+absl::StatusOr<std::string> FindHelper() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (const std::filesystem::path& directory : {self.parent_path(), std::filesystem::path(kInstalled)}) {
+    std::string program = directory / kHelper;
+    if (::access(program.c_str(), X_OK) == 0) return program;
+  }
+  return FailedPrecondition("{} is neither beside {} nor in {}: install it there, or use --mounter=in-process", kHelper,
+                            self.string(), kInstalled);
+}
+
+PoolAccess AccessOf(const std::vector<PoolConfig>& pools) {
+  PoolAccess access;
+  for (const PoolConfig& pool : pools) TypeOf(pool.kind).allow(pool, access);
+  return access;
+}
+
+HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std::string& socket_directory) {
+  HelperPolicy policy = {.roots = config.mount_roots,
+                         .sources = access.image_directories,
+                         .label_prefix = std::string(kLabelPrefix),
+                         .forbidden_trees = {config.state_dir},
+                         .forbidden_places = {socket_directory},
+                         .volume_directories = access.volume_directories};
+  if (!config.kubelet_registration_dir.empty()) policy.forbidden_places.push_back(config.kubelet_registration_dir);
+  policy.most_memory = access.most_memory;
+  policy.device_links = access.device_links;
+  return policy;
+}
+
+// Starts the mount helper, mooring-mounter, from the directory of this program or from /usr/libexec/mooring. Then gives
+// up the privileges of this process (plugin/process/confinement.h), which must have one thread. `config` comes from
+// PrepareDirectories. `lost`: see HelperMounter.
+absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost) {
+  MOORING_ASSIGN_OR_RETURN(const std::string program, FindHelper());
+  const std::string socket_directory(ParentOf(config.socket_path));
+  const PoolAccess access = AccessOf(config.pools);
+  const HelperPolicy policy = PolicyFor(config, access, socket_directory);
+  MOORING_ASSIGN_OR_RETURN(HelperSpawner spawner,
+                           HelperSpawner::Start(program, {policy, config.log_level, config.log_format}));
+  std::vector<std::string> directories = access.image_directories;
+  directories.insert(directories.end(), access.volume_directories.begin(), access.volume_directories.end());
+  MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
+                                   .socket_directory = socket_directory,
+                                   .registration_directory = config.kubelet_registration_dir,
+                                   .pools = directories,
+                                   .device_links = access.link_directories},
+                                  config.user));
+  return HelperMounter::Start(std::move(spawner), std::move(lost));
+}
+
+}  // namespace
+}  // namespace mooring
 
 namespace {
 

@@ -14,7 +14,6 @@
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
-#include "plugin/catalog/store/unfinished_ages.h"
 #include "rpc/methods.h"
 
 namespace mooring {

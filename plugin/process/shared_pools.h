@@ -5,10 +5,13 @@
 //   <pool>/.mooring/nodes        a lock for each node, which its plugins hold while they run
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "base/keyed_lock.h"
@@ -16,6 +19,14 @@
 #include "plugin/config/config.h"
 
 namespace mooring {
+
+// Checks that the filesystem of a shared pool has locks that work between hosts.
+// FAILED_PRECONDITION: the directory lies on FUSE, or on a mount whose locks stay on this host (`nolock` of nfs(5)).
+absl::Status CheckSharedFilesystem(const std::string& directory);
+
+// The part about mount options. `mount_info`: the text of /proc/self/mountinfo, proc(5). `device`: st_dev of the
+// directory, for the mounts of its filesystem.
+absl::Status CheckLocksReachOthers(const std::string& mount_info, dev_t device, const std::string& directory);
 
 using SharedTags = std::map<std::string, std::string>;  // the tag of each shared pool, by its name
 

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/flags/key_values.h"
+#include "cli/flags/flag_values.h"
 #include "manager.pb.h"
 
 namespace mooring::cli::manager_area {
@@ -32,5 +33,9 @@ std::string TimeText(std::int64_t unix_ms);              // "2026-11-22T04:05:06
 
 // "db[3]"
 std::string PerAllocId(const std::string& id, std::uint32_t index);
+
+// Splits a command line in one string, and unquotes its words, as a POSIX shell does: '…', "…", \. There is no shell,
+// so $HOME and * are not expanded. INVALID_ARGUMENT: a quote that is not closed, a backslash at the end, or no words.
+absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line);
 
 }  // namespace mooring::cli::manager_area

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
-#include "cli/flags/read_file.h"
+#include "cli/flags/flag_values.h"
 #include "cli/manager/parse/value_text.h"
 
 namespace mooring::cli::manager_area {

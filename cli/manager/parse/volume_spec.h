@@ -1,4 +1,4 @@
-// The volume that the file and the flags of a command describe.
+// The volume that the file and the flags of a command describe, and the requests of attach and detach.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -25,5 +25,10 @@ absl::StatusOr<v1::MountOptions> MountOptionsOf(const Arguments& arguments);
 
 bool NamesJob(const Arguments& arguments);  // whether --per-alloc, --tasks or --system-job is given
 void FillJob(const Arguments& arguments, v1::Job& job);
+
+// For attach and detach, and for mount.csi and umount.csi. The path becomes absolute, and its symbolic links are
+// resolved in the namespace of this process.
+absl::StatusOr<v1::AttachRequest> AttachRequestOf(const Arguments& arguments);
+absl::StatusOr<v1::DetachRequest> DetachRequestOf(const Arguments& arguments);
 
 }  // namespace mooring::cli::manager_area

@@ -13,7 +13,6 @@
 
 #include "base/file/unique_fd.h"
 #include "mounter/mounter.h"
-#include "plugin/backends/device/device_record.h"
 #include "plugin/backends/device/disks.h"
 #include "plugin/backends/interface/backend.h"
 #include "plugin/backends/interface/backend_type.h"

@@ -10,18 +10,20 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <sstream>
-#include <string>
 #include <system_error>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
+#include "base/file/private_file.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/path/device_links.h"
+#include "mounter/sys/device_name.h"
 
 namespace mooring {
 namespace {
@@ -36,15 +38,6 @@ using UdevDevice = std::unique_ptr<udev_device, Release>;
 using UdevMonitor = std::unique_ptr<udev_monitor, Release>;
 
 std::string SysfsOf(dev_t number) { return fmt::format("/sys/dev/block/{}:{}", major(number), minor(number)); }
-
-absl::StatusOr<std::uint64_t> BytesOf(const Disk& disk) {
-  constexpr std::uint64_t kSector = 512;  // the unit of sysfs, for all devices
-  const std::string path = SysfsOf(disk.number) + "/size";
-  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  std::uint64_t sectors = 0;
-  if (std::istringstream(text) >> sectors) return sectors * kSector;
-  return NotFound("the size of {} is not in {}", disk.node, Quote(path));
-}
 
 // udev's value, or else the driver's.
 std::string SerialOf(dev_t number) {
@@ -87,6 +80,8 @@ UdevMonitor ListenFor(const Udev& context) {
   return ::udev_monitor_enable_receiving(monitor.get()) >= 0 ? std::move(monitor) : nullptr;
 }
 
+constexpr int kLines = 6;
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SystemDisks::Links() const { return LinksIn(directory_, match_); }
@@ -105,7 +100,7 @@ absl::StatusOr<Disk> SystemDisks::Find(const std::string& link) const {
   if (::stat(disk.node.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the device", disk.node);
   if (!S_ISBLK(status.st_mode)) return FailedPrecondition("{} is no block device", Quote(PathOf(link)));
   disk.number = status.st_rdev;
-  MOORING_ASSIGN_OR_RETURN(disk.bytes, BytesOf(disk));
+  MOORING_ASSIGN_OR_RETURN(disk.bytes, BlockDeviceBytes(disk.number));
   disk.serial = SerialOf(disk.number);
   return disk;
 }
@@ -135,6 +130,32 @@ void SystemDisks::WaitFor(const std::string& link, std::chrono::steady_clock::ti
       UdevDevice(::udev_monitor_receive_device(monitor.get())).reset();
     }
   }
+}
+
+absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  DeviceRecord record;
+  constexpr auto kRest = std::numeric_limits<std::streamsize>::max();
+  std::istringstream file(text);
+  std::getline(file, record.link);
+  std::getline(file, record.serial);
+  file >> record.bytes;
+  file.ignore(kRest, '\n');
+  std::getline(file, record.node);
+  file >> record.number;
+  file.ignore(kRest, '\n');
+  std::getline(file, record.boot_id);
+  if (file && !record.link.empty()) return record;
+  return FailedPrecondition("{} does not say which device the volume has: put it back", Quote(path));
+}
+
+absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record) {
+  const std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", record.link, record.serial, record.bytes,
+                                       record.node, record.number, record.boot_id);
+  if (std::count(text.begin(), text.end(), '\n') != kLines) {
+    return FailedPrecondition("the device {} has a name with a line break", Quote(record.link));
+  }
+  return WritePrivateFile(path, text, Outlives::kAPowerCut);
 }
 
 }  // namespace mooring

@@ -1,5 +1,5 @@
-// The block devices that a pool may use: the targets of the links in a directory, as udev makes them. It opens no
-// device, and reads sysfs and udev's database.
+// The block devices that a pool may use, and the files that say which device a volume has. The devices are the targets
+// of the links in a directory, as udev makes them. It opens no device, and reads sysfs and udev's database.
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace mooring {
@@ -56,5 +57,25 @@ class SystemDisks final : public Disks {
   const std::string directory_;
   const std::string match_;
 };
+
+// The file that says which device a volume has. It stays when the device is missing, or another device has its link.
+struct DeviceRecord {
+  std::string link;
+  std::string serial;       // empty: it had none
+  std::uint64_t bytes = 0;  // when the volume was created
+
+  // The device node when it was last seen, and in which boot.
+  std::string node;
+  dev_t number = 0;
+  std::string boot_id;
+
+  bool operator==(const DeviceRecord&) const = default;
+};
+
+// NOT_FOUND: the file does not exist. FAILED_PRECONDITION: the file is malformed.
+absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path);
+
+// Writes the file atomically, and syncs it. FAILED_PRECONDITION: a field has a line break.
+absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record);
 
 }  // namespace mooring

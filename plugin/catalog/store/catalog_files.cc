@@ -1,10 +1,170 @@
 #include "plugin/catalog/store/catalog_files.h"
 
-#include "base/status.h"
+#include <fmt/format.h>
+
+#include "base/host.h"
 #include "base/text/quote.h"
-#include "sqlite/sqlite.h"
 
 namespace mooring {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+
+// The members of a group of snapshots share its name, so only the other snapshots' names are unique.
+constexpr char kTables[] = R"(
+  CREATE TABLE node (number INTEGER PRIMARY KEY CHECK (number = 1), id TEXT NOT NULL);
+  CREATE TABLE volumes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    capacity_bytes INTEGER NOT NULL,
+    asked_bytes INTEGER NOT NULL DEFAULT 0,
+    fs_type TEXT NOT NULL,
+    pool TEXT NOT NULL DEFAULT 'default',
+    source TEXT NOT NULL DEFAULT '',
+    propagation TEXT NOT NULL DEFAULT '',
+    tuning TEXT NOT NULL DEFAULT '',
+    ephemeral TEXT NOT NULL DEFAULT '',
+    block_only INTEGER NOT NULL DEFAULT 0);
+  CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
+  CREATE INDEX ephemeral_volumes ON volumes(seq) WHERE ephemeral <> '';
+  CREATE TABLE publications (
+    volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    access_type TEXT NOT NULL,
+    capability TEXT NOT NULL,
+    read_only INTEGER NOT NULL,
+    PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
+  CREATE INDEX publications_by_node ON publications(node_id);
+  CREATE TABLE snapshots (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    group_id TEXT NOT NULL,
+    source_volume_id TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    bytes INTEGER NOT NULL,
+    restore_bytes INTEGER NOT NULL,
+    fs_type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    block_only INTEGER NOT NULL);
+  CREATE UNIQUE INDEX snapshot_names ON snapshots(name) WHERE group_id = '';
+  CREATE INDEX snapshots_by_source ON snapshots(source_volume_id, seq);
+  CREATE INDEX snapshots_by_group ON snapshots(group_id) WHERE group_id <> '';
+  CREATE INDEX unfinished_snapshots ON snapshots(state) WHERE state <> 'ready';
+  CREATE TABLE snapshot_groups (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    created_at INTEGER NOT NULL);
+)";
+
+// A node is known here from the first start of its plugin with this pool.
+constexpr char kSharedTables[] = R"(
+  CREATE TABLE pool (number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL);
+  CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL, boot_id TEXT NOT NULL) WITHOUT ROWID;
+)";
+
+// Throws if a table is missing or has another number of columns: the file has this version, but is not a catalog.
+void CheckTables(SQLite::Database& database) {
+  for (const char* const row : {"volumes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", "publications VALUES (?,?,?,?,?)",
+                                "snapshots VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", "snapshot_groups VALUES (?,?,?,?,?)"}) {
+    const SQLite::Statement fits(database, std::string("INSERT INTO ") + row);
+  }
+}
+
+DatabaseFile SharedCatalogFile(const std::string& path) {
+  return {.path = path,
+          .name = "the volume catalog of the shared pool",
+          .if_damaged = "Stop the plugins of all hosts, and put a copy of it back (docs/backup.md)",
+          .if_other = "start the version of mooring-plugin that wrote it (docs/upgrade.md)"};
+}
+
+DatabaseFile CatalogFile(const std::string& path) {
+  return {.path = path,
+          .name = "the volume catalog",
+          .if_damaged =
+              "Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the volumes with it, "
+              "to start with an empty catalog",
+          .if_other =
+              "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to start "
+              "with an empty catalog (docs/upgrade.md)"};
+}
+
+}  // namespace
+
+CatalogDatabase::CatalogDatabase(DatabaseFile file, SQLite::Database writer, OpenToRead open)
+    : file_(std::move(file)), open_(open), writer_(std::move(writer)), reader_(open_(file_.path)) {}
+
+absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path,
+                                                                       const std::function<absl::Status()>& may_begin) {
+  const DatabaseFile file = CatalogFile(path);
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
+  return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
+    SQLite::Database writer = OpenWriter(path, Sync::kFull);
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, kTables, may_begin));
+    CheckTables(writer);
+    return std::make_shared<CatalogDatabase>(file, std::move(writer), OpenReader);
+  });
+}
+
+// A reader may have to roll the journal of a dead host back, so its connection can write.
+absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
+    const std::string& path, const std::string& pool, const std::function<absl::Status()>& may_begin) {
+  const DatabaseFile file = SharedCatalogFile(path);
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
+  return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
+    SQLite::Database writer = mooring::OpenShared(path);
+    const std::string about = fmt::format("INSERT INTO pool VALUES (1, '{}', '{}');", RandomHex(kPoolTagBytes), pool);
+    const std::string tables = std::string(kTables) + kSharedTables + about;
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, tables.c_str(), may_begin));
+    CheckTables(writer);
+    const std::string name = writer.execAndGet("SELECT name FROM pool").getString();
+    if (name != pool) {
+      return FailedPrecondition("the shared pool has the name {} on its other hosts, and {} here: give it that name",
+                                Quote(name), Quote(pool));
+    }
+    std::string tag = writer.execAndGet("SELECT tag FROM pool").getString();
+    auto database = std::make_shared<CatalogDatabase>(file, std::move(writer), mooring::OpenShared);
+    database->pool_ = pool;
+    database->tag_ = std::move(tag);
+    return database;
+  });
+}
+
+template <typename Action>
+auto CatalogDatabase::ReadTable(std::string_view what, Action action) {
+  const std::lock_guard<std::mutex> lock(counter_mutex_);
+  return Guarded(what, file_, [&] {
+    if (!counter_) counter_.emplace(open_(file_.path));
+    return counter_->Run(what, file_, action);
+  });
+}
+
+absl::StatusOr<std::vector<PoolCount>> CatalogDatabase::Count(std::string_view what, std::string_view select) {
+  return ReadTable(what, [&](Statements& statements) {
+    std::vector<PoolCount> counts;
+    for (Use row = statements(select); row.Step();) {
+      counts.push_back({.pool = WordIn(row, 0),
+                        .state = ParseState(row.Text(1)),
+                        .count = static_cast<std::uint64_t>(row.Number(2)),
+                        .bytes = static_cast<std::uint64_t>(row.Number(3))});
+    }
+    return counts;
+  });
+}
+
+absl::StatusOr<std::vector<UnfinishedRecord>> CatalogDatabase::NameUnfinished(std::string_view what,
+                                                                              std::string_view select) {
+  return ReadTable(what, [&](Statements& statements) {
+    std::vector<UnfinishedRecord> records;
+    for (Use row = statements(select); row.Step();) records.push_back({.id = WordIn(row, 0), .pool = WordIn(row, 1)});
+    return records;
+  });
+}
 
 absl::StatusOr<std::string> CatalogFiles::AddShared(const std::string& path, const std::string& pool,
                                                     const std::function<absl::Status()>& may_begin) {

@@ -18,6 +18,7 @@
 
 #include "plugin/model/volume_source.h"
 #include "plugin/node/uses/node_store.h"
+#include "plugin/node/uses/volume_finder.h"
 
 namespace mooring {
 
@@ -67,5 +68,26 @@ absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<Loop
 
 // Logs a failed attempt (`held`) to hold the volume's devices open.
 void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held);
+
+// Applies the mutable settings of a volume to its mounts and loop devices on this node.
+//
+// Mounts in other mount namespaces are copies, and keep their flags. It keeps no state. The caller holds the volume's
+// lock.
+class VolumeTuner {
+ public:
+  VolumeTuner(Mounts& mounts, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices)
+      : mounts_(mounts), store_(store), finder_(finder), devices_(devices) {}
+
+  absl::Status Tune(const NodeVolume& volume);
+
+  // Changes one mount. Its requested flags hold for settings that the volume does not have.
+  absl::Status TuneMount(const NodeVolume& volume, const VolumeUse& use);
+
+ private:
+  Mounts& mounts_;
+  NodeStore& store_;
+  VolumeFinder& finder_;
+  VolumeDevices& devices_;
+};
 
 }  // namespace mooring

@@ -8,7 +8,6 @@
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/copy_instant.h"
 #include "mounter/copy/freeze.h"
-#include "mounter/copy/thaw_guard.h"
 #include "tests/kernel/image/copy_test.h"
 
 namespace mooring::testing {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "plugin/catalog/store/catalog_database.h"
+#include "plugin/catalog/store/catalog_files.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {

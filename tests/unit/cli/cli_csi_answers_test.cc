@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "cli/output/progress.h"
+#include "cli/client/client.h"
 #include "csi.pb.h"
 #include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"

@@ -9,7 +9,6 @@
 #include "cli/doctor/draw.h"
 #include "cli/doctor/health.h"
 #include "cli/doctor/host_facts.h"
-#include "cli/doctor/in_use.h"
 #include "cli/doctor/loops.h"
 #include "tests/support/mount_graph.h"
 #include "tests/support/status_matchers.h"

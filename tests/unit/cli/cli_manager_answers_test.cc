@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "cli/manager/parse/split_words.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_file.h"
 #include "manager.pb.h"
 #include "tests/unit/cli/fake_server.h"

@@ -5,8 +5,7 @@
 
 #include "base/status.h"
 #include "base/text/terminal_text.h"
-#include "cli/output/failure.h"
-#include "cli/output/redact.h"
+#include "cli/client/client.h"
 #include "cli/output/report.h"
 #include "cli/output/table.h"
 #include "csi.pb.h"

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "cli/flags/key_values.h"
+#include "cli/flags/flag_values.h"
 #include "cli/flags/secrets.h"
 #include "tests/support/temp_dir.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/manager/parse/split_words.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/run.h"
 
 namespace mooring::cli {

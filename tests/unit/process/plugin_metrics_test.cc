@@ -3,7 +3,6 @@
 #include "plugin/process/plugin_metrics.h"
 
 #include "base/version.h"
-#include "plugin/catalog/store/unfinished_ages.h"
 #include "tests/support/scrape.h"
 #include "tests/unit/unit_test.h"
 

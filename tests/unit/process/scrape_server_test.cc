@@ -11,7 +11,6 @@
 #include <stdexcept>
 
 #include "base/file/unique_fd.h"
-#include "metrics/cached_page.h"
 #include "tests/support/scrape.h"
 #include "tests/unit/unit_test.h"
 

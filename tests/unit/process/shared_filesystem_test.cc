@@ -1,7 +1,6 @@
-#include "plugin/process/shared_filesystem.h"
-
 #include <sys/sysmacros.h>
 
+#include "plugin/process/shared_pools.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
