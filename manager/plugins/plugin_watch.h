@@ -20,7 +20,7 @@ namespace mooring::manager {
 
 class PluginWatch {
  public:
-  // docs/manager.md, "Health of plugins", states the intervals. They count from the end of an inspection.
+  // docs/manager.md, "Plugins that the manager runs", has the intervals. They count from the end of an inspection.
   struct Settings {
     Clock::duration probe_interval = std::chrono::seconds(5);
     Clock::duration probe_time = std::chrono::seconds(5);  // deadline of one Probe

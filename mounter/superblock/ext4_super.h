@@ -2,7 +2,7 @@
 //
 // libext2fs could write them too. Measured with images of 64 MiB to 64 GiB in the page
 // cache, a new UUID takes libext2fs 1.47 0.37 to 0.52 ms. This code takes 0.01 to 0.05 ms. A fresh stage has a goal of
-// 2 ms in all (docs/performance.md).
+// 2 ms in all (bench/README.md).
 #pragma once
 
 #include <cstdint>
