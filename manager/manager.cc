@@ -21,19 +21,6 @@ constexpr std::chrono::seconds kRound{30};        // between two rounds of the h
 constexpr std::chrono::seconds kSharedRound{10};  // with a shared state, which may be away for a moment
 constexpr std::chrono::seconds kReleaseTime{30};  // for an unused claim
 
-// Every declared plugin is expected, in each role that it has or had.
-std::vector<PluginLoop::Expected> ExpectedOf(const Supervisor& supervisor) {
-  std::vector<PluginLoop::Expected> expected;
-  for (const PluginRecord& plugin : supervisor.Declared()) {
-    PluginLoop::Expected of_plugin{plugin.name};
-    for (const PluginType type : plugin.types)
-      (type == PluginType::kNode ? of_plugin.nodes : of_plugin.controllers) = 1;
-    if (plugin.types.empty()) of_plugin.nodes = 1;  // its roles are not known yet
-    expected.push_back(std::move(of_plugin));
-  }
-  return expected;
-}
-
 Supervisor::Settings SupervisorSettings(const Config& config) {
   Supervisor::Settings settings;
   settings.host = config.host;
@@ -44,16 +31,14 @@ Supervisor::Settings SupervisorSettings(const Config& config) {
 
 absl::Status AssemblePlugins(Components& components) {
   const Config& config = components.config;
-  MOORING_ASSIGN_OR_RETURN(components.registry, Registry::Open(*components.local, config.host));
+  MOORING_ASSIGN_OR_RETURN(components.plugins, PluginSet::Open(*components.local, config.host, components.events,
+                                                               components.channels.connector(), components.work));
   components.exec_launcher = std::make_unique<ExecLauncher>();
   MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(config.state_dir));
   components.container_launcher = std::make_unique<ContainerLauncher>(
       config.engine, ContainerOwner{.id = id, .host = config.host, .socket_root = config.runtime_dir});
-  components.plugins = std::make_unique<PluginLoop>(
-      *components.registry, components.events, components.channels.connector(),
-      [&components] { return ExpectedOf(*components.supervisor); }, PluginLoop::Settings());
   components.supervisor = std::make_unique<Supervisor>(
-      components.store, *components.registry, *components.plugins, components.events, components.channels.connector(),
+      components.store, *components.plugins, components.events, components.channels.connector(), components.work,
       *components.exec_launcher, *components.container_launcher, SupervisorSettings(config));
   components.cluster = MakeCluster({.config = config,
                                     .shared = components.shared,
@@ -294,7 +279,6 @@ void Manager::Stop() {
   BeginStop();
   components_->events.Close();
   components_->shared.EndWatches();
-  components_->registry->Close();
   components_->supervisor->Stop();
   components_->plugins->Stop();
   components_->cluster->Stop();

@@ -22,8 +22,7 @@
 #include "manager/csi/open_channels.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
-#include "manager/plugins/plugin_loop.h"
-#include "manager/plugins/registry.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
@@ -54,9 +53,8 @@ struct Components {
   RecordsStore store{shared, *local};
   Events events{config.host};
   WorkQueue work;
-  std::unique_ptr<Registry> registry;
   std::unique_ptr<Launcher> exec_launcher, container_launcher;
-  std::unique_ptr<PluginLoop> plugins;
+  std::unique_ptr<PluginSet> plugins;
   std::unique_ptr<Supervisor> supervisor;
   std::unique_ptr<Cluster> cluster;
   KeyedLocks controller_locks;

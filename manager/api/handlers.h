@@ -16,7 +16,7 @@
 #include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
 #include "manager/hosts/host_directory.h"
-#include "manager/plugins/plugin_loop.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
@@ -30,7 +30,7 @@ template <typename Reply>
 using Send = std::function<bool(const Reply&)>;
 
 struct PluginHandlers {
-  PluginLoop& plugins;
+  PluginSet& plugins;
   Supervisor& supervisor;
   Events& events;
 

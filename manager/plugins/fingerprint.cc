@@ -1,5 +1,7 @@
 #include "manager/plugins/fingerprint.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "manager/csi/csi_channel.h"
@@ -123,27 +125,44 @@ absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_po
   return absl::OkStatus();
 }
 
-Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known, const absl::Status& probed,
+Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
                            std::chrono::steady_clock::time_point until) {
   Fingerprint found = known;
-  absl::Status status = probed;
-  if (status.ok() && !known.healthy) status = AskOnce(channel, type, found, until);
+  absl::Status status = known.healthy ? absl::OkStatus() : AskOnce(channel, type, found, until);
   if (status.ok()) status = AskRpcs(channel, type, found.traits, until);
-  if (!status.ok()) {
-    found = known;
-    found.problem = Message(status);
-  } else {
-    found.complete = true;
-    found.problem.clear();
-  }
-  found.healthy = status.ok();
+  if (!status.ok()) return AfterFailure(known, status);
+  found.complete = true;
+  found.problem.clear();
+  found.healthy = true;
+  found.at = std::chrono::system_clock::now();
+  return found;
+}
+
+Fingerprint AfterFailure(const Fingerprint& known, const absl::Status& failure) {
+  Fingerprint found = known;
+  found.problem = Message(failure);
+  found.healthy = false;
   found.at = std::chrono::system_clock::now();
   return found;
 }
 
 Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
                           std::chrono::steady_clock::time_point until) {
-  return DescribePlugin(channel, type, known, ProbePlugin(channel, until), until);
+  const absl::Status probed = ProbePlugin(channel, until);
+  return probed.ok() ? DescribePlugin(channel, type, known, until) : AfterFailure(known, probed);
+}
+
+Fingerprint InspectStopped(CsiChannel& channel, PluginType type, const Fingerprint& known,
+                           std::chrono::steady_clock::time_point until) {
+  Fingerprint last = InspectPlugin(channel, type, known, until);
+  if (last.healthy) {
+    last.problem = "it was stopped";
+  } else {
+    channel.Close();
+    last.problem = fmt::format("it was stopped; before: {}", known.healthy ? last.problem : known.problem);
+  }
+  last.healthy = false;
+  return last;
 }
 
 }  // namespace mooring::manager

@@ -50,14 +50,22 @@ class CsiChannel;
 // Calls Probe once. UNAVAILABLE: the plugin says that it is not ready. An absent `ready` means ready (CSI 1.12, Probe).
 absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_point until);
 
-// Asks a plugin for its capabilities, unless Probe has failed (`probed`), and returns by `until`. `known` is the
-// previous fingerprint. While it is healthy, name, plugin capabilities and node info are copied from it. An unhealthy
-// plugin may be another process by now, and is asked again. A failure gives `known` with `healthy` false and the error.
-Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known, const absl::Status& probed,
+// Asks a plugin for the capabilities of a role, and returns by `until`. `known` is the previous fingerprint. While it
+// is healthy, name, plugin capabilities and node info are copied from it. An unhealthy plugin may be another process by
+// now, and is asked again. A failure gives AfterFailure.
+Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
                            std::chrono::steady_clock::time_point until);
+
+// `known`, with `healthy` false and the error.
+Fingerprint AfterFailure(const Fingerprint& known, const absl::Status& failure);
 
 // ProbePlugin, then DescribePlugin.
 Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
                           std::chrono::steady_clock::time_point until);
+
+// Inspects an instance that is no longer in use. If it does not answer by `until`, its channel is closed, so that the
+// calls that hang end. Otherwise calls under way may finish. The fingerprint is not healthy in either case.
+Fingerprint InspectStopped(CsiChannel& channel, PluginType type, const Fingerprint& known,
+                           std::chrono::steady_clock::time_point until);
 
 }  // namespace mooring::manager

@@ -14,6 +14,13 @@ std::string LastErrorOf(const InstanceInfo& instance, const Fingerprint& found) 
   return fmt::format("instance {}: {}", Quote(instance.instance_id), found.problem.empty() ? otherwise : found.problem);
 }
 
+bool PluginStatus::inspected() const {
+  return !instances.empty() && std::all_of(instances.begin(), instances.end(), [](const InstanceStatus& each) {
+    const bool in_use = each.front || each.instance.type == PluginType::kController;
+    return !in_use || each.fingerprint.at != Time();
+  });
+}
+
 bool IsReachable(const std::vector<Topology>& topologies, const StringMap& node) {
   if (topologies.empty() || node.empty()) return true;
   return std::any_of(topologies.begin(), topologies.end(), [&](const Topology& topology) {

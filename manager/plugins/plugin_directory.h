@@ -1,4 +1,4 @@
-// Interface through which the rest of the manager finds plugins to call. PluginLoop (plugin_loop.h) implements it.
+// Interface through which the rest of the manager finds plugins to call. PluginSet (plugin_set.h) implements it.
 #pragma once
 
 #include <memory>
@@ -44,6 +44,9 @@ struct PluginStatus {
 
   // Whether an orchestrator may place workloads that use the plugin.
   bool schedulable() const { return nodes.healthy > 0 && (!controller_required || controllers.healthy > 0); }
+
+  // Whether it has instances, and all that are in use have been inspected.
+  bool inspected() const;
 };
 
 // Whether a node with these segments can reach a volume with these topologies (CSI 1.12, Topology). True if either is

@@ -8,13 +8,12 @@
 
 #include "manager/csi/csi_channel.h"
 #include "manager/launch/launcher.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/plugins/plugin_watch.h"
-#include "manager/plugins/registry.h"
 #include "manager/records/events.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
-
-class PluginLoop;
 
 struct SupervisorSettings {
   std::string host;
@@ -32,10 +31,10 @@ struct SupervisorSettings {
 
 // All members outlive the supervised plugins.
 struct SupervisorDependencies {
-  Registry& registry;
-  PluginLoop& plugins;
+  PluginSet& plugins;
   Events& events;
   CsiConnector connect;
+  WorkQueue& work;
   Launcher& exec;
   Launcher& container;
   SupervisorSettings settings;

@@ -1,5 +1,6 @@
 #include "manager/supervisor/instance_launch.h"
 
+#include <system_error>
 #include <utility>
 
 #include "base/status.h"
@@ -49,12 +50,20 @@ LaunchedInstance AdoptInstance(const SupervisorDependencies& deps, const Instanc
 void PendingLaunch::Begin(const PluginRecord& wanted, const std::stop_token& stop) {
   wanted_ = wanted;
   over_ = false;
-  launch_ = std::async(std::launch::async, [this, stop] {
-    LaunchedInstance launched = LaunchInstance(deps_, wanted_, stop);
+  try {
+    launch_ = std::async(std::launch::async, [this, stop] {
+      LaunchedInstance launched = LaunchInstance(deps_, wanted_, stop);
+      over_ = true;
+      wake_.Wake();
+      return launched;
+    });
+  } catch (const std::system_error& error) {
+    std::promise<LaunchedInstance> failed;
+    failed.set_value(Unavailable("cannot start a thread: {}", error.what()));
+    launch_ = failed.get_future();
     over_ = true;
     wake_.Wake();
-    return launched;
-  });
+  }
 }
 
 }  // namespace mooring::manager

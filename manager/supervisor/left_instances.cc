@@ -32,7 +32,7 @@ std::vector<std::unique_ptr<SupervisedInstance>> LeftInstances::Adopt(const std:
 absl::StatusOr<std::unique_ptr<SupervisedInstance>> LeftInstances::AdoptOne(const InstanceDirectory& directory) {
   auto instance = AdoptInstance(deps_, directory);
   if (!absl::IsNotFound(instance.status())) return instance;
-  MOORING_RETURN_IF_ERROR(DeregisterInstance(deps_.registry, plugin_, directory.id));
+  MOORING_RETURN_IF_ERROR(deps_.plugins.Retire(plugin_, directory.id, kEarlierManager));
   RemoveInstanceDirectory(directory.path);
   return nullptr;
 }

@@ -7,7 +7,6 @@
 
 #include "base/status.h"
 #include "manager/plugins/fingerprint.h"
-#include "manager/plugins/plugin_loop.h"
 #include "manager/supervisor/seconds.h"
 
 namespace mooring::manager {
@@ -22,7 +21,7 @@ PluginWorker::PluginWorker(const SupervisorDependencies& deps, SupervisedPlugin&
       wake_(wake),
       stop_(std::move(stop)),
       left_(deps, name_, std::move(left)),
-      watch_([this] { return deps_.plugins.InUse(name_); }, deps.connect, deps.settings.watch),
+      watch_(deps.plugins, name_, deps.connect, deps.work, deps.settings.watch),
       launch_(deps, wake),
       back_off_(deps.settings.first_backoff, deps.settings.longest_backoff) {}
 
@@ -33,7 +32,7 @@ void PluginWorker::Run() {
   AdoptLeft(wanted);
   if (!wanted.run && !wanted.endpoint.empty()) {
     auto endpoint = std::make_unique<SupervisedInstance>(wanted);
-    if (endpoint->IsRegistered(deps_.registry)) {
+    if (endpoint->TakeOver(deps_.plugins)) {
       if (serving_) terminator_.Begin(std::move(serving_));
       serving_ = std::move(endpoint);
     }
@@ -71,10 +70,6 @@ void PluginWorker::DoRound() {
 // Until a Probe, an adoption or a launch is due, a process ends, or another thread wakes this one.
 void PluginWorker::Wait() {
   Clock::time_point next = std::min(left_.again_at(), watch_.Next());
-  // The loop may not have followed the registry yet.
-  if (serving_ && watch_.Find(serving_->id()) == nullptr) {
-    next = std::min(next, Clock::now() + settings_.watch.retry);
-  }
   const bool none_to_begin = launch_.IsUnderWay() || waits_for_end_ || (serving_ && serving_->version() == version_);
   if (starting_) {
     next = std::min(next, starting_->next_probe);
@@ -97,7 +92,7 @@ void PluginWorker::AdoptLeft(const PluginRecord& wanted) {
 
 // An instance of another version than the wanted one is kept only until that one serves.
 void PluginWorker::Place(std::unique_ptr<SupervisedInstance> adopted, const PluginRecord& wanted) {
-  const bool registered = adopted->IsRegistered(deps_.registry);
+  const bool registered = adopted->TakeOver(deps_.plugins);
   const bool is_wanted = adopted->version() == VersionOf(wanted);
   if (plugin_.IsTerminating()) {
     terminator_.Begin(std::move(adopted));
@@ -194,7 +189,7 @@ void PluginWorker::CheckStarting() {
 
 // Registers the new instance before the old one is ended, so that one is registered at every moment.
 void PluginWorker::Promote(const Handshake& handshake) {
-  if (const absl::Status status = starting_->Register(deps_.registry, handshake, settings_.root); !status.ok()) {
+  if (const absl::Status status = starting_->Register(deps_.plugins, handshake, settings_.root); !status.ok()) {
     return FailStarting(Message(status));
   }
   AddEvent(deps_.events, name_, "ready", false, starting_.get(), fmt::format("Ready at {}.", starting_->Handle()));
@@ -244,7 +239,7 @@ void PluginWorker::WatchServing() {
 // Another plugin may serve an endpoint by now.
 absl::Status PluginWorker::HandshakeAgain() {
   MOORING_ASSIGN_OR_RETURN(const Handshake handshake, ProbeAndHandshake(*serving_));
-  MOORING_RETURN_IF_ERROR(serving_->Register(deps_.registry, handshake, settings_.root));
+  MOORING_RETURN_IF_ERROR(serving_->Register(deps_.plugins, handshake, settings_.root));
   watch_.Inspect(stop_);  // another version or role is a new instance to the watch
   return absl::OkStatus();
 }
@@ -282,7 +277,7 @@ void PluginWorker::UpdateStatus() {
   });
 }
 
-// Tries at least once, also while the manager is stopping. Otherwise tries until nothing is left.
+// Tries until nothing is left, or until the manager is stopping.
 void PluginWorker::Terminate() {
   const PluginRecord wanted = plugin_.wanted();
   plugin_.TakeHurry();

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "base/status.h"
@@ -18,6 +18,11 @@ const char* ProviderOf(PluginRecord::Run::Kind kind) {
       return "container";
   }
   return "";
+}
+
+InstanceOwner NextOwner() {
+  static std::atomic<InstanceOwner> last = kEarlierManager;
+  return ++last;
 }
 
 }  // namespace
@@ -41,16 +46,9 @@ void AddEvent(Events& events, const std::string& plugin, const char* kind, bool 
               .text = std::move(text)});
 }
 
-absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id) {
-  absl::Status first;
-  for (const PluginType type : kPluginTypes) {
-    if (registry.FindInstance(id, type)) first.Update(registry.Deregister(type, plugin, id));
-  }
-  return first;
-}
-
 SupervisedInstance::SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process)
-    : plugin_(directory.plugin),
+    : owner_(NextOwner()),
+      plugin_(directory.plugin),
       id_(directory.id),
       version_(VersionOf(directory)),
       socket_path_(directory.SocketPath()),
@@ -59,7 +57,8 @@ SupervisedInstance::SupervisedInstance(InstanceDirectory directory, std::unique_
       process_(std::move(process)) {}
 
 SupervisedInstance::SupervisedInstance(const PluginRecord& plugin)
-    : plugin_(plugin.name),
+    : owner_(NextOwner()),
+      plugin_(plugin.name),
       id_(EndpointInstanceId(plugin)),
       version_(VersionOf(plugin)),
       socket_path_(plugin.endpoint),
@@ -69,32 +68,16 @@ std::string SupervisedInstance::Handle() const {
   return process_ ? process_->Handle() : fmt::format("endpoint unix://{}", socket_path_);
 }
 
-absl::Status SupervisedInstance::Register(Registry& registry, const Handshake& handshake, const std::string& root) {
-  for (const PluginType type : kPluginTypes) {
-    const auto& types = handshake.types;
-    if (std::find(types.begin(), types.end(), type) != types.end()) {
-      MOORING_RETURN_IF_ERROR(registry.Register({.type = type,
-                                                 .name = plugin_,
-                                                 .version = handshake.version,
-                                                 .socket_path = socket_path_,
-                                                 .instance_id = id_,
-                                                 .provider = provider_,
-                                                 .mount_point = root,
-                                                 .container_mount_point = ""}));
-    } else if (registry.FindInstance(id_, type)) {  // it had this service when it was registered before
-      MOORING_RETURN_IF_ERROR(registry.Deregister(type, plugin_, id_));
-    }
-  }
-  return absl::OkStatus();
-}
-
-bool SupervisedInstance::IsRegistered(const Registry& registry) const {
-  return std::any_of(kPluginTypes.begin(), kPluginTypes.end(),
-                     [&](PluginType type) { return registry.FindInstance(id_, type).has_value(); });
-}
-
-absl::Status SupervisedInstance::Deregister(Registry& registry) const {
-  return DeregisterInstance(registry, plugin_, id_);
+absl::Status SupervisedInstance::Register(PluginSet& plugins, const Handshake& handshake,
+                                          const std::string& root) const {
+  InstanceInfo info;
+  info.name = plugin_;
+  info.version = handshake.version;
+  info.socket_path = socket_path_;
+  info.instance_id = id_;
+  info.provider = provider_;
+  info.mount_point = root;
+  return plugins.Serve(info, handshake.types, owner_);
 }
 
 absl::Status SupervisedInstance::End(Clock::time_point until, const std::stop_token& stop) {

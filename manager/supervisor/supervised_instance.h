@@ -13,7 +13,7 @@
 #include "manager/csi/csi_channel.h"
 #include "manager/launch/instance_directory.h"
 #include "manager/launch/launcher.h"
-#include "manager/plugins/registry.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/records/events.h"
 #include "manager/supervisor/handshake.h"
 
@@ -40,10 +40,14 @@ class SupervisedInstance {
   bool IsAlive() { return !process_ || process_->IsAlive(); }
   std::string Describe() { return process_ ? process_->Describe() : ""; }
 
-  // Registers the instance for each service it has. A new one becomes the front of the registry.
-  absl::Status Register(Registry& registry, const Handshake& handshake, const std::string& root);
-  bool IsRegistered(const Registry& registry) const;
-  absl::Status Deregister(Registry& registry) const;
+  // Registers the instance for each service it has. A new one becomes the newest of its plugin.
+  absl::Status Register(PluginSet& plugins, const Handshake& handshake, const std::string& root) const;
+
+  // Whether an instance of this id is registered, which then belongs to this object.
+  bool TakeOver(PluginSet& plugins) const { return plugins.TakeOver(plugin_, id_, owner_); }
+
+  // Does nothing if the instance belongs to another object by now.
+  absl::Status Deregister(PluginSet& plugins) const { return plugins.Retire(plugin_, id_, owner_); }
 
   // Ends the process by `until` and removes its directory; does nothing for an endpoint. CANCELLED: as Launched::End.
   absl::Status End(Clock::time_point until, const std::stop_token& stop);
@@ -58,6 +62,7 @@ class SupervisedInstance {
   std::string problem;  // why it is unhealthy; "" while it is healthy
 
  private:
+  const InstanceOwner owner_;
   const std::string plugin_;
   const std::string id_;
   const std::string version_;
@@ -70,9 +75,6 @@ class SupervisedInstance {
 // Adds an event about `plugin`; `instance` may be null.
 void AddEvent(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
               std::string text);
-
-// Removes an instance from the registry, for each service it has.
-absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id);
 
 // The instance id of an endpoint: the same after every start of the manager.
 std::string EndpointInstanceId(const PluginRecord& plugin);

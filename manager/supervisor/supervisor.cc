@@ -49,19 +49,20 @@ absl::Status NotDeclared(const std::string& name) {
 
 }  // namespace
 
-Supervisor::Supervisor(RecordsStore& store, Registry& registry, PluginLoop& plugins, Events& events,
-                       CsiConnector connect, Launcher& exec, Launcher& container, Settings settings)
+Supervisor::Supervisor(RecordsStore& store, PluginSet& plugins, Events& events, CsiConnector connect, WorkQueue& work,
+                       Launcher& exec, Launcher& container, Settings settings)
     : store_(store),
-      registry_(registry),
+      plugins_(plugins),
       events_(events),
-      deps_{registry,
-            plugins,
+      deps_{plugins,
             events,
             std::move(connect),
+            work,
             exec,
             container,
             std::move(settings),
-            [this](const std::string& name, const std::vector<PluginType>& types) { KeepTypes(name, types); }} {}
+            [this](const std::string& name, const std::vector<PluginType>& types) { KeepTypes(name, types); }},
+      sweeps_(work, {.kind = "sweep", .is_routine = true}) {}
 
 Supervisor::~Supervisor() { Stop(); }
 
@@ -75,6 +76,7 @@ absl::Status Supervisor::Start() {
 
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const PluginRecord& record : records) {
+    plugins_.Declare(record.name, record.types);
     auto of_it = left.extract(record.name);
     entries_[record.name] = {record, std::make_shared<SupervisedPlugin>(
                                          deps_, record, of_it ? of_it.mapped() : std::vector<InstanceDirectory>())};
@@ -85,20 +87,24 @@ absl::Status Supervisor::Start() {
     none.name = name;
     terminating_.push_back(std::make_shared<SupervisedPlugin>(deps_, none, of_it));
   }
-  sweeper_ = std::jthread(
-      [this, engines = EnginesOf(records, directories)](const std::stop_token& stop) { EndStrays(engines, stop); });
+  for (const std::string& engine : EnginesOf(records, directories)) {
+    const auto attempt = [this, engine] {
+      EndStrays(engine);
+      return absl::OkStatus();  // tried once
+    };
+    sweeps_.Push({.key = engine, .lane = engine, .attempt = attempt});
+  }
   return absl::OkStatus();
 }
 
 // An engine that is away is not reported here: the status of its plugins shows it.
-void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop_token& stop) {
-  for (const std::string& engine : engines) {
-    const absl::Status ended = deps_.container.EndStrays(engine, Clock::now() + deps_.settings.end_time, stop);
-    if (ended.ok() || absl::IsUnavailable(ended) || absl::IsCancelled(ended)) continue;
-    events_.Add({.bad = true,
-                 .kind = "failed",
-                 .text = "The containers that an earlier manager left cannot be removed: " + Message(ended)});
-  }
+void Supervisor::EndStrays(const std::string& engine) {
+  const auto until = Clock::now() + deps_.settings.end_time;
+  const absl::Status ended = deps_.container.EndStrays(engine, until, stop_.get_token());
+  if (ended.ok() || absl::IsUnavailable(ended) || absl::IsCancelled(ended)) return;
+  events_.Add({.bad = true,
+               .kind = "failed",
+               .text = "The containers that an earlier manager left cannot be removed: " + Message(ended)});
 }
 
 // The instances of a plugin with a damaged record go on, because nobody has said that they should end.
@@ -106,20 +112,19 @@ bool Supervisor::IsDamaged(const std::string& plugin) const {
   return store_.IsUnreadable(PluginStateKey(deps_.settings.host, plugin));
 }
 
-// After a reboot, or after a directory was removed, the registry still has instances that are gone.
+// After a reboot, or after a directory was removed, instances are still registered that are gone.
 absl::Status Supervisor::DeregisterMissing(const LeftByPlugin& left, const std::vector<PluginRecord>& records) {
   std::vector<std::string> there;
   for (const auto& [name, of_it] : left) {
     for (const InstanceDirectory& directory : of_it) there.push_back(directory.id);
   }
   for (const PluginRecord& record : records) there.push_back(EndpointInstanceId(record));
-  for (const PluginType type : kPluginTypes) {
-    for (const InstanceInfo& front : registry_.List(type)) {
-      if (IsDamaged(front.name)) continue;
-      for (const InstanceInfo& instance : registry_.Instances(type, front.name)) {
-        if (std::find(there.begin(), there.end(), instance.instance_id) != there.end()) continue;
-        MOORING_RETURN_IF_ERROR(registry_.Deregister(type, instance.name, instance.instance_id));
-      }
+  for (const PluginStatus& plugin : plugins_.List()) {
+    if (IsDamaged(plugin.name)) continue;
+    for (const InstanceStatus& each : plugin.instances) {
+      const std::string& id = each.instance.instance_id;
+      if (std::find(there.begin(), there.end(), id) != there.end()) continue;
+      MOORING_RETURN_IF_ERROR(plugins_.Retire(plugin.name, id, kEarlierManager));
     }
   }
   return absl::OkStatus();
@@ -147,14 +152,15 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginReco
   }
   Add(record.declared_by, declared_by);
   MOORING_RETURN_IF_ERROR(Store(record));
-  Entry& entry = entries_[record.name];
-  entry.record = record;
-  if (entry.plugin) {
-    entry.plugin->Want(record);
-  } else {
-    entry.plugin = std::make_shared<SupervisedPlugin>(deps_, record, std::vector<InstanceDirectory>());
+  plugins_.Declare(record.name, record.types);
+  const auto found = entries_.find(record.name);
+  if (found == entries_.end()) {
+    auto plugin = std::make_shared<SupervisedPlugin>(deps_, record, std::vector<InstanceDirectory>());
+    return entries_.insert({record.name, Entry{record, std::move(plugin)}}).first->second.plugin;
   }
-  return entry.plugin;
+  found->second.record = record;
+  found->second.plugin->Want(record);
+  return found->second.plugin;
 }
 
 absl::Status Supervisor::RunPlugin(const std::string& name, const PluginRecord::Run& asked,
@@ -250,6 +256,7 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Undeclare(Entries:
   // The record goes first: a manager that is killed after this ends the instances at its next start.
   MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(deps_.settings.host, found->second.record)).status());
   auto plugin = std::move(found->second.plugin);
+  plugins_.Undeclare(found->first);
   entries_.erase(found);
   terminating_.push_back(plugin);
   return plugin;
@@ -269,6 +276,7 @@ void Supervisor::KeepTypes(const std::string& name, const std::vector<PluginType
     return;
   }
   found->second.record = record;
+  plugins_.Declare(name, types);
 }
 
 std::vector<PluginRecord> Supervisor::Declared() const {
@@ -309,14 +317,15 @@ std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {
 }
 
 void Supervisor::BeginStop() {
-  sweeper_.request_stop();
+  stop_.request_stop();
+  sweeps_.BeginStop();
   for (const auto& plugin : Close()) plugin->BeginStop();
 }
 
 void Supervisor::Stop() {
   BeginStop();  // asks all plugins at once, before it waits for the first
   for (const auto& plugin : Close()) plugin->Stop();
-  if (sweeper_.joinable()) sweeper_.join();
+  sweeps_.Stop();
 }
 
 }  // namespace mooring::manager

@@ -18,16 +18,16 @@
 #include <set>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/launch/launcher.h"
-#include "manager/plugins/registry.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/supervisor/supervised_plugin.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -36,7 +36,7 @@ class Supervisor {
   using Settings = SupervisorSettings;
 
   // All references outlive the supervisor. `exec` and `container` launch the two kinds of run.
-  Supervisor(RecordsStore& store, Registry& registry, PluginLoop& plugins, Events& events, CsiConnector connect,
+  Supervisor(RecordsStore& store, PluginSet& plugins, Events& events, CsiConnector connect, WorkQueue& work,
              Launcher& exec, Launcher& container, Settings settings);
   ~Supervisor();  // the plugins run on
 
@@ -89,11 +89,11 @@ class Supervisor {
   std::shared_ptr<SupervisedPlugin> FindTerminating(const std::string& name);  // under mutex_; may be null
   void KeepTypes(const std::string& name, const std::vector<PluginType>& types);
   std::vector<std::shared_ptr<SupervisedPlugin>> Close();  // gives all plugins
-  void EndStrays(const std::set<std::string>& engines, const std::stop_token& stop);
+  void EndStrays(const std::string& engine);
   absl::StatusOr<std::string> AskName(const std::string& socket_path, Clock::time_point until) const;
 
   RecordsStore& store_;
-  Registry& registry_;
+  PluginSet& plugins_;
   Events& events_;
   const SupervisorDependencies deps_;
 
@@ -102,7 +102,8 @@ class Supervisor {
   // Plugins that are no longer declared, until all their instances have ended.
   std::vector<std::shared_ptr<SupervisedPlugin>> terminating_;
   bool closed_ = false;
-  std::jthread sweeper_;  // removes, once at the start, the containers that were left in the engines
+  std::stop_source stop_;
+  WorkKind sweeps_;  // of engines: remove, once at the start, the containers that were left there
 };
 
 }  // namespace mooring::manager

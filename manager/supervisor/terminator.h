@@ -1,19 +1,20 @@
-// Ends the instances of a plugin that are no longer used. Each end has a thread of its own, so that the plugin's thread
-// goes on watching the others. An end that fails is tried again until it succeeds.
+// Ends the instances of a plugin that are no longer used. Each end is work of the WorkQueue, so that the plugin's
+// thread goes on watching the others. An end that fails is tried again until it succeeds.
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "manager/supervisor/dependencies.h"
 #include "manager/supervisor/supervised_instance.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -30,15 +31,15 @@ class Terminator {
   // From any thread: brings the deadline of every try forward to `until`, also of the tries under way.
   void EndBy(Clock::time_point until);
 
-  // Waits until each instance was tried by a try that began at `since` or later. Gives the first error. OK: none is
-  // left. CANCELLED: the manager is stopping.
+  // Tries to end each instance now, and waits for these tries, which begin at `since` or later. Gives the first error.
+  // OK: none is left. CANCELLED: the manager is stopping.
   absl::Status TryAll(Clock::time_point since);
 
   bool IsIdle() const;                 // no instance is left
   std::string FailedInstance() const;  // the handle of an instance whose last try failed; "": none did
 
   void BeginStop();  // from any thread: gives up the tries under way, and begins no others
-  void Stop();       // the same, and waits for the threads
+  void Stop();       // the same, and waits for the tries
 
  private:
   struct Termination {
@@ -48,26 +49,25 @@ class Terminator {
     bool under_way = false;
     int tries = 0;  // that are over
     absl::Status last;
-    bool try_now = false;
-    bool over = false;
-    std::thread thread;
   };
 
-  void Work(Termination& termination);
+  absl::Status Try(Termination& termination);
   std::stop_token BeginTry(Termination& termination);
-  absl::Status TryToEnd(Termination& termination);
+  void Conclude(Termination& termination, const absl::Status& status);
   bool IsStopping() const;
-  void ForgetEnded();
 
   const SupervisorDependencies& deps_;
   const std::string plugin_;
   const std::function<void()> on_change_;
 
-  mutable std::mutex mutex_;  // guards all below; no instance is ended under it
+  mutable std::mutex mutex_;  // guards all below; no instance is ended or destroyed under it
   std::condition_variable changed_;
-  std::list<Termination> terminations_;  // only the plugin's thread adds and removes elements
+  std::vector<std::shared_ptr<Termination>> terminations_;
+  std::uint64_t begun_ = 0;
   Clock::time_point end_by_ = Clock::time_point::max();
   bool stopping_ = false;
+
+  WorkKind ends_;
 };
 
 }  // namespace mooring::manager

@@ -30,7 +30,7 @@ void WorkQueue::Push(WorkKind& of, WorkItem item, Clock::duration delay) {
   const auto [place, is_new] = entries_.try_emplace(Key(&of, item.key));
   Entry& entry = place->second;
   if (!is_new) {
-    (entry.state == State::kRunning ? entry.next : entry.item.attempt) = std::move(item.attempt);
+    std::swap(entry.state == State::kRunning ? entry.next : entry.item.attempt, item.attempt);
     WakeUp(entry, due);
     return;
   }
@@ -46,8 +46,22 @@ void WorkQueue::Push(WorkKind& of, WorkItem item, Clock::duration delay) {
 void WorkQueue::TryNow(const std::string& lane) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [key, entry] : entries_) {
-    if (entry.item.lane != lane) continue;
-    entry.pause = entry.of->settings_.first_retry;
+    if (entry.item.lane == lane) Hurry(entry);
+  }
+}
+
+void WorkQueue::TryNow(const WorkKind& of) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [key, entry] : entries_) {
+    if (entry.of == &of) Hurry(entry);
+  }
+}
+
+void WorkQueue::Hurry(Entry& entry) {
+  entry.pause = entry.of->settings_.first_retry;
+  if (entry.state == State::kRunning) {
+    entry.hurry = true;
+  } else {
     WakeUp(entry, Clock::now());
   }
 }
@@ -113,36 +127,44 @@ void WorkQueue::Run(const Key& name, std::list<std::thread>::iterator self) {
     lane.ready.pop_front();
     entry.state = State::kRunning;
     entry.again.reset();
+    entry.hurry = false;
     lock.unlock();
     const absl::Status status = Attempt(entry.item.attempt);
     lock.lock();
-    Conclude(entry, status);
+    std::vector<std::function<absl::Status()>> done = Conclude(entry, status);
+    lock.unlock();
+    done.clear();
+    lock.lock();
   }
   if (--lane.threads == 0) lanes_.erase(name);
   finished_.splice(finished_.end(), running_, self);
   changed_.notify_all();
 }
 
-void WorkQueue::Conclude(Entry& entry, const absl::Status& status) {
+// Gives the attempts that are not made again.
+std::vector<std::function<absl::Status()>> WorkQueue::Conclude(Entry& entry, const absl::Status& status) {
   changed_.notify_all();
+  std::vector<std::function<absl::Status()>> done;
   if (stopping_ || entry.of->stopped_ || (status.ok() && !entry.again)) {
+    done = {std::move(entry.item.attempt), std::move(entry.next)};
     entries_.erase(Key(entry.of, entry.item.key));
-    return;
+    return done;
   }
-  if (entry.next) entry.item.attempt = std::exchange(entry.next, nullptr);
+  if (entry.next) done.push_back(std::exchange(entry.item.attempt, std::exchange(entry.next, nullptr)));
   if (status.ok()) {  // it was pushed anew
     entry.since = std::chrono::system_clock::now();
     entry.pause = entry.of->settings_.first_retry;
     entry.tries = 0;
     entry.problem.clear();
     Schedule(entry, *entry.again);
-    return;
+    return done;
   }
-  const Clock::time_point due = Clock::now() + entry.pause;
+  const Clock::time_point due = Clock::now() + (entry.hurry ? Clock::duration::zero() : entry.pause);
   ++entry.tries;
   entry.problem = Message(status);
   entry.pause = std::min(2 * entry.pause, entry.of->settings_.longest_retry);
   Schedule(entry, std::min(due, entry.again.value_or(due)));
+  return done;
 }
 
 // A thread moves itself to finished_ under mutex_ as its last act, so join() does not wait long.
@@ -204,6 +226,7 @@ bool WorkQueue::WaitUntilTried(const WorkKind& of, Clock::time_point until) {
 }
 
 void WorkQueue::Drop(WorkKind& of) {
+  std::list<std::map<Key, Entry>::node_type> dropped;  // destroyed after the unlock
   const std::lock_guard<std::mutex> lock(mutex_);
   of.stopped_ = true;
   for (auto& [name, lane] : lanes_) {
@@ -214,7 +237,7 @@ void WorkQueue::Drop(WorkKind& of) {
     Entry& entry = each->second;
     if (entry.of != &of || entry.state == State::kRunning) continue;
     waiting_.erase({entry.due, &entry});
-    entries_.erase(each);
+    dropped.push_back(entries_.extract(each));
   }
 }
 

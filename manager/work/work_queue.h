@@ -53,7 +53,8 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // All that waits in this lane is tried now, and after short pauses again. Waits for nothing.
+  // All that waits in this lane is tried now, and after short pauses again. An attempt that runs is repeated at once,
+  // but only if it fails. Waits for nothing.
   void TryNow(const std::string& lane);
 
   std::vector<OwedWork> List() const;  // without what is routine and has not failed
@@ -76,6 +77,7 @@ class WorkQueue {
     Clock::time_point due = {};              // kWaiting
     std::optional<Clock::time_point> again;  // kRunning: it was pushed meanwhile,
     std::function<absl::Status()> next;      // with this attempt
+    bool hurry = false;                      // kRunning: if it fails, it is tried again at once
     Clock::duration pause = {};              // after the next failure
     int tries = 0;
     std::string problem;
@@ -87,22 +89,24 @@ class WorkQueue {
   };
 
   void Push(WorkKind& of, WorkItem item, Clock::duration delay);
+  void TryNow(const WorkKind& of);
   void Drop(WorkKind& of);           // what has not begun
   void WaitFor(const WorkKind& of);  // for its attempts that run
   bool WaitUntilTried(const WorkKind& of, Clock::time_point until);
 
   // Called under mutex_:
   void Schedule(Entry& entry, Clock::time_point due);
+  void Hurry(Entry& entry);
   void WakeUp(Entry& entry, Clock::time_point due);
   void MakeReady(Entry& entry);
-  void Conclude(Entry& entry, const absl::Status& status);
+  std::vector<std::function<absl::Status()>> Conclude(Entry& entry, const absl::Status& status);
   void StartTimer();
   void Reap();
 
   void Run(const Key& lane, std::list<std::thread>::iterator self);
   void KeepTime();
 
-  mutable std::mutex mutex_;  // guards all below; no attempt is made under it
+  mutable std::mutex mutex_;  // guards all below; no attempt is made or destroyed under it
   std::condition_variable changed_;
   bool stopping_ = false;
   std::map<Key, Entry> entries_;
@@ -131,6 +135,8 @@ class WorkKind {
   // Attempts it after `delay`. An entry with this key that is there already is tried then, if that is sooner; an
   // attempt that runs is followed by another one. The newest `attempt` counts. Ignored after the stop.
   void Push(WorkItem item, Clock::duration delay = {}) { queue_.Push(*this, std::move(item), delay); }
+
+  void TryNow() { queue_.TryNow(*this); }  // as TryNow of the queue, for all entries of this kind
 
   bool Has(const std::string& key) const;  // whether it is not done yet
   int waiting() const;                     // entries with an attempt to come

@@ -4,7 +4,7 @@
 //   FakeSockets sockets;
 //   auto plugin = std::make_shared<FakeCsiPlugin>();
 //   sockets.Serve("/run/a/csi.sock", plugin);
-//   PluginLoop loop(registry, events, sockets.connector(), ...);
+//   auto plugins = PluginSet::Open(state, "host-1", events, sockets.connector(), work);
 //   plugin->Hang("NodeStageVolume");  ...  plugin->WaitForCalls("NodeStageVolume", 1);  ...  plugin->Release();
 #pragma once
 

@@ -63,7 +63,7 @@ absl::Status FakeLauncher::EndStrays(const std::string& engine, Clock::time_poin
   const std::lock_guard<std::mutex> lock(mutex_);
   swept_.push_back(engine);
   changed_.notify_all();
-  return absl::OkStatus();
+  return end_status_;
 }
 
 bool FakeLauncher::WaitForSweep(const std::string& engine) {
@@ -92,9 +92,9 @@ bool FakeLauncher::WaitForLaunches(int count) {
   return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return launches_begun_ >= count; });
 }
 
-void FakeLauncher::HangEnds() {
+void FakeLauncher::HangEnds(bool hang) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  ends_hang_ = true;
+  ends_hang_ = hang;
 }
 
 int FakeLauncher::WaitForEnds(int count) {

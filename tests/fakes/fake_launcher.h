@@ -38,10 +38,10 @@ class FakeLauncher final : public manager::Launcher {
   void OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make);
   void FailLaunches(absl::Status status);                    // OK: launches succeed again
   void FailAdopts(absl::Status status);                      // OK: adoptions succeed again
-  void FailEnds(absl::Status status);                        // OK: ends succeed again
+  void FailEnds(absl::Status status);                        // also EndStrays; OK: ends succeed again
   void HangLaunches();                                       // from now on a launch lasts until it is cancelled
   bool WaitForLaunches(int count);                           // that have begun
-  void HangEnds();                                           // from now on an end lasts until its deadline
+  void HangEnds(bool hang = true);                           // from now on an end lasts until its deadline
   int WaitForEnds(int count);                                // that have begun; gives their number
   void OnEnd(std::function<void(const Process&)> callback);  // called before a process is ended
 

@@ -1,20 +1,20 @@
-// The plugin loop reports changes of a plugin's health.
+// The set of plugins reports changes of a plugin's health.
 #include <condition_variable>
 #include <mutex>
 
-#include "tests/manager/plugins/plugin_loop_fixture.h"
+#include "tests/manager/plugins/plugin_set_fixture.h"
 #include "tests/support/wait_until.h"
 
 namespace mooring::manager {
 namespace {
 
-using PluginHealthTest = PluginLoopFixture;
+using PluginHealthTest = PluginSetFixture;
 
 // Records the reports of OnHealth.
 class HealthReports {
  public:
-  explicit HealthReports(PluginLoop& loop) {
-    loop.OnHealth([this](const PluginHealth& health) {
+  explicit HealthReports(PluginSet& plugins) {
+    plugins.OnHealth([this](const PluginHealth& health) {
       const std::lock_guard<std::mutex> lock(mutex_);
       all_.push_back(std::string(health.plugin) + (health.healthy ? " well" : " sick") +
                      (health.changed ? "" : " as before"));
@@ -34,45 +34,45 @@ class HealthReports {
 };
 
 TEST_F(PluginHealthTest, SickInstanceIsExpectedAndNotHealthy) {
-  StartLoop(milliseconds(2));
+  StartWatches(milliseconds(2));
   const auto plugin = Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
   plugin->Die();
   EXPECT_TRUE(WaitForEvent("health", "1", "not healthy"));
-  EXPECT_EQ(loop_->Find("p")->nodes, (RoleCount{.healthy = 0, .expected = 1}));
+  EXPECT_EQ(plugins_->Find("p")->nodes, (RoleCount{.healthy = 0, .expected = 1}));
   Run("p", "2");
   EXPECT_TRUE(WaitForEvent("health", "2", "is healthy"));
-  EXPECT_EQ(loop_->Find("p")->nodes, (RoleCount{.healthy = 1, .expected = 1}));
+  EXPECT_EQ(plugins_->Find("p")->nodes, (RoleCount{.healthy = 1, .expected = 1}));
 }
 
 TEST_F(PluginHealthTest, InstanceThatWasNeverHealthyIsNotExpected) {
-  StartLoop(milliseconds(2));
+  StartWatches(milliseconds(2));
   Serve("1")->Die();
-  ASSERT_OK(registry_->Register(Instance("p", "1", kNode)));
+  Register("p", "1");
   EXPECT_TRUE(WaitForEvent("health", "1", "not healthy"));
-  EXPECT_EQ(loop_->Find("p")->nodes, RoleCount());
+  EXPECT_EQ(plugins_->Find("p")->nodes, RoleCount());
 }
 
 TEST_F(PluginHealthTest, EachControllerCounts) {
-  StartLoop(milliseconds(2));
+  StartWatches(milliseconds(2));
   Run("p", "1", {kController});
   Run("p", "2", {kController});
   const auto has = [&](int count) {
     return testing::WaitUntil(
         [&] {
-          const auto found = loop_->Find("p");
+          const auto found = plugins_->Find("p");
           return found.ok() && found->controllers == RoleCount{.healthy = count, .expected = count};
         },
         std::chrono::seconds(20));
   };
   EXPECT_TRUE(has(2));
-  ASSERT_OK(registry_->Deregister(kController, "p", "1"));
+  Deregister("p", "1");
   EXPECT_TRUE(has(1));
 }
 
 TEST_F(PluginHealthTest, OnHealthReportsChanges) {
-  StartLoop(milliseconds(2));
-  HealthReports reports(*loop_);
+  StartWatches(milliseconds(2));
+  HealthReports reports(*plugins_);
   const auto plugin = Run("p", "1");
   EXPECT_THAT(reports.Wait(1), ElementsAre("p well"));
   plugin->Die();
@@ -81,12 +81,12 @@ TEST_F(PluginHealthTest, OnHealthReportsChanges) {
   EXPECT_THAT(reports.Wait(3), ElementsAre("p well", "p sick", "p well"));
   Run("p", "2");
   EXPECT_THAT(reports.Wait(4), ElementsAre("p well", "p sick", "p well", "p well"));
-  loop_->Stop();
+  plugins_->Stop();
 }
 
 TEST_F(PluginHealthTest, OnHealthIgnoresOtherErrorsOfASickPlugin) {
-  StartLoop(milliseconds(2));
-  HealthReports reports(*loop_);
+  StartWatches(milliseconds(2));
+  HealthReports reports(*plugins_);
   const auto plugin = Run("p", "1");
   EXPECT_THAT(reports.Wait(1), ElementsAre("p well"));
   plugin->SetReady(false);
@@ -96,20 +96,21 @@ TEST_F(PluginHealthTest, OnHealthIgnoresOtherErrorsOfASickPlugin) {
   plugin->SetReady(true);
   plugin->ClearFaults();
   EXPECT_THAT(reports.Wait(3), ElementsAre("p well", "p sick", "p well"));
-  loop_->Stop();
+  plugins_->Stop();
 }
 
 TEST_F(PluginHealthTest, InstanceOfAnEarlierManagerIsReportedWithoutAChange) {
   const auto plugin = Run("p", "1");
+  OpenSet();  // as the next manager does
   plugin->Hang("Probe");
-  StartLoop(milliseconds(2));
+  StartWatches(milliseconds(2));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
-  HealthReports reports(*loop_);
+  HealthReports reports(*plugins_);
   plugin->Release();
   EXPECT_THAT(reports.Wait(1), ElementsAre("p well as before"));
   plugin->Die();
   EXPECT_THAT(reports.Wait(2), ElementsAre("p well as before", "p sick"));
-  loop_->Stop();
+  plugins_->Stop();
 }
 
 }  // namespace

@@ -3,9 +3,7 @@
 
 #include <stop_token>
 
-#include "tests/fakes/fake_csi_plugin.h"
-#include "tests/manager/plugins/watch_threads.h"
-#include "tests/manager/prelude.h"
+#include "tests/manager/plugins/plugin_set_fixture.h"
 
 namespace mooring::manager {
 namespace {
@@ -112,8 +110,10 @@ TEST_F(FingerprintTest, EndsAtTheDeadline) {
   EXPECT_THAT(found.problem, HasSubstr("Probe: no answer in time"));
 }
 
-class PluginWatchTest : public ::testing::Test {
+class PluginWatchTest : public PluginSetFixture {
  protected:
+  PluginWatchTest() { Register("p", "a", {kNode}); }
+
   // Every call of Inspect is due.
   static PluginWatch::Settings Always() {
     return {.probe_interval = {},
@@ -122,107 +122,104 @@ class PluginWatchTest : public ::testing::Test {
             .describe_time = seconds(20),
             .retry = {}};
   }
-
-  std::shared_ptr<InstanceManager> AddRole(PluginType type = PluginType::kNode) {
-    const InstanceInfo instance = {.type = type,
-                                   .name = "fake.csi",
-                                   .version = "",
-                                   .socket_path = "/a.sock",
-                                   .instance_id = "a",
-                                   .provider = "",
-                                   .mount_point = "",
-                                   .container_mount_point = ""};
-    return roles_.emplace_back(std::make_shared<InstanceManager>(
-        instance, channel_, milliseconds(50),
-        [this](const InstanceInfo&, const Fingerprint& found, const Fingerprint&) {
-          changes_.push_back(found.healthy ? "healthy " + found.vendor_version : found.problem);
-        }));
-  }
   PluginWatch Watch(const PluginWatch::Settings& settings) {
-    return PluginWatch([this] { return roles_; },
-                       [this](const std::string&, const std::string&) { return ChannelTo(plugin_); }, settings);
+    return PluginWatch(*plugins_, "p", sockets_.connector(), work_, settings);
   }
-  std::future<absl::Status> CallThatHangs() {
+  Fingerprint Health(PluginType type = kNode) {
+    for (const auto& role : plugins_->ListInUse("p")) {
+      if (role.instance.type == type) return role.known;
+    }
+    return {};
+  }
+  void InspectFully(PluginWatch& watch) {
+    watch.Inspect(never_);
+    EXPECT_TRUE(watch.WaitUntilDescribed(Soon()));
+  }
+  // The events about health.
+  std::vector<std::string> Changes() {
+    std::vector<std::string> changes;
+    const auto events = events_.Next(1, Clock::now());
+    for (const Event& event : events.value_or(std::vector<Event>())) {
+      if (event.kind == "health") changes.push_back(event.text);
+    }
+    return changes;
+  }
+  std::future<absl::Status> CallThatHangs(const std::shared_ptr<CsiChannel>& channel) {
     plugin_->volumes().Add("vol");
     plugin_->Hang("NodeGetVolumeStats");
-    auto call = std::async(std::launch::async, [this] {
+    auto call = std::async(std::launch::async, [channel] {
       csi::v1::NodeGetVolumeStatsRequest request;
       request.set_volume_id("vol");
-      return Call(*channel_, request, Soon()).status();
+      return Call(*channel, request, Soon()).status();
     });
     EXPECT_TRUE(plugin_->WaitForCalls("NodeGetVolumeStats", 1));
     return call;
   }
 
-  std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>();
-  std::shared_ptr<CsiChannel> channel_ = ChannelTo(plugin_);
-  PluginWatch::Instances roles_;
-  std::vector<std::string> changes_;
+  const std::shared_ptr<FakeCsiPlugin> plugin_ = Serve("a");
   const std::stop_token never_;
 };
 
 TEST_F(PluginWatchTest, InspectsAtOnceAndWhenItIsDue) {
-  AddRole();
   PluginWatch patient = Watch(WatchOnce());
-  patient.Inspect(never_);
-  patient.Inspect(never_);
+  InspectFully(patient);
+  while (patient.Next() < Soon()) patient.Inspect(never_);  // until it knows that the capabilities were read
   EXPECT_EQ(plugin_->Count("NodeGetCapabilities"), 1);
-  EXPECT_GT(patient.Next(), Soon());
+  plugin_->ClearLog();
+  patient.Inspect(never_);
+  EXPECT_EQ(plugin_->Count("Probe"), 0);
   PluginWatch quick = Watch(Always());
-  quick.Inspect(never_);
-  quick.Inspect(never_);
-  EXPECT_EQ(plugin_->Count("NodeGetCapabilities"), 3);
+  InspectFully(quick);
+  InspectFully(quick);
+  EXPECT_EQ(plugin_->Count("NodeGetCapabilities"), 2);
 }
 
 TEST_F(PluginWatchTest, SendsOneProbeForBothRoles) {
-  const auto node = AddRole();
-  const auto controller = AddRole(PluginType::kController);
+  Register("p", "a", {kNode, kController});
   PluginWatch watch = Watch(Always());
-  watch.Inspect(never_);
+  InspectFully(watch);
   EXPECT_EQ(plugin_->Count("Probe"), 1);
-  EXPECT_TRUE(node->fingerprint().healthy && controller->fingerprint().healthy);
+  EXPECT_TRUE(Health().healthy && Health(kController).healthy);
   plugin_->SetReady(false);
   watch.Inspect(never_);
   EXPECT_EQ(plugin_->Count("Probe"), 2);
-  EXPECT_FALSE(node->fingerprint().healthy || controller->fingerprint().healthy);
+  EXPECT_FALSE(Health().healthy || Health(kController).healthy);
 }
 
 TEST_F(PluginWatchTest, ProbesMoreOftenThanItReadsCapabilities) {
   PluginWatch::Settings settings = Always();
   settings.describe_interval = hours(1);
-  AddRole();
   PluginWatch watch = Watch(settings);
-  for (int i = 0; i < 3; ++i) watch.Inspect(never_);
+  InspectFully(watch);
+  for (int i = 0; i < 2; ++i) watch.Inspect(never_);
   EXPECT_EQ(plugin_->Count("Probe"), 3);
   EXPECT_EQ(plugin_->Count("NodeGetCapabilities"), 1);
 }
 
 TEST_F(PluginWatchTest, OnlyProbeDecidesOnTheVerdict) {
-  AddRole();
   PluginWatch watch = Watch(Always());
   EXPECT_EQ(watch.Find("a"), nullptr);
   plugin_->Fail("NodeGetCapabilities", Internal("confused"));
-  watch.Inspect(never_);
+  InspectFully(watch);
   EXPECT_OK(watch.Find("a")->probed);
+  EXPECT_FALSE(Health().healthy);
   plugin_->SetReady(false);
   watch.Inspect(never_);
   EXPECT_THAT(watch.Find("a")->probed, FailsWith(Code::kUnavailable, "not ready"));
-  roles_.clear();
+  Deregister("p", "a");
   watch.Inspect(never_);
   EXPECT_EQ(watch.Find("a"), nullptr);
 }
 
 TEST_F(PluginWatchTest, NewRoleIsInspectedAtOnce) {
-  AddRole();
   PluginWatch watch = Watch(WatchOnce());
-  watch.Inspect(never_);
-  const auto controller = AddRole(PluginType::kController);
-  watch.Inspect(never_);
-  EXPECT_TRUE(controller->fingerprint().healthy);
+  InspectFully(watch);
+  Register("p", "a", {kNode, kController});
+  InspectFully(watch);
+  EXPECT_TRUE(Health(kController).healthy);
 }
 
 TEST_F(PluginWatchTest, StopEndsAnInspectionWithoutAVerdict) {
-  const auto role = AddRole();
   PluginWatch watch = Watch(WatchOnce());
   plugin_->Hang("Probe");
   std::jthread thread([&](const std::stop_token& stop) { watch.Inspect(stop); });
@@ -230,15 +227,28 @@ TEST_F(PluginWatchTest, StopEndsAnInspectionWithoutAVerdict) {
   thread.request_stop();
   thread.join();
   EXPECT_EQ(watch.Find("a"), nullptr);
-  EXPECT_EQ(role->fingerprint().at, Time());
+  EXPECT_EQ(Health().at, Time());
+}
+
+TEST_F(PluginWatchTest, EndOfTheWatchEndsADescriptionWithoutAResult) {
+  PluginWatch::Settings settings = Always();
+  settings.describe_time = hours(1);
+  plugin_->Hang("NodeGetInfo");
+  {
+    PluginWatch watch = Watch(settings);
+    watch.Inspect(never_);
+    ASSERT_TRUE(plugin_->WaitForCalls("NodeGetInfo", 1));
+    watch.Inspect(never_);
+  }
+  EXPECT_EQ(plugin_->Count("NodeGetInfo"), 1) << "one at a time";
+  EXPECT_EQ(Health().at, Time());
 }
 
 TEST_F(PluginWatchTest, ReportsOnlyChanges) {
-  AddRole();
   PluginWatch watch = Watch(Always());
   const auto inspect_twice = [&] {
-    watch.Inspect(never_);
-    watch.Inspect(never_);
+    InspectFully(watch);
+    InspectFully(watch);
   };
   inspect_twice();
   plugin_->SetReady(false);
@@ -251,55 +261,56 @@ TEST_F(PluginWatchTest, ReportsOnlyChanges) {
   grown.single_writer = false;
   plugin_->SetFeatures(grown);
   inspect_twice();
-  EXPECT_THAT(changes_, ElementsAre("healthy 1.0", "Probe: not ready yet", "healthy 1.0", "healthy 1.0"));
+  EXPECT_THAT(Changes(), ElementsAre(HasSubstr("is healthy"), HasSubstr("Probe: not ready yet"),
+                                     HasSubstr("is healthy"), HasSubstr("is healthy")));
 }
 
 TEST_F(PluginWatchTest, FirstSuccessCompletesTheFingerprint) {
-  const auto role = AddRole();
   PluginWatch watch = Watch(Always());
   plugin_->FailAlways("NodeGetInfo", Unavailable("starting"));
-  watch.Inspect(never_);
-  EXPECT_FALSE(role->fingerprint().complete);
+  InspectFully(watch);
+  EXPECT_FALSE(Health().complete);
   plugin_->ClearFaults();
-  watch.Inspect(never_);
-  ASSERT_TRUE(role->fingerprint().complete);
-  EXPECT_TRUE(role->fingerprint().traits.stages);
-  EXPECT_EQ(role->fingerprint().node_id, "node-1");
+  InspectFully(watch);
+  ASSERT_TRUE(Health().complete);
+  EXPECT_TRUE(Health().traits.stages);
+  EXPECT_EQ(Health().node_id, "node-1");
   plugin_->Die();
-  watch.Inspect(never_);
-  EXPECT_FALSE(role->fingerprint().healthy);
-  EXPECT_TRUE(role->fingerprint().complete);
+  InspectFully(watch);
+  EXPECT_FALSE(Health().healthy);
+  EXPECT_TRUE(Health().complete);
 }
 
-TEST_F(PluginWatchTest, StopOfAnInstanceInspectsOnceMoreAndEndsHealth) {
-  const auto role = AddRole();
+TEST_F(PluginWatchTest, StoppedInstanceIsInspectedOnceMore) {
   PluginWatch watch = Watch(Always());
-  watch.Inspect(never_);
-  role->Stop();
+  InspectFully(watch);
+  const auto role = plugins_->ListInUse("p").front();
+  Deregister("p", "a");
+  EXPECT_TRUE(WaitForEvent("health", "a", "not healthy: it was stopped"));
   EXPECT_EQ(plugin_->Count("Probe"), 2);
+  plugins_->Store(role, Fingerprint(role.known));
   watch.Inspect(never_);
-  role->Stop();
-  EXPECT_FALSE(role->fingerprint().healthy);
-  EXPECT_THAT(changes_, ElementsAre("healthy 1.0", "it was stopped"));
+  EXPECT_THAT(Changes(), SizeIs(2));
 }
 
-TEST_F(PluginWatchTest, StopOfAnInstanceLetsCallsToAnAnsweringPluginFinish) {
-  const auto role = AddRole();
-  auto call = CallThatHangs();
-  role->Stop();
+TEST_F(PluginWatchTest, StoppedInstanceThatAnswersMayFinishItsCalls) {
+  PluginWatch watch = Watch(Always());
+  InspectFully(watch);
+  auto call = CallThatHangs(plugins_->WaitForNode("p", Soon())->channel);
+  Deregister("p", "a");
+  EXPECT_TRUE(WaitForEvent("health", "a", "it was stopped"));
   plugin_->Release();
   EXPECT_OK(call.get());
 }
 
-TEST_F(PluginWatchTest, StopOfAnInstanceEndsCallsToAHangingPlugin) {
-  const auto role = AddRole();
-  auto call = CallThatHangs();
+TEST_F(PluginWatchTest, CallsToAStoppedInstanceThatHangsEnd) {
+  PluginWatch watch = Watch(Always());
+  InspectFully(watch);
+  auto call = CallThatHangs(plugins_->WaitForNode("p", Soon())->channel);
   plugin_->Hang("Probe");
-  const Clock::time_point before = Clock::now();
-  role->Stop();
-  EXPECT_LT(Clock::now() - before, seconds(10));
+  Deregister("p", "a");
   EXPECT_THAT(call.get(), FailsWith(Code::kCancelled, "closed"));
-  EXPECT_FALSE(role->fingerprint().healthy);
+  EXPECT_TRUE(WaitForEvent("health", "a", "it was stopped; before:"));
 }
 
 }  // namespace

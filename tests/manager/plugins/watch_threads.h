@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "manager/plugins/plugin_loop.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/plugins/plugin_watch.h"
-#include "manager/plugins/registry.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::testing {
 
@@ -27,9 +27,9 @@ inline manager::PluginWatch::Settings WatchOnce() {
 class WatchThreads {
  public:
   // All references outlive the threads.
-  WatchThreads(manager::Registry& registry, manager::PluginLoop& loop, manager::CsiConnector connect,
+  WatchThreads(manager::PluginSet& plugins, manager::CsiConnector connect, manager::WorkQueue& work,
                manager::PluginWatch::Settings settings = WatchOnce())
-      : registry_(registry), loop_(loop), connect_(std::move(connect)), settings_(settings) {}
+      : plugins_(plugins), connect_(std::move(connect)), work_(work), settings_(settings) {}
 
   ~WatchThreads() {
     finder_.request_stop();
@@ -42,28 +42,26 @@ class WatchThreads {
 
   void FindPlugins(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      for (const manager::PluginType type : manager::kPluginTypes) {
-        for (const manager::InstanceInfo& front : registry_.List(type)) {
-          if (threads_.contains(front.name)) continue;
-          threads_[front.name] =
-              std::jthread([this, name = front.name](const std::stop_token& end) { Watch(name, end); });
-        }
+      for (const manager::PluginStatus& plugin : plugins_.List()) {
+        if (threads_.contains(plugin.name)) continue;
+        threads_[plugin.name] =
+            std::jthread([this, name = plugin.name](const std::stop_token& end) { Watch(name, end); });
       }
       manager::SleepUntil(stop, manager::Clock::now() + kRound);
     }
   }
 
   void Watch(const std::string& name, const std::stop_token& stop) {
-    manager::PluginWatch watch([&] { return loop_.InUse(name); }, connect_, settings_);
+    manager::PluginWatch watch(plugins_, name, connect_, work_, settings_);
     while (!stop.stop_requested()) {
       watch.Inspect(stop);
       manager::SleepUntil(stop, std::min(watch.Next(), manager::Clock::now() + kRound));
     }
   }
 
-  manager::Registry& registry_;
-  manager::PluginLoop& loop_;
+  manager::PluginSet& plugins_;
   const manager::CsiConnector connect_;
+  manager::WorkQueue& work_;
   const manager::PluginWatch::Settings settings_;
   std::map<std::string, std::jthread> threads_;  // by plugin
   std::jthread finder_{[this](const std::stop_token& stop) { FindPlugins(stop); }};

@@ -4,12 +4,12 @@
 #include <functional>
 #include <optional>
 
-#include "manager/plugins/plugin_loop.h"
-#include "manager/plugins/registry.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/state/sqlite_state.h"
 #include "manager/supervisor/supervisor.h"
+#include "manager/work/work_queue.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/fake_launcher.h"
 #include "tests/manager/prelude.h"
@@ -27,12 +27,10 @@ class SupervisorFixture : public ::testing::Test {
   void StartManager() {
     state_ = *manager::OpenSqliteState(directory_ / "state.db");
     store_ = std::make_unique<manager::RecordsStore>(*state_);
-    registry_ = *manager::Registry::Open(*state_, "host");
     events_ = std::make_unique<manager::Events>();
-    plugins_ = std::make_unique<manager::PluginLoop>(
-        *registry_, *events_, sockets_.connector(), [] { return std::vector<manager::PluginLoop::Expected>(); },
-        manager::PluginLoop::Settings{.last_inspection = milliseconds(50)});
-    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *plugins_, *events_, sockets_.connector(),
+    work_ = std::make_unique<manager::WorkQueue>();
+    plugins_ = *manager::PluginSet::Open(*state_, "host", *events_, sockets_.connector(), *work_, milliseconds(50));
+    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *plugins_, *events_, sockets_.connector(), *work_,
                                                         exec_, container_, settings_);
     ASSERT_OK(supervisor_->Start());
   }
@@ -40,8 +38,7 @@ class SupervisorFixture : public ::testing::Test {
   void StopManager() {
     supervisor_.reset();
     plugins_.reset();
-    if (registry_) registry_->Close();
-    registry_.reset();
+    work_.reset();
     events_.reset();
     store_.reset();
     state_.reset();
@@ -99,8 +96,19 @@ class SupervisorFixture : public ::testing::Test {
     }
   }
 
+  std::vector<manager::InstanceInfo> Instances(const std::string& name, PluginType type = PluginType::kNode) {
+    std::vector<manager::InstanceInfo> instances;
+    const auto status = plugins_->Find(name);
+    if (!status.ok()) return instances;
+    for (const manager::InstanceStatus& each : status->instances) {
+      if (each.instance.type == type) instances.push_back(each.instance);
+    }
+    return instances;
+  }
+
   std::optional<manager::InstanceInfo> Front(const std::string& name, PluginType type = PluginType::kNode) {
-    return registry_->Get(type, name);
+    const auto instances = Instances(name, type);
+    return instances.empty() ? std::nullopt : std::optional(instances.front());
   }
 
   // Waits for the first event that matches, and counts earlier events too.
@@ -125,13 +133,14 @@ class SupervisorFixture : public ::testing::Test {
 
   // Waits until an instance other than `before` is the front.
   std::string WaitForOther(const std::string& name, const std::string& before) {
-    manager::Registry::Subscription changes(*registry_, PluginType::kNode);
-    const auto until = Soon();
-    while (Clock::now() < until) {
-      if (const auto front = Front(name); front && front->instance_id != before) return front->instance_id;
-      if (!changes.Next(until).ok()) break;
-    }
-    return "";
+    std::string other;
+    const auto is_other = [&] {
+      const auto front = Front(name);
+      if (front && front->instance_id != before) other = front->instance_id;
+      return !other.empty();
+    };
+    if (!is_other()) WaitForEvent([&](const manager::Event&) { return is_other(); });
+    return other;
   }
 
   TempDir directory_;
@@ -153,9 +162,9 @@ class SupervisorFixture : public ::testing::Test {
   };
   std::unique_ptr<manager::State> state_;
   std::unique_ptr<manager::RecordsStore> store_;
-  std::unique_ptr<manager::Registry> registry_;
   std::unique_ptr<manager::Events> events_;
-  std::unique_ptr<manager::PluginLoop> plugins_;
+  std::unique_ptr<manager::WorkQueue> work_;
+  std::unique_ptr<manager::PluginSet> plugins_;
   std::unique_ptr<manager::Supervisor> supervisor_;
 };
 

@@ -1,5 +1,7 @@
 // The supervisor ends plugins, and finds them again after a restart of the manager.
 #include "tests/manager/supervisor/supervisor_fixture.h"
+#include "tests/support/no_new_threads.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {
@@ -53,6 +55,7 @@ TEST_F(SupervisorStopTest, RetriesAFailedEndByItself) {
   ASSERT_OK(RunPlugin("one"));
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
   EXPECT_FALSE(supervisor_->StopPlugin("one", "", Soon()).ok());
+  EXPECT_GE(exec_.WaitForEnds(13), 13) << "the pause does not grow";
   exec_.FailEnds(absl::OkStatus());
   EXPECT_TRUE(WaitForEvent("stopped"));
   EXPECT_EQ(exec_.Alive(), 0);
@@ -120,6 +123,34 @@ TEST_F(SupervisorStopTest, ShutdownDoesNotWaitForAnEnd) {
   EXPECT_TRUE(fs::exists(directory)) << "the next manager finds it";
 }
 
+TEST_F(SupervisorStopTest, NextManagerEndsWhatAnUpdateReplaced) {
+  ASSERT_NO_FATAL_FAILURE(HangInEndOfOldInstance());
+  const std::string new_one = Front("one")->instance_id;
+  StopManager();
+  EXPECT_EQ(exec_.Alive(), 2);
+  exec_.HangEnds(false);
+  StartManager();
+  EXPECT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_EQ(Front("one")->instance_id, new_one);
+  EXPECT_TRUE(testing::WaitUntil([&] { return work_->List().empty(); }, seconds(20)));
+}
+
+TEST_F(SupervisorStopTest, ShutdownDoesNotWaitForAnEndWithoutAThread) {
+  ASSERT_OK(RunPlugin("one"));
+  std::promise<void> go;
+  auto stopped = std::async(std::launch::async, [&] {
+    go.get_future().wait();
+    return supervisor_->StopPlugin("one", "", Clock::now() + hours(1));
+  });
+  const NoNewThreads none;
+  go.set_value();
+  EXPECT_TRUE(testing::WaitUntil([&] { return !work_->List().empty(); }, seconds(20)));
+  supervisor_->Stop();
+  EXPECT_THAT(stopped.get(), FailsWith(Code::kUnavailable, "the manager is stopping"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
 TEST_F(SupervisorStopTest, RunsAsLongAsAnyDeclarerIsLeft) {
   ASSERT_OK(RunPlugin("one", "plugin", "job-a"));
   ASSERT_OK(RunPlugin("one", "plugin", "job-b"));
@@ -173,7 +204,7 @@ TEST_F(SupervisorStopTest, ReplacesAPluginThatDiedWithoutAManager) {
   exec_.Kill(instance);
   StartManager();
   EXPECT_NE(WaitForOther("one", instance), "");
-  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_THAT(Instances("one"), SizeIs(1));
   EXPECT_EQ(exec_.Alive(), 1);
 }
 
@@ -260,8 +291,11 @@ TEST_F(SupervisorStopTest, SweepsTheUsedEnginesAtTheStart) {
   PluginRecord::Run run = Image("plugin:1");
   run.engine = "/run/engine.sock";
   ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
+  container_.FailEnds(absl::InternalError("the engine is confused"));
   RestartManager();
   EXPECT_TRUE(container_.WaitForSweep("/run/engine.sock"));
+  EXPECT_TRUE(WaitForEvent("failed", "the engine is confused"));
+  EXPECT_TRUE(testing::WaitUntil([&] { return work_->List().empty(); }, seconds(20))) << "it is tried once";
 }
 
 TEST_F(SupervisorStopTest, EndsUndeclaredPluginsAtTheStart) {

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "tests/manager/supervisor/supervisor_fixture.h"
+#include "tests/support/no_new_threads.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::testing {
 namespace {
@@ -251,7 +253,7 @@ TEST_F(SupervisorTest, DeregistersADeadPlugin) {
   const std::string before = Front("one")->instance_id;
   exec_.Kill(before);
   EXPECT_NE(WaitForOther("one", before), "");
-  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_THAT(Instances("one"), SizeIs(1));
   EXPECT_FALSE(fs::exists(settings_.socket_root + "/" + before));
 }
 
@@ -292,7 +294,7 @@ TEST_F(SupervisorTest, UpdateKeepsTheOldInstanceUntilTheNewOneIsReady) {
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_EQ(exec_.Processes().back().spec.run.command, std::vector<std::string>{"new"});
   EXPECT_NE(exec_.Processes().back().spec.socket_directory, old_one.spec.socket_directory);
-  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_THAT(Instances("one"), SizeIs(1));
 }
 
 TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
@@ -305,8 +307,17 @@ TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
   EXPECT_THAT(supervisor_->StatusText("one"), AllOf(HasSubstr("runs as"), HasSubstr("there is no such program")));
   exec_.FailLaunches(absl::OkStatus());
   EXPECT_OK(RunPlugin("one", "better"));
-  ASSERT_TRUE(WaitForEvent("stopped"));
-  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_TRUE(testing::WaitUntil([&] { return exec_.Alive() == 1; }, seconds(20)));
+  EXPECT_NE(Front("one")->instance_id, old_one);
+}
+
+TEST_F(SupervisorTest, LaunchWithoutAThreadIsAFailure) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  {
+    const NoNewThreads none;
+    EXPECT_THAT(RunPlugin("one", "new"), FailsWith(Code::kUnavailable, "cannot start a thread"));
+  }
+  EXPECT_OK(RunPlugin("one", "new"));
 }
 
 TEST_F(SupervisorTest, FailingUpdateDoesNotChangeTheProbeInterval) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/manager/prelude.h"
+#include "tests/support/no_new_threads.h"
 #include "tests/support/wait_until.h"
 
 namespace mooring::manager {
@@ -79,6 +80,86 @@ TEST_F(WorkQueueTest, TryNowIsForOneLane) {
   ExpectSoon([&] { return tries["p"] == 2; });
   EXPECT_TRUE(work.WaitUntilTried(Soon()));
   EXPECT_EQ(tries["q"], 1);
+}
+
+TEST_F(WorkQueueTest, TryNowDuringAnAttemptRepeatsOnlyAFailure) {
+  WorkKind work(queue_, Slow(2));
+  std::promise<void> go;
+  const std::shared_future<void> gone = go.get_future().share();
+  std::atomic<int> begun = 0, successes = 0, failures = 0;
+  const auto attempt = [&](std::atomic<int>& tries, bool succeeds) {
+    return [&, succeeds] {
+      ++begun;
+      gone.wait();
+      return ++tries > 1 || succeeds ? absl::OkStatus() : Unavailable("away");
+    };
+  };
+  work.Push({.key = "succeeds", .lane = "p", .attempt = attempt(successes, true)});
+  work.Push({.key = "fails", .lane = "p", .attempt = attempt(failures, false)});
+  ExpectSoon([&] { return begun == 2; });
+  queue_.TryNow("p");
+  work.TryNow();
+  go.set_value();
+  ExpectDone();
+  EXPECT_EQ(successes, 1);
+  EXPECT_EQ(failures, 2);
+}
+
+// A destructor may wait for others who use the queue.
+TEST_F(WorkQueueTest, DestroysAttemptsWithoutItsMutex) {
+  std::atomic<int> destroyed = 0;
+  const auto attempt = [&](absl::Status outcome) {
+    const std::shared_ptr<int> owned(new int(0), [&](const int* number) {
+      delete number;
+      EXPECT_TRUE(queue_.List().size() < 10);  // takes the mutex
+      ++destroyed;
+    });
+    return [owned, outcome = std::move(outcome)] { return outcome; };
+  };
+  WorkKind work(queue_, Slow());
+  work.Push({.key = "done", .attempt = attempt(absl::OkStatus())});
+  ExpectSoon([&] { return destroyed == 1; });
+  work.Push({.key = "dropped", .attempt = attempt(absl::OkStatus())}, hours(1));
+  work.Push({.key = "dropped", .attempt = attempt(absl::OkStatus())}, hours(1));
+  EXPECT_EQ(destroyed, 2) << "it was replaced";
+  std::promise<void> begun, go;
+  work.Push({.key = "runs", .attempt = [&, hold = attempt(absl::OkStatus())] {
+               begun.set_value();
+               go.get_future().wait();
+               return Unavailable("away");
+             }});
+  begun.get_future().wait();
+  work.Push({.key = "runs", .attempt = attempt(absl::OkStatus())}, hours(1));
+  work.Push({.key = "runs", .attempt = attempt(absl::OkStatus())}, hours(1));
+  EXPECT_EQ(destroyed, 3) << "it was replaced before it ran";
+  work.BeginStop();
+  EXPECT_EQ(destroyed, 4) << "it was dropped";
+  go.set_value();
+  work.Stop();
+  EXPECT_EQ(destroyed, 6);
+}
+
+TEST_F(WorkQueueTest, StopDoesNotWaitForThreadsThatCannotBeStarted) {
+  std::atomic<int> tries = 0;
+  WorkKind work(queue_, Slow());
+  const testing::NoNewThreads none;
+  work.Push({.key = "a", .attempt = [&] { return ++tries, absl::OkStatus(); }});
+  EXPECT_TRUE(work.Has("a"));
+  work.Stop();
+  queue_.Stop();
+  EXPECT_EQ(tries, 0);
+}
+
+TEST_F(WorkQueueTest, GoesOnOnceThreadsCanBeStarted) {
+  std::atomic<int> tries = 0;
+  WorkKind work(queue_, Slow());
+  {
+    const testing::NoNewThreads none;
+    work.Push({.key = "a", .attempt = [&] { return ++tries, absl::OkStatus(); }});
+  }
+  work.TryNow();
+  ExpectDone();
+  EXPECT_EQ(tries, 1);
 }
 
 TEST_F(WorkQueueTest, OneEntryForAKeyAndTheNewestAttemptCounts) {

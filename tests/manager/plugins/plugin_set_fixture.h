@@ -1,50 +1,56 @@
-// A plugin loop over a registry, with plugins in memory.
+// A set of plugins in memory, with their watches.
 #pragma once
 
 #include <atomic>
 
-#include "manager/plugins/plugin_loop.h"
+#include "manager/plugins/plugin_set.h"
 #include "manager/state/sqlite_state.h"
+#include "manager/work/work_queue.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/manager/plugins/watch_threads.h"
 #include "tests/manager/prelude.h"
 
 namespace mooring::manager {
 
-class PluginLoopFixture : public ::testing::Test {
+class PluginSetFixture : public ::testing::Test {
  protected:
   static constexpr PluginType kNode = PluginType::kNode;
   static constexpr PluginType kController = PluginType::kController;
 
-  PluginLoopFixture() {
+  PluginSetFixture() {
     state_ = OpenSqliteState(dir_ / "state").value();
-    registry_ = Registry::Open(*state_, "host-1").value();
+    OpenSet();
   }
 
-  // The loop resyncs on request, or often.
-  void StartLoop(Clock::duration interval = hours(1), Clock::duration resync = hours(1),
-                 Clock::duration last_inspection = milliseconds(50)) {
-    const PluginLoop::Settings settings = {.resync = resync, .last_inspection = last_inspection};
-    loop_ = std::make_unique<PluginLoop>(
-        *registry_, events_,
-        [this](const std::string& path, const std::string& plugin) {
-          ++connected_;
-          return sockets_.connector()(path, plugin);
-        },
-        [this] { return expected_; }, settings);
+  void OpenSet() {
+    plugins_.reset();
+    plugins_ = PluginSet::Open(
+                   *state_, "host-1", events_,
+                   [this](const std::string& path, const std::string& plugin) {
+                     ++connected_;
+                     return sockets_.connector()(path, plugin);
+                   },
+                   work_, last_inspection_)
+                   .value();
+  }
+
+  void StartWatches(Clock::duration interval = hours(1)) {
     watching_.probe_interval = watching_.describe_interval = interval;
-    watches_ = std::make_unique<testing::WatchThreads>(*registry_, *loop_, sockets_.connector(), watching_);
+    watches_ = std::make_unique<testing::WatchThreads>(*plugins_, sockets_.connector(), work_, watching_);
   }
 
   static std::string Socket(const std::string& id) { return "/run/" + id + "/csi.sock"; }
-  static InstanceInfo Instance(const std::string& name, const std::string& id, PluginType type) {
+  static InstanceInfo Instance(const std::string& name, const std::string& id) {
     InstanceInfo instance;
-    instance.type = type;
     instance.name = name;
     instance.instance_id = id;
     instance.socket_path = Socket(id);
     return instance;
   }
+  void Register(const std::string& name, const std::string& id, const std::vector<PluginType>& types = {kNode}) {
+    EXPECT_OK(plugins_->Serve(Instance(name, id), types, kOwner));
+  }
+  void Deregister(const std::string& name, const std::string& id) { EXPECT_OK(plugins_->Retire(name, id, kOwner)); }
 
   std::shared_ptr<testing::FakeCsiPlugin> Serve(const std::string& id, testing::FakeCsiFeatures features = {}) {
     auto plugin = std::make_shared<testing::FakeCsiPlugin>(std::move(features));
@@ -52,15 +58,15 @@ class PluginLoopFixture : public ::testing::Test {
     return plugin;
   }
   std::shared_ptr<testing::FakeCsiPlugin> Run(const std::string& name, const std::string& id,
-                                              std::vector<PluginType> types = {kNode}) {
+                                              const std::vector<PluginType>& types = {kNode}) {
     auto plugin = Serve(id);
-    for (const PluginType type : types) EXPECT_OK(registry_->Register(Instance(name, id, type)));
+    Register(name, id, types);
     return plugin;
   }
 
   // The id of the instance that node calls go to, or the error.
   std::string Front(const std::string& name, Clock::time_point until = Soon()) {
-    const auto ready = loop_->WaitForNode(name, until);
+    const auto ready = plugins_->WaitForNode(name, until);
     return ready.ok() ? ready->instance.instance_id : "none: " + Message(ready.status());
   }
 
@@ -80,15 +86,17 @@ class PluginLoopFixture : public ::testing::Test {
     return false;
   }
 
+  static constexpr InstanceOwner kOwner = 1;
+
   TempDir dir_;
   std::unique_ptr<State> state_;
-  std::unique_ptr<Registry> registry_;
   testing::FakeSockets sockets_;
   Events events_;
-  std::vector<PluginLoop::Expected> expected_;
+  WorkQueue work_;
+  Clock::duration last_inspection_ = milliseconds(50);
   std::atomic<int> connected_ = 0;
   PluginWatch::Settings watching_ = testing::WatchOnce();
-  std::unique_ptr<PluginLoop> loop_;
+  std::unique_ptr<PluginSet> plugins_;
   std::unique_ptr<testing::WatchThreads> watches_;
 };
 
