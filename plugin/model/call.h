@@ -16,6 +16,12 @@ struct Call {
   static Call WithLongestWait() { return {std::chrono::steady_clock::now() + kLongestWait}; }
 };
 
+// Whether the same call may succeed later although nobody changes anything.
+inline bool MaySucceedLater(const absl::Status& status) {
+  return absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
 // Whether a copy that ended with this status may have left its sources frozen. A mount helper that answered has thawed
 // them, so another process froze what is frozen then.
 inline bool MayHaveLeftFrozen(const absl::Status& copy) {

@@ -14,11 +14,6 @@
 namespace mooring {
 namespace {
 
-bool MayComeAgain(const absl::Status& status) {
-  return absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status);
-}
-
 void WarnNotGrown(const NodeVolume& volume, const absl::Status& failed) {
   log::Warning("the filesystem of a volume could not be grown: it stays smaller than the volume",
                {{"volume", volume.id}, {"cause", Message(failed)}});
@@ -169,7 +164,7 @@ absl::Status FilesystemStager::Finish(const StageSpec& spec, const NodeVolume& v
 // FAILED_PRECONDITION for an unmounted filesystem means that it has errors or is in use.
 absl::Status FilesystemStager::GrowUnmounted(const NodeVolume& volume, const std::string& fs_type) {
   const absl::Status grown = mounter_.Grow(volume.path, fs_type);
-  if (grown.ok() || MayComeAgain(grown) || absl::IsFailedPrecondition(grown)) return grown;
+  if (grown.ok() || MaySucceedLater(grown) || absl::IsFailedPrecondition(grown)) return grown;
   MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, fs_type));
   WarnNotGrown(volume, grown);
   return absl::OkStatus();
@@ -178,7 +173,7 @@ absl::Status FilesystemStager::GrowUnmounted(const NodeVolume& volume, const std
 absl::Status FilesystemStager::GrowMounted(const NodeVolume& volume, const std::string& path,
                                            const std::string& fs_type) {
   const absl::Status grown = mounter_.Grow(path, fs_type);
-  if (grown.ok() || MayComeAgain(grown)) return grown;
+  if (grown.ok() || MaySucceedLater(grown)) return grown;
   if (absl::IsDataLoss(grown)) {
     return Internal("{}: the filesystem of volume {} is damaged; check it, or restore the volume", Message(grown),
                     volume.id);

@@ -111,8 +111,14 @@ absl::Status Stager::Stage(const StageSpec& spec, const NodeVolume& volume) {
   MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
   if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
-  if (spec.capability.access_type == AccessType::kMount) return StageMount(spec, volume, place);
-  return StagingOf(volume) == Staging::kBlockDevice ? StageRawDevice(spec, volume) : loops_.StageBlock(spec, volume);
+  if (spec.capability.access_type == AccessType::kBlock) {
+    return StagingOf(volume) == Staging::kBlockDevice ? StageRawDevice(spec, volume) : loops_.StageBlock(spec, volume);
+  }
+  const absl::Status staged = StageMount(spec, volume, place);
+  if (!absl::IsFailedPrecondition(staged)) return staged;
+  // The mount helper of a killed plugin may have finished its mount meanwhile.
+  MOORING_ASSIGN_OR_RETURN(const PathInfo now, mounts_.Find(spec.staging_path));
+  return now.mount ? CheckStagedAlike(spec, volume, now) : staged;
 }
 
 // With StagingBy::kPlugin the mount creates the directory. A block volume is not mounted at its staging path.

@@ -59,6 +59,29 @@ TEST_F(NodeConcurrencyTest, SecondCallForVolumeSucceedsAfterFirst) {
   EXPECT_THAT(mounter_.Calls("Format"), SizeIs(1));
 }
 
+// The mount helper of a killed plugin finishes its call while the next plugin stages the volume again.
+TEST_F(NodeConcurrencyTest, MountByAKilledPluginsHelperIsAccepted) {
+  const StageSpec spec = StageAt("/staging/a");
+  ASSERT_OK(Stage(spec));
+  const MountFlags flags = MountsAt("/staging/a").front().info.flags;
+  ASSERT_OK(Unstage("/staging/a"));
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Mount");
+  std::thread stage([&] { EXPECT_OK(Stage(spec)); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  MountRequest of_helper;
+  of_helper.source = Image(kVolume);
+  of_helper.label = LabelFor(kVolume);
+  of_helper.fs_type = "ext4";
+  of_helper.target = spec.staging_path;
+  of_helper.flags = flags;
+  ASSERT_OK(mounter_.With([&](FakeKernel& kernel) { return kernel.Mount(of_helper); }));
+  gate->Open();
+  stage.join();
+  EXPECT_THAT(MountsAt("/staging/a"), SizeIs(1));
+  EXPECT_THAT(AllRecords(), ElementsAre(::testing::Field(&VolumeUse::done, true)));
+  EXPECT_THAT(Stage(ReadOnly(spec)), FailsWith(StatusCode::kAlreadyExists, "another capability"));
+}
+
 TEST_F(NodeConcurrencyTest, FormatByAnotherProcessIsAccepted) {
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
   std::thread stage([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
