@@ -18,6 +18,7 @@
 #include "mounter/image/image.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/path/device_links.h"
+#include "plugin/model/call.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
@@ -125,16 +126,19 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
   MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
   std::stable_sort(disks.begin(), disks.end(), [](const Disk& a, const Disk& b) { return a.bytes < b.bytes; });
   std::string reasons;
+  absl::Status not_looked_at;  // a repeated call may find that this disk is free
   for (const Disk& disk : disks) {
     if (!Fits(disk, draft)) continue;
     MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(disk, taken));
     if (why.empty()) {
       const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
       if (found.ok() && found->content == FilesystemInfo::Content::kEmpty) return disk;
+      if (MaySucceedLater(found.status())) not_looked_at = found.status();
       why = found.ok() ? fmt::format("it holds {}", found->type) : Message(found.status());
     }
     reasons += fmt::format("; {}: {}", Quote(disk.link), why);
   }
+  MOORING_RETURN_IF_ERROR(not_looked_at);
   return ResourceExhausted(
       "no device of {} is free and empty ({} of any size are there{}): parameter device takes one as it is",
       WantedText(draft), disks.size(), reasons);

@@ -119,6 +119,16 @@ TEST_F(DeviceBackendTest, TakesANonEmptyOrUnreadableDeviceOnlyByName) {
   EXPECT_EQ(LinkOf(Created("small")), "small");
 }
 
+// An orchestrator takes RESOURCE_EXHAUSTED for the end of its wish.
+TEST_F(DeviceBackendTest, ADiskThatWasNotLookedAtIsNotCalledTaken) {
+  Fill("small");
+  Fill("large");
+  kernel_.Fail("Probe", absl::DeadlineExceededError("not tried"), 2);
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}), FailsWith(StatusCode::kDeadlineExceeded, "not tried"));
+  kernel_.Fail("Probe", absl::DeadlineExceededError("not tried"), 1);
+  EXPECT_EQ(LinkOf(Created()), "middle");
+}
+
 TEST_F(DeviceBackendTest, NeverTakesADeviceInUse) {
   host_.uses["small"] = "it has partitions";
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "small"}),
