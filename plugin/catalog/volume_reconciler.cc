@@ -40,11 +40,11 @@ absl::Status VolumeRemover::MarkDeleting(const VolumeRecord& record) {
 }
 
 // ListVolumes must not omit a volume in use, not even for a moment. So the row changes once the volume is unused.
-absl::Status VolumeRemover::Delete(const VolumeRecord& record, const absl::Status& allowed) {
+absl::Status VolumeRemover::Delete(const VolumeRecord& record, const std::function<absl::Status()>& check) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   bool began = false;
   const absl::Status deleted = Unexpected(pool->backend->DeleteIfUnused(record.id, [&]() -> absl::Status {
-    MOORING_RETURN_IF_ERROR(allowed);
+    MOORING_RETURN_IF_ERROR(check());
     MOORING_RETURN_IF_ERROR(MarkDeleting(record));
     began = true;
     return absl::OkStatus();

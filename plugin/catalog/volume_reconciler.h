@@ -4,6 +4,7 @@
 // of the catalog. So no data is deleted because of such a row, and the orchestrator repeats its call.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
@@ -21,9 +22,9 @@ class VolumeRemover {
       : store_(store), lookup_(lookup), pools_(pools), contents_(contents) {}
 
   // Moves the row to `deleting` and deletes the volume and the row. A volume in use stays as it is, or becomes ready
-  // again. If `allowed` is an error, an unused volume is kept, and the error is returned. FAILED_PRECONDITION: nothing
-  // is deleted. UNAVAILABLE: a part may be gone, and the next call continues.
-  absl::Status Delete(const VolumeRecord& record, const absl::Status& allowed = absl::OkStatus());
+  // again. `check` is called once the volume is known to be unused; its error is returned, and the volume is kept.
+  // FAILED_PRECONDITION: nothing is deleted. UNAVAILABLE: a part may be gone, and the next call continues.
+  absl::Status Delete(const VolumeRecord& record, const std::function<absl::Status()>& check = absl::OkStatus);
 
   // Deletes the volume of an unfinished row. ABORTED: the mount helper of a killed plugin still copies it, so the
   // source stays as it is.

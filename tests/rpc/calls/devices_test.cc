@@ -76,6 +76,16 @@ TEST_F(DevicesTest, CreateTakesTheSmallestDeviceAndDeleteKeepsItsData) {
   EXPECT_EQ(ReadFile(Staging(again) + "/file"), "data");
 }
 
+// The kernel has no sign of a raw device that is only staged.
+TEST_F(DevicesTest, StagedRawDeviceIsNotDeleted) {
+  const std::string id = CreatedOf("raw", "disk-a", kSharedBlock);
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+  EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "mooring csi unstage " + id));
+  EXPECT_THAT(driver().Send(Request("other", "disk-a")), FailsWith(Code::kResourceExhausted, "another volume has it"));
+  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_OK(driver().Delete(id));
+}
+
 TEST_F(DevicesTest, BlockTargetIsTheDeviceAndReadOnlyTargetRefusesWrites) {
   const std::string id = CreatedOf("raw");
   const std::string device = DeviceOf("disk-a");
