@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "cli/command/area.h"
 #include "cli/completion/candidates.h"
+#include "cli/completion/man_page.h"
 #include "cli/mount_csi/mount_csi.h"
 #include "cli/output/report.h"
 
@@ -90,6 +91,10 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err)
   const std::unique_ptr<CLI::App> root = MakeRoot(chosen);
   if (argc > 1 && std::string_view(argv[1]) == "__complete") {  // from the scripts of `mooring completion`
     out << completion_area::Candidates(*root, {argv + 2, argv + argc}, Run);
+    return kExitOk;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "__man_page") {  // at the build: CMakeLists.txt
+    out << completion_area::ManPageOf(*root);
     return kExitOk;
   }
 

@@ -19,7 +19,9 @@ std::string Help() {
   return Message(ParseConfig(static_cast<int>(arguments.size()), arguments.data()).status());
 }
 
-TEST(ManagerManPageTest, IsWellFormed) { mooring::testing::ExpectWellFormed("mooring-manager.8"); }
+TEST(ManagerManPageTest, IsWellFormed) {
+  mooring::testing::ExpectWellFormed(mooring::testing::PagePath("mooring-manager.8"));
+}
 
 TEST(ManagerManPageTest, NamesEveryFlagAndVariable) {
   const std::string page = mooring::testing::Page("mooring-manager.8");

@@ -13,7 +13,9 @@ std::string Help() {
   return Message(ParseConfig(static_cast<int>(arguments.size()), arguments.data()).status());
 }
 
-TEST(PluginManPageTest, IsWellFormed) { mooring::testing::ExpectWellFormed("mooring-plugin.8"); }
+TEST(PluginManPageTest, IsWellFormed) {
+  mooring::testing::ExpectWellFormed(mooring::testing::PagePath("mooring-plugin.8"));
+}
 
 TEST(PluginManPageTest, NamesEveryFlagAndVariable) {
   const std::string page = mooring::testing::Page("mooring-plugin.8");
