@@ -26,8 +26,6 @@
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/requests/controller_offers.h"
-#include "manager/requests/csi_messages.h"
-#include "manager/requests/owed_deletes.h"
 #include "manager/requests/request_table.h"
 #include "manager/state/state.h"
 #include "manager/work/work_queue.h"
