@@ -13,7 +13,6 @@
 #include "manager/hosts/hosts.h"
 #include "manager/open_state.h"
 #include "manager/recovery/recovery.h"
-#include "manager/recovery/rejoin.h"
 
 namespace mooring::manager {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "csi.pb.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/records/names.h"
 #include "metrics/call_metrics.h"
 #include "metrics/samples.h"

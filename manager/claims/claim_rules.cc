@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 

@@ -1,12 +1,9 @@
-// Frees what hosts that are away hold: their claims (claim_recovery.h), and volumes whose creation or deletion they
-// have not finished. Each host is recovered by one other host at a time, which holds the key RecoveryKey under its
-// lease.
-//
-// A host that is unreachable is recovered after Settings::recover_after; one that is lost, at once.
+// The claims of a host that is away: other hosts free them, and it checks them when it is back.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <stop_token>
@@ -15,14 +12,22 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
 #include "manager/csi/back_off.h"
 #include "manager/hosts/hosts.h"
+#include "manager/state/records_store.h"
 #include "manager/state/state.h"
+#include "manager/volumes/mount_journal.h"
 #include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
 
+// Frees what hosts that are away hold: their claims (claim_recovery.h), and volumes whose creation or deletion they
+// have not finished. Each host is recovered by one other host at a time, which holds the key RecoveryKey under its
+// lease.
+//
+// A host that is unreachable is recovered after Settings::recover_after; one that is lost, at once.
 class Recovery {
  public:
   struct Settings {
@@ -62,6 +67,39 @@ class Recovery {
   std::mutex one_at_a_time_;                  // held by Recover
   std::map<std::string, Attempts> attempts_;  // by host; used by the thread only
   std::jthread thread_;                       // last: it uses all of the above
+};
+
+// Brings this host back into a shared state: at the start, and whenever it has a new lease. Others may have freed its
+// claims since.
+//
+//   claims that others gave up     their attachments are detached and forgotten
+//   claims that are missing        taken again; where that is refused, as above. (A copy of the state was restored.)
+//
+// At the start, attachments are restored only after that: a lost host must not mount again what another may use.
+class Rejoin {
+ public:
+  struct Collaborators {
+    std::string host;
+    RecordsStore& store;
+    Attachments& attachments;
+    MountJournal& journal;
+    std::function<void()> on_new_lease;                  // called first
+    std::function<void(std::int64_t lease)> on_checked;  // called after each success, for that lease
+    std::function<void()> restore;                       // called once, after the first success
+  };
+
+  // All outlive it. Starts at once.
+  explicit Rejoin(Collaborators with);
+
+  void BeginStop() { thread_.request_stop(); }
+  void Stop();
+
+ private:
+  void Run(const std::stop_token& stop);
+  absl::Status CheckClaims();
+
+  const Collaborators with_;
+  std::jthread thread_;  // last: it uses all of the above
 };
 
 }  // namespace mooring::manager

@@ -1,6 +1,5 @@
 #include "manager/hosts/hosts.h"
 
-#include "manager/hosts/host_rules.h"
 #include "tests/fakes/fake_hosts.h"
 #include "tests/fakes/memory_state.h"
 #include "tests/manager/prelude.h"
