@@ -19,13 +19,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
-#include "manager/attach/attachment_locks.h"
-#include "manager/attach/attachment_rules.h"
 #include "manager/attach/detacher.h"
 #include "manager/attach/restore_queue.h"
 #include "manager/claims/claim_broker.h"
@@ -35,6 +34,23 @@
 #include "manager/volumes/volume_mounter.h"
 
 namespace mooring::manager {
+
+struct AttachRequest {
+  VolumeKey volume;
+  std::string plugin;  // of the volume: an interrupted attach waits only for this plugin
+  std::string allocation;
+  std::string request;  // empty: the volume's id
+  ClaimMode mode = ClaimMode::kWrite;
+  Capability capability;
+  MountOptions options;
+  bool read_only = false;  // also implied by the claim mode, the access mode and the mount flag "ro"
+  Propagation propagation = Propagation::kPrivate;
+  std::string attach_path;                          // empty: the caller uses AttachmentRecord::source
+  bool until_reboot = false;                        // AttachmentRecord::until_reboot
+  std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
+  // Asked after each wait. If it is true, nothing begins any more, and a mount under way is undone.
+  IsAbandoned is_abandoned = nullptr;
+};
 
 class Attachments {
  public:

@@ -23,7 +23,7 @@
 
 namespace mooring::manager {
 
-// Frees what hosts that are away hold: their claims (claim_recovery.h), and volumes whose creation or deletion they
+// Frees what hosts that are away hold: their claims (Claims::Recover), and volumes whose creation or deletion they
 // have not finished. Each host is recovered by one other host at a time, which holds the key RecoveryKey under its
 // lease.
 //
