@@ -26,7 +26,7 @@
 #include "manager/records/names.h"
 #include "manager/state/boot.h"
 #include "manager/state/keys.h"
-#include "manager/volumes/places.h"
+#include "manager/volumes/volume_paths.h"
 
 namespace mooring::manager {
 namespace {
