@@ -276,11 +276,4 @@ bool WorkKind::Has(const std::string& key) const {
   return queue_.entries_.contains(WorkQueue::Key(this, key));
 }
 
-int WorkKind::waiting() const {
-  const std::lock_guard<std::mutex> lock(queue_.mutex_);
-  return static_cast<int>(std::count_if(queue_.entries_.begin(), queue_.entries_.end(), [this](const auto& each) {
-    return each.second.of == this && each.second.state != WorkQueue::State::kRunning;
-  }));
-}
-
 }  // namespace mooring::manager

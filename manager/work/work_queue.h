@@ -139,7 +139,6 @@ class WorkKind {
   void TryNow() { queue_.TryNow(*this); }  // as TryNow of the queue, for all entries of this kind
 
   bool Has(const std::string& key) const;  // whether it is not done yet
-  int waiting() const;                     // entries with an attempt to come
 
   // Returns when nothing is due: all has been tried, and is done or waits for its next try. False: not by `until`.
   bool WaitUntilTried(Clock::time_point until) { return queue_.WaitUntilTried(*this, until); }
