@@ -16,6 +16,8 @@
 namespace mooring::manager {
 namespace {
 
+constexpr std::chrono::seconds kExpandTime{10};  // for an owed expansion after a mount
+
 // An attachment is read-only if the volume, the request or a mount flag says so.
 bool IsReadOnly(const AttachmentRecord& record) {
   return record.read_only || record.mode == ClaimMode::kRead || IsReader(record.capability.access) ||
@@ -233,7 +235,7 @@ absl::Status Attachments::MountAt(AttachmentRecord& record, const MountContext& 
 // bounded, because the caller waits for the attach.
 void Attachments::ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until) {
   if (!volume.node_expansion_owed) return;
-  const Clock::time_point patience = std::min(until, Clock::now() + settings_.expand_time);
+  const Clock::time_point patience = std::min(until, Clock::now() + kExpandTime);
   const auto expanded = volumes_.ExpandMounted(record, volume.capacity_bytes, volume.secrets, patience);
   if (absl::IsCancelled(expanded.status())) return;
   if (!expanded.ok()) {

@@ -118,9 +118,8 @@ class Attachments {
     Clock::duration claim_patience = std::chrono::seconds(10);     // how long a claim is retried
     Clock::duration claim_pause = std::chrono::milliseconds(100);  // before the first retry of a claim
     Clock::duration detach_time = std::chrono::minutes(2);         // for one attempt in the background
-    Clock::duration plugin_wait = std::chrono::seconds(5);   // for a plugin that is away, in one attempt to restore
-    Clock::duration expand_time = std::chrono::seconds(10);  // for an owed expansion after a mount
-    int restorers = 8;                                       // threads for each plugin
+    Clock::duration plugin_wait = std::chrono::seconds(5);  // for a plugin that is away, in one attempt to restore
+    int restorers = 8;                                      // threads for each plugin
     // Whether volumes may be mounted now; asked before each attach.
     std::function<absl::Status()> may_attach = [] { return absl::OkStatus(); };
   };

@@ -62,7 +62,7 @@ bool ExhaustedMarks::IsOf(const Volume& volume, const std::string& host) const {
 }
 
 bool ExhaustedMarks::IsSet(const Volume& volume, const std::string& host) const {
-  return IsOf(volume, host) && IsExhausted(volume, now_(), age_);
+  return IsOf(volume, host) && IsExhausted(volume, now_());
 }
 
 void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& host, const std::string& words) {

@@ -1,7 +1,6 @@
 // The records that Claims writes: claims, and the marks of exhausted volumes.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -63,9 +62,9 @@ class ClaimRecords {
 // of a node only, so other hosts may claim it.
 class ExhaustedMarks {
  public:
-  // The references outlive it. `age`: how long a mark holds.
-  ExhaustedMarks(ClaimRecords& records, HostDirectory& hosts, std::chrono::seconds age, std::function<Time()> now)
-      : records_(records), hosts_(hosts), age_(age), now_(std::move(now)) {}
+  // The references outlive it.
+  ExhaustedMarks(ClaimRecords& records, HostDirectory& hosts, std::function<Time()> now)
+      : records_(records), hosts_(hosts), now_(std::move(now)) {}
 
   // Whether a claim of this host must wait.
   bool IsSet(const Volume& volume, const std::string& host) const;
@@ -82,7 +81,6 @@ class ExhaustedMarks {
 
   ClaimRecords& records_;
   HostDirectory& hosts_;
-  const std::chrono::seconds age_;
   const std::function<Time()> now_;
 };
 

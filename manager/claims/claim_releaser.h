@@ -20,8 +20,7 @@
 namespace mooring::manager {
 
 struct ClaimSettings {
-  std::chrono::seconds past_age{300};  // how long claims stay after their allocation is gone
-  std::chrono::seconds exhausted_age{3600};
+  std::chrono::seconds past_age{300};                     // how long claims stay after their allocation is gone
   Clock::duration first_retry = std::chrono::seconds(1);  // of work in the background
   RetryPolicy retry;
   // Whether the node of the claim, which is this host, still mounts the volume.

@@ -345,8 +345,8 @@ absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vecto
   return complaints.As(absl::StatusCode::kFailedPrecondition);
 }
 
-bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age) {
-  return volume.exhausted_at && now - *volume.exhausted_at < age;
+bool IsExhausted(const Volume& volume, Time now) {
+  return volume.exhausted_at && now - *volume.exhausted_at < std::chrono::hours(1);
 }
 
 }  // namespace mooring::manager

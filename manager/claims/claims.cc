@@ -73,7 +73,7 @@ Claims::Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hos
       settings_(std::move(settings)),
       records_(store, events),
       controller_(plugins, controller_locks, settings_.retry),
-      exhausted_(records_, hosts_, settings_.exhausted_age, settings_.now),
+      exhausted_(records_, hosts_, settings_.now),
       releaser_(records_, controller_, hosts_, queue, settings_) {}
 
 absl::Status Claims::CheckSchedulable(const Volume& volume) {

@@ -15,8 +15,9 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kFirstPause{1};          // between two attempts with the same host
-constexpr std::chrono::milliseconds kLookAtOther{200};  // while another host recovers it
+constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{60};  // between two attempts with the same host
+constexpr std::chrono::seconds kAttempt{30};                       // time for one
+constexpr std::chrono::milliseconds kLookAtOther{200};             // while another host recovers it
 
 constexpr std::chrono::milliseconds kLookAtLease{500};
 
@@ -57,15 +58,14 @@ bool Recovery::IsDue(const HostStatus& status) {
     return false;
   }
   if (!status.host.lost && away < settings_.recover_after) return false;
-  Attempts& attempts =
-      attempts_.try_emplace(name, Attempts{BackOff(kFirstPause, settings_.longest_pause)}).first->second;
+  Attempts& attempts = attempts_.try_emplace(name, Attempts{BackOff(kFirstPause, kLongestPause)}).first->second;
   if (status.host.lost && !std::exchange(attempts.was_lost, true)) attempts.tries.TryNow();
   return Clock::now() >= attempts.tries.next_try();
 }
 
 // Claims that are left need a controller that is away or refuses, or a person. So the pauses grow.
 void Recovery::Attempt(const HostStatus& host) {
-  const absl::Status status = Recover(host.host.name, Clock::now() + settings_.attempt);
+  const absl::Status status = Recover(host.host.name, Clock::now() + kAttempt);
   if (!status.ok() && !absl::IsAborted(status) && !absl::IsCancelled(status)) {
     log::Warning("what a host that is away holds cannot be freed yet",
                  {{"host", host.host.name}, {"cause", Message(status)}});
@@ -81,7 +81,7 @@ absl::StatusOr<std::int64_t> Recovery::LeftByUs(const std::string& key) {
 
 absl::Status Recovery::RecoverNow(const std::string& host, Clock::time_point until) {
   for (;;) {
-    const absl::Status status = Recover(host, std::min(until, Clock::now() + settings_.attempt));
+    const absl::Status status = Recover(host, std::min(until, Clock::now() + kAttempt));
     if (status.ok() || absl::IsCancelled(status)) return status;
     MOORING_RETURN_IF_ERROR(hosts_.Refresh());
     const std::optional<HostStatus> now = hosts_.Find(host);

@@ -33,8 +33,6 @@ class Recovery {
   struct Settings {
     Clock::duration recover_after = std::chrono::minutes(5);
     Clock::duration look_every = std::chrono::seconds(1);
-    Clock::duration longest_pause = std::chrono::seconds(60);  // between two attempts with the same host
-    Clock::duration attempt = std::chrono::seconds(30);        // time for one
   };
 
   // All outlive it. Starts at once.

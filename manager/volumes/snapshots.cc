@@ -13,7 +13,7 @@
 #include "manager/csi/csi_volume.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
-#include "manager/volumes/volumes.h"
+#include "manager/volumes/volume_records.h"
 
 namespace mooring::manager {
 namespace {
