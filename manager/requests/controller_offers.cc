@@ -93,62 +93,48 @@ InstanceInfo InstanceOf(const ControllerOffer& offer) {
   return instance;
 }
 
-ControllerOffers::ControllerOffers(State& shared, PluginDirectory& local, Events& events, std::string host,
-                                   const Settings& settings)
+ControllerOffers::ControllerOffers(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue,
+                                   std::string host, const Settings& settings)
     : shared_(shared),
       local_(local),
       events_(events),
       host_(std::move(host)),
       settings_(settings),
+      work_(queue, {.kind = "offer", .first_retry = settings.look, .longest_retry = settings.look, .is_routine = true}),
       follower_(shared, ControllersPrefix(),
                 {.listed = [this](const Listing& all) { Listed(all); },
                  .changed = [this](const std::vector<Change>& changes) { Changed(changes); }},
-                settings.follower),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+                settings.follower) {
+  Refresh();
+}
 
 ControllerOffers::~ControllerOffers() { Stop(); }
 
-void ControllerOffers::LeaseChanged() { Wake(); }
-void ControllerOffers::PluginsChanged() { Wake(); }
-
-void ControllerOffers::Wake() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  woken_ = true;
-  wake_.notify_all();
-}
-
 void ControllerOffers::BeginStop() {
-  thread_.request_stop();
+  work_.BeginStop();
   follower_.BeginStop();
 }
 
 void ControllerOffers::Stop() {
   BeginStop();
   follower_.Stop();
-  if (!thread_.joinable()) return;
-  thread_.join();
+  work_.Stop();
   if (shared_.lease().ValidUntil() <= Clock::now()) return;  // the store may be away, and the offers end by themselves
   Transaction all;
-  for (const auto& [key, value] : stored_) all.deletes.push_back(key);
+  for (const auto& [key, value] : std::exchange(stored_, {})) all.deletes.push_back(key);
   if (all.deletes.empty()) return;
   log::WarningIfFailed(shared_.Commit(all).status(),
                        "cannot withdraw the controllers of this host; they are withdrawn when its lease ends");
 }
 
-// A try that fails is repeated after the next look.
-void ControllerOffers::Run(const std::stop_token& stop) {
-  bool failed = false;
-  while (!stop.stop_requested()) {
+void ControllerOffers::LookAfter(Clock::duration delay) {
+  const auto attempt = [this] {
     Look();
-    const absl::Status status = Publish();
-    if (!failed) {
-      log::WarningIfFailed(status, "cannot offer the controllers of this host to others; this is tried again");
-    }
-    failed = !status.ok();
-    std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait_for(lock, stop, settings_.look, [this] { return woken_; });
-    woken_ = false;
-  }
+    absl::Status status = Publish();
+    if (status.ok()) LookAfter(settings_.look);
+    return status;
+  };
+  work_.Push({.key = "the controllers of this host", .attempt = attempt}, delay);
 }
 
 void ControllerOffers::Look() {
@@ -161,19 +147,24 @@ void ControllerOffers::Look() {
     offer = {plugin.name, host_, controller->fingerprint};
     offer.fingerprint.topology = NodeTopology(plugin);
   }
-  const std::set<std::string> has = PluginsOf(now);
-  std::set<std::string> had;
+  std::set<std::string> changed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    had = PluginsOf(here_);
+    changed = Differences(PluginsOf(here_), PluginsOf(now));
+    for (const auto& [key, offer] : here_) {
+      const auto still = now.find(key);
+      if (still != now.end() && still->second.fingerprint.topology != offer.fingerprint.topology) {
+        changed.insert(offer.plugin);
+      }
+    }
     here_ = std::move(now);
   }
-  Tell(Differences(had, has));
+  Tell(changed);
 }
 
 absl::Status ControllerOffers::Publish() {
   const std::int64_t number = shared_.lease().Number();
-  if (number == 0) return absl::OkStatus();  // LeaseChanged follows
+  if (number == 0) return absl::OkStatus();  // Refresh follows
   std::map<std::string, std::string> put;
   std::vector<std::string> withdrawn;
   {
@@ -250,8 +241,7 @@ void ControllerOffers::NoteOwnDelete(const KeyValue& deleted) {
   const auto stored = stored_.find(deleted.key);
   if (stored == stored_.end() || stored->second.revision > deleted.modify_revision) return;
   stored_.erase(stored);
-  woken_ = true;
-  wake_.notify_all();
+  Refresh();
 }
 
 // Not for each of many hosts, because one is enough for a call.

@@ -161,14 +161,14 @@ std::vector<PluginStatus> ClusterPlugins::List() {
 
 ControllerSharing::ControllerSharing(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue,
                                      const std::string& host, const Settings& settings)
-    : offers_(shared, local, events, host, settings.offers),
+    : offers_(shared, local, events, queue, host, settings.offers),
       table_(shared, settings.offers.follower),
       sender_(shared, offers_, table_, queue, host, settings.sender),
       worker_(shared, local, offers_, table_, events, queue, host, settings.worker),
       plugins_(local, offers_, sender_, table_) {
-  table_.OnChange([this] { worker_.Wake(); });
-  offers_.OnChange([this](const std::string&) { worker_.Wake(); });
-  worker_.Wake();  // for changes before
+  table_.OnChange([this] { worker_.Schedule(); });
+  offers_.OnChange([this](const std::string&) { worker_.Schedule(); });
+  worker_.Schedule();  // for changes before
 }
 
 void ControllerSharing::BeginStop() {

@@ -71,8 +71,8 @@ class ControllerSharing {
 
   PluginDirectory& plugins() { return plugins_; }  // with the controllers of all hosts
 
-  void LeaseChanged() { offers_.LeaseChanged(); }      // the number of the lease has changed
-  void PluginsChanged() { offers_.PluginsChanged(); }  // the health of a plugin of this host has changed
+  void LeaseChanged() { offers_.Refresh(); }    // the number of the lease has changed
+  void PluginsChanged() { offers_.Refresh(); }  // the health of a plugin of this host has changed
 
   // As ControllerOffers::OnChange. `changed` must not wait.
   void OnChange(std::function<void(const std::string& plugin)> changed) { offers_.OnChange(std::move(changed)); }
