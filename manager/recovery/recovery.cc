@@ -27,27 +27,32 @@ bool Holds(const Claim& claim, const std::string& host) {
 
 }  // namespace
 
-Recovery::Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, Settings settings)
+Recovery::Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, WorkQueue& queue, Settings settings)
     : hosts_(hosts),
       shared_(shared),
       claims_(claims),
       volumes_(volumes),
       settings_(std::move(settings)),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      work_(queue, {.kind = "recovery", .is_routine = true}) {
+  work_.Repeat("hosts that are away", settings_.look_every, [this] { return Look(); });
+}
+
+void Recovery::BeginStop() {
+  stop_.request_stop();
+  work_.BeginStop();
+}
 
 void Recovery::Stop() {
   BeginStop();
-  if (thread_.joinable()) thread_.join();
+  work_.Stop();
 }
 
-void Recovery::Run(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    for (const HostStatus& host : hosts_.List()) {
-      if (stop.stop_requested()) return;
-      if (IsDue(host)) Attempt(host);
-    }
-    SleepUntil(stop, Clock::now() + settings_.look_every);
+absl::Status Recovery::Look() {
+  for (const HostStatus& host : hosts_.List()) {
+    if (stop_.stop_requested()) break;
+    if (IsDue(host)) Attempt(host);
   }
+  return absl::OkStatus();
 }
 
 bool Recovery::IsDue(const HostStatus& status) {
@@ -90,7 +95,7 @@ absl::Status Recovery::RecoverNow(const std::string& host, Clock::time_point unt
       return Unavailable("host {} is declared lost, but its claims cannot be freed yet, which is tried again: {}",
                          Quote(host), Message(status));
     }
-    SleepUntil(thread_.get_stop_token(), Clock::now() + kLookAtOther);
+    SleepUntil(stop_.get_token(), Clock::now() + kLookAtOther);
   }
 }
 
@@ -114,35 +119,29 @@ absl::Status Recovery::Recover(const std::string& host, Clock::time_point until)
 }
 
 Rejoin::Rejoin(Collaborators with)
-    : with_(std::move(with)), thread_([this](const std::stop_token& stop) { Run(stop); }) {}
-
-void Rejoin::Stop() {
-  BeginStop();
-  if (thread_.joinable()) thread_.join();
+    : with_(std::move(with)),
+      work_(with_.queue,
+            {.kind = "rejoin", .first_retry = kLookAtLease, .longest_retry = kLookAtLease, .is_routine = true}) {
+  work_.Repeat("the claims of this host", kLookAtLease, [this] { return Look(); });
 }
 
-void Rejoin::Run(const std::stop_token& stop) {
-  std::int64_t checked = 0;  // lease
-  std::int64_t told = 0;
-  bool restored = false;
-  std::string said;
-  for (; !stop.stop_requested(); SleepUntil(stop, Clock::now() + kLookAtLease)) {
-    const std::int64_t lease = with_.store.shared().lease().Number();
-    if (lease == 0 || lease == checked) continue;
-    if (std::exchange(told, lease) != lease) with_.on_new_lease();
-    const absl::Status status = CheckClaims();
-    if (!status.ok()) {
-      const bool is_news = std::exchange(said, Message(status)) != Message(status);
-      // NOT_FOUND: this is the first start of this host, and its record is made in a moment.
-      if (is_news && !absl::IsCancelled(status) && !absl::IsNotFound(status)) {
-        log::Warning("the claims of this host cannot be checked yet", {{"cause", Message(status)}});
-      }
-      continue;
+absl::Status Rejoin::Look() {
+  const std::int64_t lease = with_.store.shared().lease().Number();
+  if (lease == 0 || lease == checked_) return absl::OkStatus();
+  if (std::exchange(told_, lease) != lease) with_.on_new_lease();
+  absl::Status status = CheckClaims();
+  if (!status.ok()) {
+    const bool is_news = std::exchange(said_, Message(status)) != Message(status);
+    // NOT_FOUND: this is the first start of this host, and its record is made in a moment.
+    if (is_news && !absl::IsCancelled(status) && !absl::IsNotFound(status)) {
+      log::Warning("the claims of this host cannot be checked yet", {{"cause", Message(status)}});
     }
-    checked = lease;
-    with_.on_checked(lease);
-    if (!std::exchange(restored, true)) with_.restore();
+    return status;
   }
+  checked_ = lease;
+  with_.on_checked(lease);
+  if (!std::exchange(restored_, true)) with_.restore();
+  return absl::OkStatus();
 }
 
 absl::Status Rejoin::CheckClaims() {

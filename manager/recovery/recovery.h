@@ -8,7 +8,6 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +19,7 @@
 #include "manager/state/state.h"
 #include "manager/volumes/mount_journal.h"
 #include "manager/volumes/volumes.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -36,13 +36,14 @@ class Recovery {
   };
 
   // All outlive it. Starts at once.
-  Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, Settings settings);
+  Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, WorkQueue& queue, Settings settings);
+  ~Recovery() { Stop(); }
 
   // Frees now what a host that was declared lost holds. Waits while another host does it. UNAVAILABLE: something is
   // left, and is freed in the background. FAILED_PRECONDITION: the host is back.
   absl::Status RecoverNow(const std::string& host, Clock::time_point until);
 
-  void BeginStop() { thread_.request_stop(); }
+  void BeginStop();
   void Stop();
 
  private:
@@ -51,7 +52,7 @@ class Recovery {
     bool was_lost = false;
   };
 
-  void Run(const std::stop_token& stop);
+  absl::Status Look();
   bool IsDue(const HostStatus& host);
   void Attempt(const HostStatus& host);
   absl::Status Recover(const std::string& host, Clock::time_point until);
@@ -63,8 +64,9 @@ class Recovery {
   Volumes& volumes_;
   const Settings settings_;
   std::mutex one_at_a_time_;                  // held by Recover
-  std::map<std::string, Attempts> attempts_;  // by host; used by the thread only
-  std::jthread thread_;                       // last: it uses all of the above
+  std::map<std::string, Attempts> attempts_;  // by host; used by Look only
+  std::stop_source stop_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 // Brings this host back into a shared state: at the start, and whenever it has a new lease. Others may have freed its
@@ -84,20 +86,26 @@ class Rejoin {
     std::function<void()> on_new_lease;                  // called first
     std::function<void(std::int64_t lease)> on_checked;  // called after each success, for that lease
     std::function<void()> restore;                       // called once, after the first success
+    WorkQueue& queue;
   };
 
   // All outlive it. Starts at once.
   explicit Rejoin(Collaborators with);
+  ~Rejoin() { Stop(); }
 
-  void BeginStop() { thread_.request_stop(); }
-  void Stop();
+  void BeginStop() { work_.BeginStop(); }
+  void Stop() { work_.Stop(); }
 
  private:
-  void Run(const std::stop_token& stop);
+  absl::Status Look();
   absl::Status CheckClaims();
 
   const Collaborators with_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::int64_t checked_ = 0;  // lease
+  std::int64_t told_ = 0;     // lease
+  bool restored_ = false;
+  std::string said_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

@@ -127,14 +127,11 @@ void ControllerOffers::Stop() {
                        "cannot withdraw the controllers of this host; they are withdrawn when its lease ends");
 }
 
-void ControllerOffers::LookAfter(Clock::duration delay) {
-  const auto attempt = [this] {
+void ControllerOffers::Refresh() {
+  work_.Repeat("the controllers of this host", settings_.look, [this] {
     Look();
-    absl::Status status = Publish();
-    if (status.ok()) LookAfter(settings_.look);
-    return status;
-  };
-  work_.Push({.key = "the controllers of this host", .attempt = attempt}, delay);
+    return Publish();
+  });
 }
 
 void ControllerOffers::Look() {

@@ -50,7 +50,7 @@ class ControllerOffers {
   ~ControllerOffers();
 
   // Looks at the local plugins now, and puts what this lease does not have. Called when lease or plugins have changed.
-  void Refresh() { LookAfter({}); }
+  void Refresh();
 
   void BeginStop();
   void Stop();  // withdraws the offers, if the lease is still valid
@@ -75,7 +75,6 @@ class ControllerOffers {
     std::int64_t revision = 0;
   };
 
-  void LookAfter(Clock::duration delay);
   void Look();
   absl::Status Publish();
   absl::Status Put(const std::string& key, const std::string& value);
