@@ -85,7 +85,7 @@ void Detacher::StoreProblem(AttachmentRecord& record, const absl::Status& proble
   journal_.Put(record, Durability::kSynced).IgnoreError();
 }
 
-Attachments::Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events,
+Attachments::Attachments(AttachmentJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events,
                          WorkQueue& queue, Settings settings)
     : journal_(journal),
       claims_(claims),

@@ -36,7 +36,7 @@
 #include "manager/csi/csi_channel.h"
 #include "manager/records/events.h"
 #include "manager/state/keys.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volume_mounter.h"
 
 namespace mooring::manager {
@@ -69,7 +69,7 @@ class Detacher {
   using OnStep = std::function<void(const std::string& step)>;
 
   // All outlive it. `claim_patience`: how long it waits for the lock of the claim, even past the deadline of the call.
-  Detacher(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, AttachmentLocks& locks,
+  Detacher(AttachmentJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, AttachmentLocks& locks,
            Clock::duration claim_patience)
       : journal_(journal), claims_(claims), volumes_(volumes), locks_(locks), claim_patience_(claim_patience) {}
 
@@ -85,7 +85,7 @@ class Detacher {
   bool IsClaimShared(const AttachmentRecord& record) const;
   absl::Status Release(const AttachmentRecord& record, const absl::Status& unmounted, Clock::time_point until);
 
-  MountJournal& journal_;
+  AttachmentJournal& journal_;
   ClaimBroker& claims_;
   VolumeMounter& volumes_;
   AttachmentLocks& locks_;
@@ -127,7 +127,7 @@ class Attachments {
   using OnStep = Detacher::OnStep;
 
   // All outlive it.
-  Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, WorkQueue& queue,
+  Attachments(AttachmentJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, WorkQueue& queue,
               Settings settings);
   ~Attachments();  // Stop
 
@@ -200,7 +200,7 @@ class Attachments {
   absl::Status AttemptLocked(AttachmentRecord& record);
   absl::Status ContinueDetach(AttachmentRecord& record, Clock::time_point until);
 
-  MountJournal& journal_;
+  AttachmentJournal& journal_;
   ClaimBroker& claims_;
   VolumeMounter& volumes_;
   Events& events_;

@@ -17,7 +17,7 @@
 #include "manager/hosts/hosts.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volumes.h"
 #include "manager/work/work_queue.h"
 
@@ -82,7 +82,7 @@ class Rejoin {
     std::string host;
     RecordsStore& store;
     Attachments& attachments;
-    MountJournal& journal;
+    AttachmentJournal& journal;
     std::function<void()> on_new_lease;                  // called first
     std::function<void(std::int64_t lease)> on_checked;  // called after each success, for that lease
     std::function<void()> restore;                       // called once, after the first success

@@ -64,8 +64,8 @@ std::set<std::string> PathsOf(const std::vector<AttachmentRecord>& records) {
 
 }  // namespace
 
-NodeUnmounter::NodeUnmounter(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, std::string root,
-                             const RetryPolicy& retry)
+NodeUnmounter::NodeUnmounter(PluginDirectory& plugins, Mounts& kernel, const AttachmentJournal& journal,
+                             std::string root, const RetryPolicy& retry)
     : kernel_(kernel), journal_(journal), root_(std::move(root)), calls_(plugins, AtAnyTime(retry)) {}
 
 absl::Status NodeUnmounter::CallUnstage(const AttachmentRecord& record, Clock::time_point until) {

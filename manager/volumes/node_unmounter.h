@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/plugins/node_call.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "mounter/mounter.h"
 
 namespace mooring::manager {
@@ -24,7 +24,7 @@ namespace mooring::manager {
 class NodeUnmounter {
  public:
   // All outlive it. `root`: that of volume_paths.h.
-  NodeUnmounter(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, std::string root,
+  NodeUnmounter(PluginDirectory& plugins, Mounts& kernel, const AttachmentJournal& journal, std::string root,
                 const RetryPolicy& retry);
 
   // See VolumeMounter.
@@ -51,7 +51,7 @@ class NodeUnmounter {
   absl::Status CheckUnknownUsers(const AttachmentRecord& record, const std::vector<AttachmentRecord>& known);
 
   Mounts& kernel_;
-  const MountJournal& journal_;
+  const AttachmentJournal& journal_;
   const std::string root_;
   NodeCaller calls_;  // unpublish and unstage: they are made without a lease, too
 

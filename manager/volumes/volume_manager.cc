@@ -89,7 +89,7 @@ absl::StatusOr<bool> IsReadOnlyDevice(const std::string& path) {
 
 }  // namespace
 
-VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
+VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const AttachmentJournal& journal, Events& events,
                              Settings settings)
     : plugins_(plugins),
       kernel_(kernel),

@@ -14,7 +14,7 @@
 #include "manager/plugins/node_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/node_unmounter.h"
 #include "manager/volumes/server_check.h"
 #include "manager/volumes/volume_mounter.h"
@@ -31,7 +31,7 @@ class VolumeManager final : public VolumeMounter {
   };
 
   // All outlive it.
-  VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
+  VolumeManager(PluginDirectory& plugins, Mounts& kernel, const AttachmentJournal& journal, Events& events,
                 Settings settings);
 
   absl::Status CheckAttachPath(AttachmentRecord& record) override;
@@ -69,7 +69,7 @@ class VolumeManager final : public VolumeMounter {
 
   PluginDirectory& plugins_;
   Mounts& kernel_;
-  const MountJournal& journal_;
+  const AttachmentJournal& journal_;
   Events& events_;
   const Settings settings_;
   NodeCaller calls_;

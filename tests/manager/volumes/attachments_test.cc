@@ -29,7 +29,7 @@ class AttachmentsTest : public ::testing::Test {
     Start();
   }
   void Start() {
-    journal_ = *MountJournal::Open(store_, "host-1");
+    journal_ = *AttachmentJournal::Open(store_, "host-1");
     Attachments::Settings settings;
     settings.host = "host-1";
     settings.first_retry = settings.claim_pause = milliseconds(1);
@@ -80,7 +80,7 @@ class AttachmentsTest : public ::testing::Test {
   CountingMounter mounter_{log_};
   Events events_;
   WorkQueue queue_;
-  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<AttachmentJournal> journal_;
   std::unique_ptr<Attachments> attachments_;
 };
 
