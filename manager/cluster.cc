@@ -13,7 +13,6 @@
 #include "manager/hosts/hosts.h"
 #include "manager/open_state.h"
 #include "manager/recovery/recovery.h"
-#include "manager/recovery/rejoin.h"
 
 namespace mooring::manager {
 namespace {
@@ -59,7 +58,7 @@ class SharedCluster final : public Cluster {
 
   void Begin(Users users) override {
     sharing_.OnChange(std::move(users.on_other_controllers));
-    recovery_.emplace(hosts_, base_.shared, users.claims, users.volumes,
+    recovery_.emplace(hosts_, base_.shared, users.claims, users.volumes, base_.work,
                       Recovery::Settings{.recover_after = base_.config.recover_after});
     rejoin_.emplace(Rejoin::Collaborators{.host = base_.config.host,
                                           .store = base_.store,
@@ -71,7 +70,8 @@ class SharedCluster final : public Cluster {
                                                 checked_lease_ = lease;
                                                 on_checked();
                                               },
-                                          .restore = std::move(users.restore)});
+                                          .restore = std::move(users.restore),
+                                          .queue = base_.work});
   }
 
   absl::Status CheckRejoined() const override {

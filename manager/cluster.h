@@ -13,7 +13,7 @@
 #include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/requests/controller_sharing.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
@@ -35,7 +35,7 @@ class Cluster {
     Claims& claims;
     Volumes& volumes;
     Attachments& attachments;
-    MountJournal& journal;
+    AttachmentJournal& journal;
     std::function<void(const std::string& plugin)> on_other_controllers;  // those of other hosts
     std::function<void()> restore;     // called once: from now on, volumes may be attached again
     std::function<void()> on_checked;  // this host has checked its claims after a new lease

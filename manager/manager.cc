@@ -69,7 +69,7 @@ bool IsMounted(Components& components, const Claim& claim) {
 
 absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   const Config& config = components.config;
-  MOORING_ASSIGN_OR_RETURN(components.journal, MountJournal::Open(components.store, config.host));
+  MOORING_ASSIGN_OR_RETURN(components.journal, AttachmentJournal::Open(components.store, config.host));
   const RetryPolicy retry{.stop = components.stop.get_token(),
                           .may_call = [&lease = components.shared.lease()] { return CheckLease(lease); }};
   VolumeManager::Settings mounting;

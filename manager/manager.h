@@ -27,7 +27,7 @@
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
 #include "manager/supervisor/supervisor.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volume_manager.h"
 #include "manager/volumes/volumes.h"
 #include "manager/work/work_queue.h"
@@ -58,7 +58,7 @@ struct Components {
   std::unique_ptr<Supervisor> supervisor;
   std::unique_ptr<Cluster> cluster;
   KeyedLocks controller_locks;
-  std::unique_ptr<MountJournal> journal;
+  std::unique_ptr<AttachmentJournal> journal;
   std::unique_ptr<VolumeManager> volume_manager;
   std::unique_ptr<Snapshots> snapshots;
   std::unique_ptr<Volumes> volumes;

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "csi.pb.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/records/names.h"
 #include "metrics/call_metrics.h"
 #include "metrics/samples.h"
@@ -196,15 +196,15 @@ void AddRequests(HostDirectory& hosts, const ControllerSharing::Metrics& request
       .MoveTo(families);
 }
 
-void AddAttachments(const MountJournal& journal, MetricFamilies& families) {
+void AddAttachments(const AttachmentJournal& journal, MetricFamilies& families) {
   Samples count = Samples::Gauge("mooring_manager_attachments", "Attachments on this host, by phase.");
   Samples stuck =
       Samples::Gauge("mooring_manager_attachments_stuck", "Attachments whose last mount or unmount failed.");
-  const MountJournal::Counts counts = journal.CountByPhase();
+  const AttachmentJournal::Counts counts = journal.CountByPhase();
   for (const AttachmentRecord::Phase phase : kPhases) {
     const auto found = counts.find(phase);
-    const MountJournal::Count none;
-    const MountJournal::Count& here = found == counts.end() ? none : found->second;
+    const AttachmentJournal::Count none;
+    const AttachmentJournal::Count& here = found == counts.end() ? none : found->second;
     count.Add({{"phase", ToString(phase)}}, IntegerSample(here.all));
     stuck.Add({{"phase", ToString(phase)}}, IntegerSample(here.with_problem));
   }

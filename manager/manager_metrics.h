@@ -16,7 +16,7 @@
 #include "manager/plugins/plugin_directory.h"
 #include "manager/state/records_store.h"
 #include "manager/supervisor/supervisor.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "metrics/call_recorder.h"
 #include "metrics/exposition.h"
 
@@ -49,7 +49,7 @@ class MetricsPage {
     const Supervisor& supervisor;
     RecordsStore& store;
     Cluster& cluster;
-    const MountJournal& journal;
+    const AttachmentJournal& journal;
     const Attachments& attachments;
     const WorkQueue& work;
   };

@@ -29,7 +29,7 @@ struct AttachmentName {
   std::string allocation, request;  // empty: nothing is attached
 };
 
-absl::StatusOr<AttachmentName> NameOf(const MountJournal& journal, const v1::DetachRequest& request) {
+absl::StatusOr<AttachmentName> NameOf(const AttachmentJournal& journal, const v1::DetachRequest& request) {
   if (request.attach_path().empty()) {
     MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
     MOORING_RETURN_IF_ERROR(CheckName("the name of the request", request.request()));

@@ -47,7 +47,7 @@ absl::Status WithSimilarVolume(RecordsStore& store, const VolumeKey& key, const 
   return absl::IsNotFound(exists) ? exists : status;
 }
 
-absl::Status NothingAttached(const MountJournal& journal, const v1::DetachRequest& request) {
+absl::Status NothingAttached(const AttachmentJournal& journal, const v1::DetachRequest& request) {
   std::vector<std::string> paths, names;
   for (const AttachmentRecord& record : journal.All()) {
     paths.push_back(record.attach_path);

@@ -8,7 +8,7 @@
 #include "manager.pb.h"
 #include "manager/records/records.h"
 #include "manager/state/records_store.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 
 namespace mooring::manager {
 
@@ -19,7 +19,7 @@ absl::Status CheckVolumeExists(RecordsStore& store, const VolumeKey& key);
 absl::Status WithSimilarVolume(RecordsStore& store, const VolumeKey& key, const absl::Status& status);
 
 // NOT_FOUND names a similar path, or a similar name that the allocation has for an attachment.
-absl::Status NothingAttached(const MountJournal& journal, const v1::DetachRequest& request);
+absl::Status NothingAttached(const AttachmentJournal& journal, const v1::DetachRequest& request);
 
 // NOT_FOUND: the volume does not exist, or nobody has a claim that the request means.
 absl::Status CheckClaimed(RecordsStore& store, const VolumeKey& key, const v1::ReleaseVolumeRequest& request);

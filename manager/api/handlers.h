@@ -21,7 +21,7 @@
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
 #include "manager/supervisor/supervisor.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
@@ -52,7 +52,7 @@ struct PluginHandlers {
 struct VolumeHandlers {
   Volumes& volumes;
   Claims& claims;
-  const MountJournal& journal;
+  const AttachmentJournal& journal;
   RecordsStore& store;
   State& state;
   std::string host;
@@ -80,7 +80,7 @@ struct SnapshotHandlers {
 struct ClaimHandlers {
   Claims& claims;
   Attachments& attachments;
-  const MountJournal& journal;
+  const AttachmentJournal& journal;
   RecordsStore& store;
   State& state;
   std::string host;
@@ -109,7 +109,7 @@ struct HostHandlers {
 
 struct AttachHandlers {
   Attachments& attachments;
-  const MountJournal& journal;
+  const AttachmentJournal& journal;
   RecordsStore& store;
 
   absl::Status Attach(const v1::AttachRequest& request, const ApiCall& call, const Send<v1::AttachReply>& send);

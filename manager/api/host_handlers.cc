@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/api/handlers.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 

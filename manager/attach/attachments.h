@@ -18,23 +18,96 @@
 // claimed the volume separately.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
-#include "manager/attach/attachment_locks.h"
-#include "manager/attach/attachment_rules.h"
-#include "manager/attach/detacher.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
 #include "manager/attach/restore_queue.h"
 #include "manager/claims/claim_broker.h"
 #include "manager/claims/claim_records.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/records/events.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/state/keys.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volume_mounter.h"
 
 namespace mooring::manager {
+
+// The locks of Attachments, in the order in which they are taken: request, claim, attach path. The kinds of keys never
+// collide, because escaped names contain no '/'.
+class AttachmentLocks {
+ public:
+  absl::StatusOr<KeyedLocks::Hold> Request(const std::string& allocation, const std::string& request,
+                                           Clock::time_point until) {
+    return locks_.Acquire(fmt::format("request/{}/{}", Escape(allocation), Escape(request)), "attachment", until);
+  }
+  absl::StatusOr<KeyedLocks::Hold> Claim(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                         Clock::time_point until) {
+    return locks_.Acquire("claim/" + ClaimStateKey(volume, mode, allocation), "claim", until);
+  }
+  absl::StatusOr<KeyedLocks::Hold> AttachPath(const std::string& path, Clock::time_point until) {
+    return locks_.Acquire("path" + path, "attach path", until);
+  }
+
+  void Stop() { locks_.Stop(Stopping()); }  // waiters, now and later, get CANCELLED
+
+ private:
+  KeyedLocks locks_;
+};
+
+// Takes one attachment down: unmount, release the claim, delete the record. Each step may be repeated.
+class Detacher {
+ public:
+  using OnStep = std::function<void(const std::string& step)>;
+
+  // All outlive it. `claim_patience`: how long it waits for the lock of the claim, even past the deadline of the call.
+  Detacher(AttachmentJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, AttachmentLocks& locks,
+           Clock::duration claim_patience)
+      : journal_(journal), claims_(claims), volumes_(volumes), locks_(locks), claim_patience_(claim_patience) {}
+
+  // A failure is stored in AttachmentRecord::problem, and the claim stays. The caller holds the lock of the request.
+  // A refusable detach that fails before the volume is taken from its user changes nothing: the record is kMounted.
+  absl::Status Detach(AttachmentRecord record, const OnStep& on_step, Clock::time_point until);
+
+  // Stores `problem` in the record, unless it is CANCELLED or differs only in the number of tries.
+  void StoreProblem(AttachmentRecord& record, const absl::Status& problem);
+
+ private:
+  bool IsRefused(AttachmentRecord& record);
+  bool IsClaimShared(const AttachmentRecord& record) const;
+  absl::Status Release(const AttachmentRecord& record, const absl::Status& unmounted, Clock::time_point until);
+
+  AttachmentJournal& journal_;
+  ClaimBroker& claims_;
+  VolumeMounter& volumes_;
+  AttachmentLocks& locks_;
+  const Clock::duration claim_patience_;
+};
+
+struct AttachRequest {
+  VolumeKey volume;
+  std::string plugin;  // of the volume: an interrupted attach waits only for this plugin
+  std::string allocation;
+  std::string request;  // empty: the volume's id
+  ClaimMode mode = ClaimMode::kWrite;
+  Capability capability;
+  MountOptions options;
+  bool read_only = false;  // also implied by the claim mode, the access mode and the mount flag "ro"
+  Propagation propagation = Propagation::kPrivate;
+  std::string attach_path;                          // empty: the caller uses AttachmentRecord::source
+  bool until_reboot = false;                        // AttachmentRecord::until_reboot
+  std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
+  // Asked after each wait. If it is true, nothing begins any more, and a mount under way is undone.
+  IsAbandoned is_abandoned = nullptr;
+};
 
 class Attachments {
  public:
@@ -45,9 +118,8 @@ class Attachments {
     Clock::duration claim_patience = std::chrono::seconds(10);     // how long a claim is retried
     Clock::duration claim_pause = std::chrono::milliseconds(100);  // before the first retry of a claim
     Clock::duration detach_time = std::chrono::minutes(2);         // for one attempt in the background
-    Clock::duration plugin_wait = std::chrono::seconds(5);   // for a plugin that is away, in one attempt to restore
-    Clock::duration expand_time = std::chrono::seconds(10);  // for an owed expansion after a mount
-    int restorers = 8;                                       // threads for each plugin
+    Clock::duration plugin_wait = std::chrono::seconds(5);  // for a plugin that is away, in one attempt to restore
+    int restorers = 8;                                      // threads for each plugin
     // Whether volumes may be mounted now; asked before each attach.
     std::function<absl::Status()> may_attach = [] { return absl::OkStatus(); };
   };
@@ -55,7 +127,7 @@ class Attachments {
   using OnStep = Detacher::OnStep;
 
   // All outlive it.
-  Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, WorkQueue& queue,
+  Attachments(AttachmentJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, WorkQueue& queue,
               Settings settings);
   ~Attachments();  // Stop
 
@@ -94,7 +166,6 @@ class Attachments {
   void WaitUntilRestored(Clock::time_point until) { queue_.WaitUntilRestored(until); }
   int restoring() const { return queue_.restoring(); }
   std::optional<Clock::duration> restored_in() const { return queue_.restored_in(); }
-  int waiting() const { return queue_.waiting(); }
 
   void BeginStop();  // ends every wait with CANCELLED, and starts nothing new
   void Stop();       // BeginStop, then waits for the background work
@@ -129,7 +200,7 @@ class Attachments {
   absl::Status AttemptLocked(AttachmentRecord& record);
   absl::Status ContinueDetach(AttachmentRecord& record, Clock::time_point until);
 
-  MountJournal& journal_;
+  AttachmentJournal& journal_;
   ClaimBroker& claims_;
   VolumeMounter& volumes_;
   Events& events_;

@@ -41,7 +41,6 @@ class RestoreQueue {
   void WaitUntilRestored(Clock::time_point until);
   int restoring() const;                               // records whose restoration is not over
   std::optional<Clock::duration> restored_in() const;  // time that the restoration took; nullopt: it is not over
-  int waiting() const { return work_.waiting(); }      // records with an attempt to come
 
   void BeginStop();  // starts no more attempts
   void Stop();       // BeginStop, then waits for the attempts that run

@@ -52,7 +52,7 @@ class ClaimBroker {
                                    Clock::time_point until) = 0;
 
   // The plugin answered RESOURCE_EXHAUSTED: the volume cannot be claimed on this host for a while
-  // (exhausted_marks.h).
+  // (ExhaustedMarks).
   virtual void MarkExhausted(const VolumeKey& volume, const std::string& words) = 0;
 
   // The node has expanded the volume to `bytes`. Clears Volume::node_expansion_owed if that is its capacity.

@@ -1,9 +1,13 @@
 #include "manager/claims/claim_records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/status.h"
+#include "manager/claims/claim_rules.h"
+#include "manager/csi/csi_channel.h"
 
 namespace mooring::manager {
 
@@ -13,6 +17,17 @@ int CountUsing(const std::vector<ClaimRecord>& claims) {
 }
 
 bool IsSameRecord(const ClaimRecord& a, const ClaimRecord& b) { return a.revisions.create == b.revisions.create; }
+
+bool IsBeforeNodeStep(const ClaimRecord& claim) {
+  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
+}
+
+bool MarkNodeDetached(ClaimRecord& claim) {
+  if (!IsBeforeNodeStep(claim)) return false;
+  claim.state = ClaimRecord::State::kNodeDetached;
+  claim.problem.clear();
+  return true;
+}
 
 absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Find(const VolumeKey& volume, ClaimMode mode,
                                                               const std::string& allocation) {
@@ -37,8 +52,53 @@ absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Change(const ClaimRecor
   }
 }
 
-void ClaimRecords::Report(const ClaimRecord& claim, bool bad, const std::string& text) {
-  events_.Add({.bad = bad, .kind = "claim", .volume = claim.volume, .allocation = claim.allocation, .text = text});
+void ClaimRecords::Report(const VolumeKey& volume, const std::string& allocation, bool bad, const std::string& text) {
+  events_.Add({.bad = bad, .kind = "claim", .volume = volume, .allocation = allocation, .text = text});
+}
+
+// A node of a state that is not shared may have any name.
+bool ExhaustedMarks::IsOf(const Volume& volume, const std::string& host) const {
+  return !hosts_.is_shared() || volume.exhausted_host == host;
+}
+
+bool ExhaustedMarks::IsSet(const Volume& volume, const std::string& host) const {
+  return IsOf(volume, host) && IsExhausted(volume, now_());
+}
+
+void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& host, const std::string& words) {
+  bool is_new = false;
+  const auto mark = [&](Volume& record) {
+    is_new = !IsSet(record, host) || WithoutTries(record.exhausted_words) != WithoutTries(words);
+    record.exhausted_at = now_();
+    record.exhausted_host = host;
+    record.exhausted_words = words;
+    return true;
+  };
+  const absl::Status status = records_.store().ChangeVolume(volume, mark).status();
+  if (status.ok() && !is_new) return;
+  records_.Report(volume, "", true,
+                  status.ok()
+                      ? fmt::format("exhausted: {}", words)
+                      : fmt::format("exhausted ({}), but the mark cannot be stored: {}", words, Message(status)));
+}
+
+void ExhaustedMarks::Clear(const std::string& plugin) {
+  const auto volumes = records_.store().ListVolumes();
+  if (!volumes.ok()) return;  // the marks expire anyway
+  const auto clear = [&](Volume& record) {
+    if (!IsOf(record, hosts_.self())) return false;
+    record.exhausted_at.reset();
+    record.exhausted_host.clear();
+    record.exhausted_words.clear();
+    return true;
+  };
+  for (const Volume& volume : *volumes) {
+    if (volume.plugin != plugin || !volume.exhausted_at || !IsOf(volume, hosts_.self())) continue;
+    const absl::Status status = records_.store().ChangeVolume(volume.key, clear).status();
+    records_.Report(volume.key, "", !status.ok(),
+                    status.ok() ? "no longer exhausted: its plugin's health changed"
+                                : fmt::format("still marked as exhausted: {}", Message(status)));
+  }
 }
 
 }  // namespace mooring::manager

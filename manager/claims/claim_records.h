@@ -1,13 +1,15 @@
-// Reads and changes stored claims. A change that loses a race against another writer is repeated on the new record.
+// The records that Claims writes: claims, and the marks of exhausted volumes.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/records/events.h"
 #include "manager/records/records.h"
 #include "manager/state/records_store.h"
@@ -22,6 +24,12 @@ int CountUsing(const std::vector<ClaimRecord>& claims);
 // Whether both are the same record, and not a newer claim of the same allocation, perhaps on another host.
 bool IsSameRecord(const ClaimRecord& a, const ClaimRecord& b);
 
+bool IsBeforeNodeStep(const ClaimRecord& claim);  // the node may still have the volume
+
+// The node step is done; the controller step is next. False: it was done before.
+bool MarkNodeDetached(ClaimRecord& claim);
+
+// Reads and changes stored claims. A change that loses a race against another writer is repeated on the new record.
 class ClaimRecords {
  public:
   // Both outlive it.
@@ -38,11 +46,42 @@ class ClaimRecords {
                                                     const std::function<bool(ClaimRecord&)>& change,
                                                     Durability durability = Durability::kSynced);
 
-  void Report(const ClaimRecord& claim, bool bad, const std::string& text);  // as an event
+  // As an event.
+  void Report(const VolumeKey& volume, const std::string& allocation, bool bad, const std::string& text);
+  void Report(const ClaimRecord& claim, bool bad, const std::string& text) {
+    Report(claim.volume, claim.allocation, bad, text);
+  }
 
  private:
   RecordsStore& store_;
   Events& events_;
+};
+
+// Marks volumes whose plugin answered RESOURCE_EXHAUSTED to a publish. A marked volume is not claimed on that host for
+// an hour, or until the health of its plugin changes there (docs/manager.md, "What holds"). CSI 1.12 knows such limits
+// of a node only, so other hosts may claim it.
+class ExhaustedMarks {
+ public:
+  // The references outlive it.
+  ExhaustedMarks(ClaimRecords& records, HostDirectory& hosts, std::function<Time()> now)
+      : records_(records), hosts_(hosts), now_(std::move(now)) {}
+
+  // Whether a claim of this host must wait.
+  bool IsSet(const Volume& volume, const std::string& host) const;
+
+  // Sets or renews the mark, in place of that of another host. Repeated marks with the same words are reported as one
+  // event.
+  void Set(const VolumeKey& volume, const std::string& host, const std::string& words);
+
+  // Clears the marks of this host on all volumes of `plugin`.
+  void Clear(const std::string& plugin);
+
+ private:
+  bool IsOf(const Volume& volume, const std::string& host) const;
+
+  ClaimRecords& records_;
+  HostDirectory& hosts_;
+  const std::function<Time()> now_;
 };
 
 }  // namespace mooring::manager

@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::chrono::seconds kAttempt{30};  // for one try in the background
 
+std::string NameOf(const ClaimRecord& claim) {
+  return fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation), ToString(claim.volume));
+}
+
 ClaimRecord ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
   ClaimRecord claim;
   claim.volume = volume;
@@ -35,23 +39,13 @@ bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& 
 }  // namespace
 
 ClaimReleaser::ClaimReleaser(ClaimRecords& records, ControllerPublisher& controller, HostDirectory& hosts,
-                             WorkQueue& queue, Settings settings)
+                             WorkQueue& queue, ClaimSettings settings)
     : records_(records),
       controller_(controller),
       hosts_(hosts),
       settings_(std::move(settings)),
-      work_(queue, {.kind = "claim", .width = 2, .first_retry = settings_.first_retry}) {}
-
-bool IsBeforeNodeStep(const ClaimRecord& claim) {
-  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
-}
-
-bool MarkNodeDetached(ClaimRecord& claim) {
-  if (!IsBeforeNodeStep(claim)) return false;
-  claim.state = ClaimRecord::State::kNodeDetached;
-  claim.problem.clear();
-  return true;
-}
+      work_(queue, {.kind = "claim", .width = 2, .first_retry = settings_.first_retry}),
+      rollbacks_(queue, {.kind = "rollback", .first_retry = settings_.first_retry}) {}
 
 absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                     const absl::Status& node_outcome, Clock::time_point until) {
@@ -144,8 +138,7 @@ void ClaimReleaser::OweIfFailed(const ClaimRecord& claim, const absl::Status& st
 }
 
 void ClaimReleaser::Owe(const ClaimRecord& claim, const std::string& plugin, Clock::duration delay) {
-  work_.Push({.key = fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation),
-                                 ToString(claim.volume)),
+  work_.Push({.key = NameOf(claim),
               .lane = plugin,
               .attempt = [this, claim, plugin] { return Attempt(claim, plugin); },
               .problem = claim.problem},
@@ -274,6 +267,44 @@ absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability
   return FreeIf(
              claim, [&](const ClaimRecord& current) { return IsSameRecord(current, claim); }, durability)
       .status();
+}
+
+absl::Status ClaimReleaser::RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked,
+                                     Clock::time_point until) {
+  const auto marked = MarkFailed(claim, why);
+  if (!marked.ok()) {
+    const auto mark_later = [this, claim, why]() -> absl::Status {
+      MOORING_ASSIGN_OR_RETURN(const auto later, MarkFailed(claim, why));
+      return later ? Resume({*later}) : absl::OkStatus();
+    };
+    rollbacks_.Push({.key = NameOf(claim), .attempt = mark_later, .problem = Message(marked.status())},
+                    settings_.first_retry);
+  }
+  const absl::Status undone = !marked.ok() ? marked.status()
+                              : !*marked   ? absl::OkStatus()
+                              : locked     ? FinishLocked(**marked, Durability::kSynced, until)
+                                           : Resume({**marked});
+  if (undone.ok() || absl::IsUnavailable(undone)) return why;
+  return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));
+}
+
+// A claim that was published since, or replaced by a new record, has an owner and is left alone.
+absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::MarkFailed(const ClaimRecord& claim,
+                                                                     const absl::Status& why) {
+  return records_.Change(claim, [&](ClaimRecord& record) {
+    if (!IsSameRecord(record, claim) || record.state != ClaimRecord::State::kTaken ||
+        record.publish != ClaimRecord::Publish::kSent) {
+      return false;
+    }
+    record.state = ClaimRecord::State::kNodeDetached;
+    record.problem = Message(why);
+    if (IsRefusal(why)) record.publish = ClaimRecord::Publish::kRefused;
+    return true;
+  });
+}
+
+bool ClaimReleaser::IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  return rollbacks_.Has(NameOf(ClaimNamed(volume, mode, allocation)));
 }
 
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {

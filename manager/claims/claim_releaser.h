@@ -19,25 +19,22 @@
 
 namespace mooring::manager {
 
-bool IsBeforeNodeStep(const ClaimRecord& claim);  // the node may still have the volume
-
-// The node step is done; the controller step is next. False: it was done before.
-bool MarkNodeDetached(ClaimRecord& claim);
+struct ClaimSettings {
+  std::chrono::seconds past_age{300};                     // how long claims stay after their allocation is gone
+  Clock::duration first_retry = std::chrono::seconds(1);  // of work in the background
+  RetryPolicy retry;
+  // Whether the node of the claim, which is this host, still mounts the volume.
+  std::function<bool(const ClaimRecord& claim)> is_mounted = [](const ClaimRecord&) { return false; };
+  std::function<Time()> now = [] { return std::chrono::system_clock::now(); };
+};
 
 class ClaimReleaser {
  public:
   using IsMounted = std::function<bool(const ClaimRecord& claim)>;  // whether the claim's node still mounts the volume
 
-  struct Settings {
-    std::chrono::seconds past_age;  // how long a claim stays after its allocation is gone
-    Clock::duration first_retry;
-    IsMounted is_mounted;
-    std::function<Time()> now;
-  };
-
   // All outlive it.
   ClaimReleaser(ClaimRecords& records, ControllerPublisher& controller, HostDirectory& hosts, WorkQueue& queue,
-                Settings settings);
+                ClaimSettings settings);
 
   // See ClaimBroker.
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
@@ -49,15 +46,23 @@ class ClaimReleaser {
   absl::Status AllocationGone(const std::string& allocation);
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
 
-  // Continues a release whose node step is done, under the controller lock of its volume. If it fails, it is repeated
-  // in the background. UNAVAILABLE: the controller is owed its call.
-  absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
+  // Undoes a claim whose publish at the controller failed; the call may have happened all the same. Steps that fail are
+  // stored in ClaimRecord::problem and retried; without the controller lock (`locked`), all steps are. A publish that
+  // was refused did not happen, so a refused unpublish keeps no claim. A rollback that the store refuses is kept in
+  // memory, and repeated in the background. Returns `why`, with a note if the rollback failed.
+  absl::Status RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked, Clock::time_point until);
+
+  // Whether a rollback of this claim could not be stored yet.
+  bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
 
   // Works on these claims in the background. Frees those whose node step is done. Frees past ones of this host when
   // they are old enough and not mounted. Others are left alone.
   absl::Status Resume(const std::vector<ClaimRecord>& claims);
   bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
-  void Stop() { work_.Stop(); }
+  void Stop() {
+    rollbacks_.Stop();
+    work_.Stop();
+  }
 
  private:
   absl::Status CheckOurs(const ClaimRecord& claim) const;
@@ -65,8 +70,11 @@ class ClaimReleaser {
   void OweIfFailed(const ClaimRecord& claim, const absl::Status& status);
   absl::Status Attempt(const ClaimRecord& claim, const std::string& plugin);
   absl::StatusOr<std::optional<ClaimRecord>> EndPast(const ClaimRecord& claim);
+  absl::StatusOr<std::optional<ClaimRecord>> MarkFailed(const ClaimRecord& claim, const absl::Status& why);
   absl::Status TryToFinish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
+  // Under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
+  absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status FinishByForce(const ClaimRecord& claim, Clock::time_point until);
   absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
@@ -82,8 +90,8 @@ class ClaimReleaser {
   ClaimRecords& records_;
   ControllerPublisher& controller_;
   HostDirectory& hosts_;
-  const Settings settings_;
-  WorkKind work_;  // last: its attempts use all of the above
+  const ClaimSettings settings_;
+  WorkKind work_, rollbacks_;  // last: their attempts use all of the above
 };
 
 }  // namespace mooring::manager

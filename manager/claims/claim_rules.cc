@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
@@ -345,8 +345,8 @@ absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vecto
   return complaints.As(absl::StatusCode::kFailedPrecondition);
 }
 
-bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age) {
-  return volume.exhausted_at && now - *volume.exhausted_at < age;
+bool IsExhausted(const Volume& volume, Time now) {
+  return volume.exhausted_at && now - *volume.exhausted_at < std::chrono::hours(1);
 }
 
 }  // namespace mooring::manager

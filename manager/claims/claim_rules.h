@@ -81,7 +81,7 @@ absl::Status CheckTaskRequest(const TaskRequest& request);
 // the old values stay. FAILED_PRECONDITION: one line for each fault.
 absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims);
 
-// Whether the mark of exhausted_marks.h is younger than `age`.
-bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age = std::chrono::hours(1));
+// Whether the mark of ExhaustedMarks is younger than an hour.
+bool IsExhausted(const Volume& volume, Time now);
 
 }  // namespace mooring::manager

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 
@@ -53,6 +55,10 @@ ClaimAnswer WithClaim(ClaimAnswer answer, ClaimRecord claim) {
   return answer;
 }
 
+bool IsStillTaken(const std::optional<ClaimRecord>& now, const ClaimRecord& claim) {
+  return now && now->state == ClaimRecord::State::kTaken && IsSameRecord(*now, claim);
+}
+
 absl::Status ReleasedMeanwhile(const ClaimRecord& claim) {
   return Aborted("the claim on volume {} was released while it was taken: try again", ToString(claim.volume));
 }
@@ -67,14 +73,8 @@ Claims::Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hos
       settings_(std::move(settings)),
       records_(store, events),
       controller_(plugins, controller_locks, settings_.retry),
-      exhausted_(records_, hosts_, settings_.exhausted_age, settings_.now),
-      releaser_(records_, controller_, hosts_, queue,
-                {.past_age = settings_.past_age,
-                 .first_retry = settings_.first_retry,
-                 .is_mounted = settings_.is_mounted,
-                 .now = settings_.now}),
-      rollbacks_(records_, releaser_, queue, settings_.first_retry),
-      recovery_(records_, releaser_, controller_) {}
+      exhausted_(records_, hosts_, settings_.now),
+      releaser_(records_, controller_, hosts_, queue, settings_) {}
 
 absl::Status Claims::CheckSchedulable(const Volume& volume) {
   const auto plugin = plugins_.Find(volume.plugin);
@@ -118,10 +118,7 @@ absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time
   if (answer.ok() && request.keep && !answer->claim.kept) answer = MarkKept(*std::move(answer));
   const bool refused_for_now = IsWorthAnotherTry(answer.status()) && !absl::IsResourceExhausted(answer.status());
   if (!answer.ok() && !refused_for_now && !absl::IsCancelled(answer.status())) {
-    ClaimRecord refused;
-    refused.volume = request.volume;
-    refused.allocation = request.allocation;
-    records_.Report(refused, true,
+    records_.Report(request.volume, request.allocation, true,
                     fmt::format("{} claim refused: {}", ToString(request.mode), Message(answer.status())));
   }
   return answer;
@@ -207,7 +204,7 @@ absl::Status Claims::CheckHeld(const ClaimAnswer& answer) {
   if (lease.Number() == answer.lease && Clock::now() < lease.ValidUntil()) return absl::OkStatus();
   const ClaimRecord& own = answer.claim;
   MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Find(own.volume, own.mode, own.allocation));
-  if (claim && IsSameRecord(*claim, own) && claim->state == ClaimRecord::State::kTaken) return absl::OkStatus();
+  if (IsStillTaken(claim, own)) return absl::OkStatus();
   return FailedPrecondition("the claim of {} on volume {} was freed while this host had no lease",
                             Quote(own.allocation), ToString(own.volume));
 }
@@ -254,7 +251,7 @@ absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_poin
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   switch (grant.by) {
     case GrantedBy::kThisCall:
-      return rollbacks_.RollBack(claim, answer.status(), hold.ok(), until);
+      return releaser_.RollBack(claim, answer.status(), hold.ok(), until);
     case GrantedBy::kEarlierCallKeptByThis:
       UnmarkKept(claim);
       break;
@@ -270,8 +267,7 @@ absl::StatusOr<ClaimAnswer> Claims::MarkKept(ClaimAnswer answer) {
     return record.state == ClaimRecord::State::kTaken && IsSameRecord(record, answer.claim) &&
            !std::exchange(record.kept, true);
   }));
-  if (!claim || claim->state != ClaimRecord::State::kTaken || !IsSameRecord(*claim, answer.claim))
-    return ReleasedMeanwhile(answer.claim);
+  if (!IsStillTaken(claim, answer.claim)) return ReleasedMeanwhile(answer.claim);
   answer.claim = *claim;
   return answer;
 }
@@ -292,7 +288,7 @@ void Claims::UnmarkKept(const ClaimRecord& claim) {
 absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Clock::time_point until) {
   const ClaimRecord& own = granted.claim;
   MOORING_ASSIGN_OR_RETURN(auto claim, records_.Find(own.volume, own.mode, own.allocation));
-  if (!claim || claim->state != ClaimRecord::State::kTaken || !IsSameRecord(*claim, own)) return ReleasedMeanwhile(own);
+  if (!IsStillTaken(claim, own)) return ReleasedMeanwhile(own);
   if (claim->publish == ClaimRecord::Publish::kDone) return WithClaim(granted, *std::move(claim));
 
   const auto context = controller_.Publish(WithClaim(granted, *claim), until);
@@ -307,7 +303,7 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Cl
   // If a power cut loses this change, the claim is published again or unpublished. A user's claim must not be lost.
   const Durability durability = claim->kept ? Durability::kSynced : Durability::kOrdered;
   MOORING_ASSIGN_OR_RETURN(claim, records_.Change(*claim, mark, durability));
-  if (!claim || claim->state != ClaimRecord::State::kTaken || !IsSameRecord(*claim, own)) return ReleasedMeanwhile(own);
+  if (!IsStillTaken(claim, own)) return ReleasedMeanwhile(own);
   return WithClaim(granted, *std::move(claim));
 }
 
@@ -328,9 +324,65 @@ absl::StatusOr<std::vector<ClaimRecord>> Claims::Resume() {
   return claims;
 }
 
-void Claims::Stop() {
-  rollbacks_.Stop();
-  releaser_.Stop();
+absl::Status Claims::Recover(const std::string& host, Clock::time_point until) {
+  const auto is_held = [&](const ClaimRecord& claim) { return claim.node == host; };
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> held, store_.ListClaims(is_held));
+  std::set<VolumeKey> volumes;
+  for (const ClaimRecord& claim : held) volumes.insert(claim.volume);
+  absl::Status first;  // a volume with an error does not keep the others
+  for (const VolumeKey& volume : volumes) {
+    const absl::Status status = GiveUp(volume, host);
+    if (absl::IsAborted(status)) return status;
+    first.Update(status);
+  }
+  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> ending, store_.ListClaims(is_held));
+  std::erase_if(ending, IsBeforeNodeStep);
+  MOORING_RETURN_IF_ERROR(releaser_.Resume(ending));
+  releaser_.WaitUntilTried(until);
+  return first;
+}
+
+// Marks all claims of the host on the volume, with the host's record, in one commit. If one of them stayed, the volume
+// would count as in use there, and the controller would not be asked.
+absl::Status Claims::GiveUp(const VolumeKey& key, const std::string& name) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> live, store_.shared().Get(LiveKey(name)));
+    if (live) return Aborted("host {} is back", Quote(name));
+    MOORING_ASSIGN_OR_RETURN(Host host, store_.GetHost(name));
+    auto volume = store_.GetVolume(key);
+    if (absl::IsNotFound(volume.status())) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(volume.status());
+    MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(key));
+    Changes changes;
+    std::vector<ClaimRecord> marked;
+    for (ClaimRecord& claim : claims) {
+      if (claim.node != name || !MarkGivenUp(claim, *volume, host)) continue;
+      changes.Put(claim);
+      marked.push_back(claim);
+    }
+    if (marked.empty()) return absl::OkStatus();
+    if (CountUsing(claims) == 0) volume->in_use.reset();
+    host.gave_up_claims = true;
+    const absl::Status status = store_.Commit(changes.Put(*volume).Put(host).If(LiveKey(name), 0)).status();
+    if (absl::IsAborted(status)) continue;
+    MOORING_RETURN_IF_ERROR(status);
+    for (const ClaimRecord& claim : marked) {
+      records_.Report(
+          claim, true,
+          fmt::format("given up for host {}, which is {}", Quote(name), host.lost ? "lost" : "unreachable"));
+    }
+    return absl::OkStatus();
+  }
+}
+
+// Gives whether there is something to store_.
+bool Claims::MarkGivenUp(ClaimRecord& claim, const Volume& volume, const Host& host) {
+  if (host.lost) {
+    MarkNodeDetached(claim);
+    return !std::exchange(claim.lost, true);
+  }
+  return claim.publish != ClaimRecord::Publish::kNone && controller_.HasControllerFor(volume) &&
+         MarkNodeDetached(claim);
 }
 
 }  // namespace mooring::manager

@@ -11,11 +11,8 @@
 #include "base/keyed_lock.h"
 #include "manager/claims/claim_broker.h"
 #include "manager/claims/claim_records.h"
-#include "manager/claims/claim_recovery.h"
 #include "manager/claims/claim_releaser.h"
-#include "manager/claims/claim_rollbacks.h"
 #include "manager/claims/controller_publisher.h"
-#include "manager/claims/exhausted_marks.h"
 #include "manager/hosts/host_directory.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
@@ -27,15 +24,7 @@ class Claims final : public ClaimBroker {
  public:
   using IsMounted = ClaimReleaser::IsMounted;
 
-  struct Settings {
-    std::chrono::seconds past_age{300};  // how long claims stay after their allocation is gone
-    std::chrono::seconds exhausted_age{3600};
-    Clock::duration first_retry = std::chrono::seconds(1);  // of work in the background
-    RetryPolicy retry;
-    // Whether the node of the claim, which is this host, still mounts the volume.
-    IsMounted is_mounted = [](const ClaimRecord&) { return false; };
-    std::function<Time()> now = [] { return std::chrono::system_clock::now(); };
-  };
+  using Settings = ClaimSettings;
 
   // All outlive it. `controller_locks`: shared with Volumes, because a volume has one controller call at a time.
   Claims(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
@@ -44,7 +33,7 @@ class Claims final : public ClaimBroker {
   // An empty node means this host.
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
   bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override {
-    return rollbacks_.IsOwed(volume, mode, allocation);
+    return releaser_.IsRollbackOwed(volume, mode, allocation);
   }
   absl::Status CheckHeld(const ClaimAnswer& answer) override;
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
@@ -67,10 +56,17 @@ class Claims final : public ClaimBroker {
   // whose node still mounts the volume.
   absl::Status AllocationGone(const std::string& allocation) { return releaser_.AllocationGone(allocation); }
 
-  // Frees what a host without a lease holds: its claims that its plugin's controller can detach, or, if the host is
-  // lost, all of them. The host is told by Host::gave_up_claims. Called
-  // by one host at a time (recovery.h). Claims that are left wait for a controller or a person. ABORTED: it is back.
-  absl::Status Recover(const std::string& host, Clock::time_point until) { return recovery_.Recover(host, until); }
+  // Frees claims of a host without a lease, so that other hosts can have the volumes:
+  //
+  //   unreachable   only claims that were published at a controller which can be asked now. ControllerUnpublishVolume
+  //                 makes the storage refuse that node, so its tasks cannot write any more. Then the claim is freed.
+  //   lost          all claims: a person says that nothing runs there any more. They exclude nobody from now on, and
+  //                 stay only until their controllers have been asked.
+  //
+  // The commit that gives up claims also compares that the host has no lease. So the host either keeps its claims, or
+  // finds Host::gave_up_claims when it is back. Called by one host at a time (recovery.h). Claims that are left wait
+  // for a controller or a person. ABORTED: it is back.
+  absl::Status Recover(const std::string& host, Clock::time_point until);
 
   // Continues in the background what claims of this host need: releases that did not finish, and past claims. Errors
   // are in ClaimRecord::problem. Called at the start, and now and then, because other hosts report that allocations are
@@ -87,7 +83,7 @@ class Claims final : public ClaimBroker {
 
   void PluginHealthChanged(const std::string& plugin) { exhausted_.Clear(plugin); }
 
-  void Stop();  // ends the work in the background
+  void Stop() { releaser_.Stop(); }  // ends the work in the background
 
  private:
   // A failed publish undoes only what the same call changed.
@@ -110,6 +106,8 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& granted, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> MarkKept(ClaimAnswer answer);
   void UnmarkKept(const ClaimRecord& claim);
+  absl::Status GiveUp(const VolumeKey& volume, const std::string& host);
+  bool MarkGivenUp(ClaimRecord& claim, const Volume& volume, const Host& host);
 
   RecordsStore& store_;
   PluginDirectory& plugins_;
@@ -119,8 +117,6 @@ class Claims final : public ClaimBroker {
   ControllerPublisher controller_;
   ExhaustedMarks exhausted_;
   ClaimReleaser releaser_;
-  ClaimRollbacks rollbacks_;
-  ClaimRecovery recovery_;
 };
 
 }  // namespace mooring::manager

@@ -26,7 +26,7 @@
 #include "manager/records/names.h"
 #include "manager/state/boot.h"
 #include "manager/state/keys.h"
-#include "manager/volumes/places.h"
+#include "manager/volumes/volume_paths.h"
 
 namespace mooring::manager {
 namespace {
@@ -83,7 +83,7 @@ std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
 }
 
 // A volume as Docker wants it. Docker shows the year 1 for a volume without a time.
-Json Described(const Volume& volume, const MountJournal& journal) {
+Json Described(const Volume& volume, const AttachmentJournal& journal) {
   Json described = {{"Name", volume.key.id}, {"Mountpoint", MountpointOf(journal.Of(volume.key))}};
   if (volume.created_at) {
     const std::time_t seconds = std::chrono::system_clock::to_time_t(*volume.created_at);

@@ -20,7 +20,7 @@
 #include "manager/plugins/plugin_directory.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volumes.h"
 #include "metrics/call_recorder.h"
 
@@ -33,7 +33,7 @@ class DockerVolumeDriver {
     PluginDirectory& plugins;
     Volumes& volumes;
     Attachments& attachments;
-    const MountJournal& journal;
+    const AttachmentJournal& journal;
     RecordsStore& store;
     State& state;
   };

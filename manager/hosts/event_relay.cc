@@ -50,11 +50,6 @@ void EventRelay::Stop() {
   if (sender_.joinable()) sender_.join();
 }
 
-void EventRelay::Pause(const std::stop_token& stop, std::chrono::milliseconds time) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  wake_.wait_for(lock, stop, time, [] { return false; });
-}
-
 void EventRelay::Send(const std::stop_token& stop) {
   for (std::uint64_t next = 1; !stop.stop_requested();) {
     const auto until = Clock::now() + (unsent_.empty() ? Clock::duration(kLook) : Clock::duration::zero());
@@ -75,7 +70,7 @@ void EventRelay::Send(const std::stop_token& stop) {
       log::Once(log::Level::kWarning, "other hosts do not see all events of this host; logged once",
                 {{"cause", Message(status)}});
     }
-    Pause(stop, settings_.send_every);
+    SleepUntil(stop, Clock::now() + settings_.send_every);
   }
 }
 

@@ -8,12 +8,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -48,7 +46,6 @@ class EventRelay {
   void Stop();
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Seen {
     std::string run;
     std::uint64_t number = 0;
@@ -59,13 +56,10 @@ class EventRelay {
   void TakeListed(const std::vector<KeyValue>& values);
   void TakePuts(const std::vector<Change>& changes);
   void Take(const KeyValue& value);
-  void Pause(const std::stop_token& stop, std::chrono::milliseconds time);
 
   State& shared_;
   Events& events_;
   const Settings settings_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
   std::deque<Event> unsent_;          // used by the sender only; at most kSlots
   std::uint64_t sent_ = 0;            // used by the sender only: decides on the next slot
   std::map<std::string, Seen> seen_;  // used by the reader only: the newest event of each other host

@@ -36,7 +36,7 @@ std::optional<HostStatus> Hosts::Find(const std::string& name) {
   return found == hosts_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Hosts::Clock::duration Hosts::AwayFor(const std::string& name) {
+Clock::duration Hosts::AwayFor(const std::string& name) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = away_since_.find(name);
   return found == away_since_.end() ? Clock::duration::zero() : Clock::now() - found->second;
@@ -124,11 +124,13 @@ void Hosts::NoteAbsences() {
 }
 
 absl::StatusOr<HostStatus> Hosts::Drain(const std::string& name, bool draining) {
-  MOORING_ASSIGN_OR_RETURN(const HostStatus status, Change(name, [&](Host& host) {
-                             return std::exchange(host.draining, draining) != draining;
-                           }));
+  const auto change = [&](Host& host) { return std::exchange(host.draining, draining) != draining; };
+  MOORING_RETURN_IF_ERROR(store_.ChangeHost(name, change).status());
+  MOORING_RETURN_IF_ERROR(Refresh());
+  const auto status = Find(name);
+  if (!status) return NotFound("there is no host {}", Quote(name));
   Report(name, false, draining ? "draining: it takes no new claims" : "no longer draining");
-  return status;
+  return *status;
 }
 
 // Without a lease, a host commits nothing. So after this commit it cannot take a claim under its old lease.
@@ -151,14 +153,6 @@ absl::StatusOr<HostStatus> Hosts::DeclareLost(const std::string& name) {
     MOORING_RETURN_IF_ERROR(Refresh());
     return Find(name).value_or(HostStatus{.host = host});
   }
-}
-
-absl::StatusOr<HostStatus> Hosts::Change(const std::string& name,
-                                         const std::function<absl::StatusOr<bool>(Host&)>& change) {
-  MOORING_RETURN_IF_ERROR(store_.ChangeHost(name, change).status());
-  MOORING_RETURN_IF_ERROR(Refresh());
-  if (const auto status = Find(name)) return *status;
-  return NotFound("there is no host {}", Quote(name));
 }
 
 void Hosts::Report(const std::string& host, bool bad, const std::string& text) {

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/hosts/host_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
@@ -22,7 +23,6 @@ namespace mooring::manager {
 
 class Hosts final : public HostDirectory {
  public:
-  using Clock = std::chrono::steady_clock;
   struct Settings {
     std::string self;
     std::string version;  // of this manager
@@ -54,7 +54,6 @@ class Hosts final : public HostDirectory {
   void Run(const std::stop_token& stop);
   absl::Status Join();
   void NoteAbsences();
-  absl::StatusOr<HostStatus> Change(const std::string& name, const std::function<absl::StatusOr<bool>(Host&)>& change);
   void Report(const std::string& host, bool bad, const std::string& text);
 
   RecordsStore& store_;

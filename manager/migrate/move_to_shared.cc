@@ -10,7 +10,7 @@
 #include "manager/state/keys.h"
 #include "manager/state/move_note.h"
 #include "manager/state/records_store.h"
-#include "manager/volumes/volumes.h"
+#include "manager/volumes/volume_records.h"
 
 namespace mooring::manager {
 namespace {

@@ -15,13 +15,31 @@
 #include <utility>
 #include <vector>
 
-#include "manager/records/secrets.h"
 #include "mounter/mounter.h"
 
 namespace mooring::manager {
 
 using StringMap = std::map<std::string, std::string>;
 using Time = std::chrono::system_clock::time_point;  // not the monotonic clock, because records outlive the boot
+
+// The secrets of a volume. They can only be stored and sent to a plugin; there is no way to print them.
+class Secrets {
+ public:
+  Secrets() = default;
+  explicit Secrets(std::map<std::string, std::string> pairs) : pairs_(std::move(pairs)) {}
+
+  bool empty() const { return pairs_.empty(); }
+  bool operator==(const Secrets&) const = default;
+
+  // Copies the secrets into the map of a request or of a stored message.
+  template <typename Map>
+  void CopyTo(Map& map) const {
+    for (const auto& [key, value] : pairs_) map[key] = value;
+  }
+
+ private:
+  std::map<std::string, std::string> pairs_;
+};
 
 // Enums of records have the numbers of proto/manager.proto.
 enum class AccessMode {

@@ -1,45 +1,49 @@
-// Frees what hosts that are away hold: their claims (claim_recovery.h), and volumes whose creation or deletion they
-// have not finished. Each host is recovered by one other host at a time, which holds the key RecoveryKey under its
-// lease.
-//
-// A host that is unreachable is recovered after Settings::recover_after; one that is lost, at once.
+// The claims of a host that is away: other hosts free them, and it checks them when it is back.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <stop_token>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
 #include "manager/csi/back_off.h"
 #include "manager/hosts/hosts.h"
+#include "manager/state/records_store.h"
 #include "manager/state/state.h"
+#include "manager/volumes/attachment_journal.h"
 #include "manager/volumes/volumes.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
+// Frees what hosts that are away hold: their claims (Claims::Recover), and volumes whose creation or deletion they
+// have not finished. Each host is recovered by one other host at a time, which holds the key RecoveryKey under its
+// lease.
+//
+// A host that is unreachable is recovered after Settings::recover_after; one that is lost, at once.
 class Recovery {
  public:
   struct Settings {
     Clock::duration recover_after = std::chrono::minutes(5);
     Clock::duration look_every = std::chrono::seconds(1);
-    Clock::duration longest_pause = std::chrono::seconds(60);  // between two attempts with the same host
-    Clock::duration attempt = std::chrono::seconds(30);        // time for one
   };
 
   // All outlive it. Starts at once.
-  Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, Settings settings);
+  Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, WorkQueue& queue, Settings settings);
+  ~Recovery() { Stop(); }
 
   // Frees now what a host that was declared lost holds. Waits while another host does it. UNAVAILABLE: something is
   // left, and is freed in the background. FAILED_PRECONDITION: the host is back.
   absl::Status RecoverNow(const std::string& host, Clock::time_point until);
 
-  void BeginStop() { thread_.request_stop(); }
+  void BeginStop();
   void Stop();
 
  private:
@@ -48,7 +52,7 @@ class Recovery {
     bool was_lost = false;
   };
 
-  void Run(const std::stop_token& stop);
+  absl::Status Look();
   bool IsDue(const HostStatus& host);
   void Attempt(const HostStatus& host);
   absl::Status Recover(const std::string& host, Clock::time_point until);
@@ -60,8 +64,48 @@ class Recovery {
   Volumes& volumes_;
   const Settings settings_;
   std::mutex one_at_a_time_;                  // held by Recover
-  std::map<std::string, Attempts> attempts_;  // by host; used by the thread only
-  std::jthread thread_;                       // last: it uses all of the above
+  std::map<std::string, Attempts> attempts_;  // by host; used by Look only
+  std::stop_source stop_;
+  WorkKind work_;  // last: its attempts use all of the above
+};
+
+// Brings this host back into a shared state: at the start, and whenever it has a new lease. Others may have freed its
+// claims since.
+//
+//   claims that others gave up     their attachments are detached and forgotten
+//   claims that are missing        taken again; where that is refused, as above. (A copy of the state was restored.)
+//
+// At the start, attachments are restored only after that: a lost host must not mount again what another may use.
+class Rejoin {
+ public:
+  struct Collaborators {
+    std::string host;
+    RecordsStore& store;
+    Attachments& attachments;
+    AttachmentJournal& journal;
+    std::function<void()> on_new_lease;                  // called first
+    std::function<void(std::int64_t lease)> on_checked;  // called after each success, for that lease
+    std::function<void()> restore;                       // called once, after the first success
+    WorkQueue& queue;
+  };
+
+  // All outlive it. Starts at once.
+  explicit Rejoin(Collaborators with);
+  ~Rejoin() { Stop(); }
+
+  void BeginStop() { work_.BeginStop(); }
+  void Stop() { work_.Stop(); }
+
+ private:
+  absl::Status Look();
+  absl::Status CheckClaims();
+
+  const Collaborators with_;
+  std::int64_t checked_ = 0;  // lease
+  std::int64_t told_ = 0;     // lease
+  bool restored_ = false;
+  std::string said_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

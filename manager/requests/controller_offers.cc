@@ -6,7 +6,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "base/text/quote.h"
+#include "manager.pb.h"
+#include "manager/records/field_copier.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -39,62 +40,98 @@ std::set<std::string> Differences(const std::set<std::string>& a, const std::set
 
 }  // namespace
 
-ControllerOffers::ControllerOffers(State& shared, PluginDirectory& local, Events& events, std::string host,
-                                   const Settings& settings)
+static void CopyFields(FieldCopier& copy, PluginTraits& traits) {
+  copy("controller_service", traits.controller_service);
+  copy("group_controller_service", traits.group_controller_service);
+  copy("topology", traits.topology);
+  copy("expands_online", traits.expands_online);
+  copy("expands_offline", traits.expands_offline);
+  copy("creates", traits.creates);
+  copy("publishes", traits.publishes);
+  copy("publishes_read_only", traits.publishes_read_only);
+  copy("lists", traits.lists);
+  copy("snapshots", traits.snapshots);
+  copy("lists_snapshots", traits.lists_snapshots);
+  copy("clones", traits.clones);
+  copy("controller_expands", traits.controller_expands);
+  copy("controller_single_writer", traits.controller_single_writer);
+}
+
+static void CopyFields(FieldCopier& copy, ControllerOffer& offer) {
+  copy("plugin", offer.plugin);
+  copy("host", offer.host);
+  copy("driver_name", offer.fingerprint.driver_name);
+  copy("vendor_version", offer.fingerprint.vendor_version);
+  copy("traits", offer.fingerprint.traits);
+  copy("topology", offer.fingerprint.topology);
+}
+
+std::string ToValue(const ControllerOffer& offer) { return ToMessage<v1::ControllerOffer>(offer).SerializeAsString(); }
+
+std::optional<ControllerOffer> ToOffer(const KeyValue& stored) {
+  v1::ControllerOffer message;
+  if (message.ParseFromString(stored.value)) {
+    absl::StatusOr<ControllerOffer> offer = FromMessage<ControllerOffer>(message);
+    if (offer.ok() && !offer->plugin.empty() && !offer->host.empty()) {
+      offer->fingerprint.healthy = true;
+      offer->fingerprint.complete = true;
+      offer->fingerprint.at = std::chrono::system_clock::now();
+      return *std::move(offer);
+    }
+  }
+  log::Warning("a controller offer in the shared state is damaged, and is ignored", {{"key", stored.key}});
+  return std::nullopt;
+}
+
+InstanceInfo InstanceOf(const ControllerOffer& offer) {
+  InstanceInfo instance;
+  instance.type = PluginType::kController;
+  instance.name = offer.plugin;
+  instance.version = offer.fingerprint.vendor_version;
+  instance.instance_id = offer.host;
+  instance.provider = "host";
+  return instance;
+}
+
+ControllerOffers::ControllerOffers(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue,
+                                   std::string host, const Settings& settings)
     : shared_(shared),
       local_(local),
       events_(events),
       host_(std::move(host)),
       settings_(settings),
+      work_(queue, {.kind = "offer", .first_retry = settings.look, .longest_retry = settings.look, .is_routine = true}),
       follower_(shared, ControllersPrefix(),
                 {.listed = [this](const Listing& all) { Listed(all); },
                  .changed = [this](const std::vector<Change>& changes) { Changed(changes); }},
-                settings.follower),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+                settings.follower) {
+  Refresh();
+}
 
 ControllerOffers::~ControllerOffers() { Stop(); }
 
-void ControllerOffers::LeaseChanged() { Wake(); }
-void ControllerOffers::PluginsChanged() { Wake(); }
-
-void ControllerOffers::Wake() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  woken_ = true;
-  wake_.notify_all();
-}
-
 void ControllerOffers::BeginStop() {
-  thread_.request_stop();
+  work_.BeginStop();
   follower_.BeginStop();
 }
 
 void ControllerOffers::Stop() {
   BeginStop();
   follower_.Stop();
-  if (!thread_.joinable()) return;
-  thread_.join();
+  work_.Stop();
   if (shared_.lease().ValidUntil() <= Clock::now()) return;  // the store may be away, and the offers end by themselves
   Transaction all;
-  for (const auto& [key, value] : stored_) all.deletes.push_back(key);
+  for (const auto& [key, value] : std::exchange(stored_, {})) all.deletes.push_back(key);
   if (all.deletes.empty()) return;
   log::WarningIfFailed(shared_.Commit(all).status(),
                        "cannot withdraw the controllers of this host; they are withdrawn when its lease ends");
 }
 
-// A try that fails is repeated after the next look.
-void ControllerOffers::Run(const std::stop_token& stop) {
-  bool failed = false;
-  while (!stop.stop_requested()) {
+void ControllerOffers::Refresh() {
+  work_.Repeat("the controllers of this host", settings_.look, [this] {
     Look();
-    const absl::Status status = Publish();
-    if (!failed) {
-      log::WarningIfFailed(status, "cannot offer the controllers of this host to others; this is tried again");
-    }
-    failed = !status.ok();
-    std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait_for(lock, stop, settings_.look, [this] { return woken_; });
-    woken_ = false;
-  }
+    return Publish();
+  });
 }
 
 void ControllerOffers::Look() {
@@ -107,19 +144,24 @@ void ControllerOffers::Look() {
     offer = {plugin.name, host_, controller->fingerprint};
     offer.fingerprint.topology = NodeTopology(plugin);
   }
-  const std::set<std::string> has = PluginsOf(now);
-  std::set<std::string> had;
+  std::set<std::string> changed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    had = PluginsOf(here_);
+    changed = Differences(PluginsOf(here_), PluginsOf(now));
+    for (const auto& [key, offer] : here_) {
+      const auto still = now.find(key);
+      if (still != now.end() && still->second.fingerprint.topology != offer.fingerprint.topology) {
+        changed.insert(offer.plugin);
+      }
+    }
     here_ = std::move(now);
   }
-  Tell(Differences(had, has));
+  Tell(changed);
 }
 
 absl::Status ControllerOffers::Publish() {
   const std::int64_t number = shared_.lease().Number();
-  if (number == 0) return absl::OkStatus();  // LeaseChanged follows
+  if (number == 0) return absl::OkStatus();  // Refresh follows
   std::map<std::string, std::string> put;
   std::vector<std::string> withdrawn;
   {
@@ -196,8 +238,7 @@ void ControllerOffers::NoteOwnDelete(const KeyValue& deleted) {
   const auto stored = stored_.find(deleted.key);
   if (stored == stored_.end() || stored->second.revision > deleted.modify_revision) return;
   stored_.erase(stored);
-  woken_ = true;
-  wake_.notify_all();
+  Refresh();
 }
 
 // Not for each of many hosts, because one is enough for a call.

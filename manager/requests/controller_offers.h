@@ -1,29 +1,40 @@
 // Offers the healthy controllers of this host to others, and knows those that other hosts offer.
 //
-//   local PluginDirectory ──look──▶ thread ──▶ shared/controllers/<plugin>/<this host>, under the lease
-//                                              shared/controllers/ ──watch──▶ OfOthers
+//   local PluginDirectory ──look──▶ queue ──▶ shared/controllers/<plugin>/<this host>, under the lease
+//                                             shared/controllers/ ──watch──▶ OfOthers
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "manager/hosts/key_follower.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
-#include "manager/requests/controller_offer.h"
 #include "manager/state/state.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
+
+// An offer of a host: a plugin has a healthy controller there.
+struct ControllerOffer {
+  std::string plugin, host;
+  Fingerprint fingerprint;  // of the controller: healthy and complete; with the topology of the host's node service
+};
+
+std::string ToValue(const ControllerOffer& offer);
+
+// None, with a warning in the log: it is not the value of an offer.
+std::optional<ControllerOffer> ToOffer(const KeyValue& stored);
+
+// The controller of another host in the status of a plugin: its provider is "host", and its id the host's name.
+InstanceInfo InstanceOf(const ControllerOffer& offer);
 
 // Safe from several threads.
 class ControllerOffers {
@@ -34,11 +45,12 @@ class ControllerOffers {
   };
 
   // The references outlive the object. Starts at once.
-  ControllerOffers(State& shared, PluginDirectory& local, Events& events, std::string host, const Settings& settings);
+  ControllerOffers(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue, std::string host,
+                   const Settings& settings);
   ~ControllerOffers();
 
-  void LeaseChanged();    // puts all offers again
-  void PluginsChanged();  // looks at the local plugins now
+  // Looks at the local plugins now, and puts what this lease does not have. Called when lease or plugins have changed.
+  void Refresh();
 
   void BeginStop();
   void Stop();  // withdraws the offers, if the lease is still valid
@@ -51,7 +63,7 @@ class ControllerOffers {
   bool IsOfferedBy(const std::string& plugin, const std::string& host) const;
 
   // `changed` is called when the first of the other hosts begins to offer the plugin, and when the last one ceases to.
-  // The same holds for this host alone. The calls come from threads of this object, with no lock held.
+  // The same holds for this host alone, also if another topology is known. Called with no lock held.
   void OnChange(std::function<void(const std::string& plugin)> changed);
 
   Clock::time_point LastProgress() const { return follower_.LastProgress(); }
@@ -63,12 +75,10 @@ class ControllerOffers {
     std::int64_t revision = 0;
   };
 
-  void Run(const std::stop_token& stop);
   void Look();
   absl::Status Publish();
   absl::Status Put(const std::string& key, const std::string& value);
   absl::Status Withdraw(const std::string& key);
-  void Wake();
 
   void Listed(const Listing& all);
   void Changed(const std::vector<Change>& changes);
@@ -82,9 +92,7 @@ class ControllerOffers {
   const std::string host_;
   const Settings settings_;
 
-  mutable std::mutex mutex_;  // guards all below, up to the threads
-  std::condition_variable_any wake_;
-  bool woken_ = false;
+  mutable std::mutex mutex_;                    // guards all below, up to work_
   ByKey here_;                                  // healthy controllers of this host
   std::map<std::string, Stored> stored_;        // offers of this host in the state, under lease `stored_under_`
   std::int64_t stored_under_ = 0;               // number of the lease
@@ -92,8 +100,8 @@ class ControllerOffers {
   std::map<std::string, std::uint64_t> turns_;  // by plugin
   std::vector<std::function<void(const std::string&)>> callbacks_;
 
-  KeyFollower follower_;
-  std::jthread thread_;  // last: it ends before the rest
+  WorkKind work_;         // looks
+  KeyFollower follower_;  // last: it ends before the rest
 };
 
 }  // namespace mooring::manager

@@ -10,7 +10,6 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/requests/csi_messages.h"
 #include "manager/state/keys.h"
 #include "rpc/redact.h"
 

@@ -18,7 +18,6 @@
 #include "absl/status/status.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/requests/controller_offers.h"
-#include "manager/requests/owed_deletes.h"
 #include "manager/requests/request_table.h"
 #include "manager/state/state.h"
 

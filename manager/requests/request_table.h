@@ -1,5 +1,8 @@
-// The requests of all hosts and the hosts that make their calls, as the shared state shows them.
+// The requests of all hosts and the hosts that make their calls, as the shared state shows them. Also the tools that
+// RequestSender and RequestWorker share.
 #pragma once
+
+#include <google/protobuf/message.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -11,13 +14,54 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "manager.pb.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/hosts/key_follower.h"
 #include "manager/state/state.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
+
+// The messages of a call of CSI's controller service, as requests in the state have them.
+struct CsiMessages {
+  std::unique_ptr<google::protobuf::Message> request, response;
+};
+
+// Empty messages for "/csi.v1.Controller/CreateVolume". UNIMPLEMENTED: not a call of the controller service.
+absl::StatusOr<CsiMessages> MessagesOf(const std::string& method);
+
+std::string_view CallName(std::string_view method);  // "CreateVolume"
+
+// FAILED_PRECONDITION: the message is larger than the 1 MiB that the state takes. `kind`: "request" or "answer".
+absl::Status CheckSize(std::string_view kind, std::string_view call, const google::protobuf::Message& message);
+
+// Deletes of keys in the shared state that must be made, also if the state is away now.
+class OwedDeletes {
+ public:
+  OwedDeletes(State& shared, WorkQueue& queue)
+      : shared_(shared),
+        work_(queue, {.kind = "delete",
+                      .first_retry = std::chrono::milliseconds(200),
+                      .longest_retry = std::chrono::seconds(10)}) {}
+
+  // Commits the deletes. If that fails, it is repeated in the background until it succeeds, or until a compare does not
+  // hold. While the lease of this host is not valid, everything is left to the background.
+  void Make(const Transaction& deletes);
+  void MakeLater(const Transaction& deletes);  // leaves everything to the background
+
+  void Stop() { work_.Stop(); }  // drops what is left: the keys end with the lease
+
+ private:
+  absl::Status Try(const Transaction& deletes);
+
+  State& shared_;
+  WorkKind work_;
+};
 
 // A request that nobody has answered yet.
 struct OpenRequest {

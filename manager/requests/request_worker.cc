@@ -17,9 +17,8 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kLookForRequests{5};  // also without a change
-constexpr std::chrono::seconds kNextTake{1};         // after a request could not be taken
-constexpr std::chrono::seconds kPick{1};             // for a local controller
+constexpr std::chrono::seconds kNextTake{1};  // after a request could not be taken
+constexpr std::chrono::seconds kPick{1};      // for a local controller
 constexpr std::chrono::milliseconds kFirstAnswerPause{100};
 constexpr std::chrono::seconds kLongestAnswerPause{2};
 
@@ -64,23 +63,10 @@ RequestWorker::RequestWorker(State& shared, PluginDirectory& local, ControllerOf
       host_(std::move(host)),
       settings_(settings),
       deletes_(shared, queue),
-      work_(queue, {.kind = "request", .width = settings.width}),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
-
-void RequestWorker::Wake() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  woken_ = true;
-  wake_.notify_all();
-}
-
-void RequestWorker::BeginStop() {
-  stop_.request_stop();
-  thread_.request_stop();
-}
+      work_(queue, {.kind = "request", .width = settings.width}) {}
 
 void RequestWorker::Stop() {
   BeginStop();
-  if (thread_.joinable()) thread_.join();
   work_.Stop();
   deletes_.Stop();
 }
@@ -88,15 +74,6 @@ void RequestWorker::Stop() {
 RequestWorker::Counts RequestWorker::counts() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return counts_;
-}
-
-void RequestWorker::Run(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    Schedule();
-    std::unique_lock<std::mutex> lock(mutex_);
-    wake_.wait_for(lock, stop, kLookForRequests, [this] { return woken_; });
-    woken_ = false;
-  }
 }
 
 void RequestWorker::Schedule() {
@@ -142,7 +119,7 @@ void RequestWorker::Serve(const std::string& id, const std::string& plugin, bool
   if (!answer.ok()) GiveBack(*request, *taken);
   NoteOutcome(*request, answer);
   Forget(id);
-  Wake();  // it may be open again
+  Schedule();  // it may be open again
 }
 
 // Until then, the table shows who has taken the request, or the state is back.
@@ -209,7 +186,7 @@ absl::StatusOr<v1::ControllerAnswer> RequestWorker::Work(const OpenRequest& requ
   const Clock::time_point pick_until = std::min(request.expires, Clock::now() + kPick);
   const absl::StatusOr<ReadyPlugin> controller = local_.PickController(request.record->plugin(), pick_until);
   if (!controller.ok()) {
-    offers_.PluginsChanged();
+    offers_.Refresh();
     return controller.status();
   }
   if (request.expires <= Clock::now()) return absl::DeadlineExceededError("the request has expired");

@@ -11,23 +11,18 @@
 // stood still for longer than its lease writes no answer.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <set>
 #include <stop_token>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/requests/controller_offers.h"
-#include "manager/requests/csi_messages.h"
-#include "manager/requests/owed_deletes.h"
 #include "manager/requests/request_table.h"
 #include "manager/state/state.h"
 #include "manager/work/work_queue.h"
@@ -50,14 +45,15 @@ class RequestWorker {
     std::uint64_t dropped = 0;             // not answered: the request or the lease of this host had ended
   };
 
-  // `local`: finds plugins of this host only. The references outlive the worker. Starts at once.
+  // `local`: finds plugins of this host only. The references outlive the worker.
   RequestWorker(State& shared, PluginDirectory& local, ControllerOffers& offers, RequestTable& table, Events& events,
                 WorkQueue& queue, std::string host, const Settings& settings);
   ~RequestWorker() { Stop(); }
 
-  void Wake();       // looks for requests to take
-  void BeginStop();  // takes no more requests
-  void Stop();       // waits for the calls under way; those that end with CANCELLED are left to other hosts
+  // Looks for requests to take. Called after each change of the requests and of the offers; waits for nothing.
+  void Schedule();
+  void BeginStop() { stop_.request_stop(); }  // takes no more requests
+  void Stop();  // waits for the calls under way; those that end with CANCELLED are left to other hosts
 
   Counts counts() const;
 
@@ -67,8 +63,6 @@ class RequestWorker {
     std::int64_t lease_number = 0;  // under which it was made
   };
 
-  void Run(const std::stop_token& stop);
-  void Schedule();
   Clock::duration DelayFor(const OpenRequest& request) const;
   void Serve(const std::string& id, const std::string& plugin, bool in_doubt);
   void ServeLater(const std::string& id, const std::string& plugin, bool in_doubt);
@@ -94,15 +88,12 @@ class RequestWorker {
   const Settings settings_;
   OwedDeletes deletes_;
 
-  mutable std::mutex mutex_;  // guards the next five
-  std::condition_variable_any wake_;
-  bool woken_ = false;
+  mutable std::mutex mutex_;      // guards the next two
   std::set<std::string> queued_;  // ids of requests that wait, or whose call is made
   Counts counts_;
 
   std::stop_source stop_;
-  WorkKind work_;        // the calls
-  std::jthread thread_;  // last: it ends before the rest
+  WorkKind work_;  // the calls; last: they use all of the above
 };
 
 }  // namespace mooring::manager

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "base/status.h"
@@ -14,25 +13,13 @@
 #include "manager/csi/csi_volume.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
-#include "manager/volumes/volumes.h"
+#include "manager/volumes/volume_records.h"
 
 namespace mooring::manager {
 namespace {
 
-constexpr int kSnapshotsOfPage = 500;          // a page has to fit into the answer of a request to another host, 1 MiB
-constexpr std::chrono::seconds kAttempt{20};   // for one try in the background, which holds the lock of the volume
-constexpr std::chrono::seconds kPatience{20};  // for the list of a controller, if there are records
-constexpr std::chrono::minutes kWanted{5};     // a later snapshot would have another content than its user expects
-
-void CopyFromCsi(const csi::v1::Snapshot& message, Snapshot& snapshot) {
-  snapshot.id = message.snapshot_id();
-  snapshot.source_volume_id = message.source_volume_id();
-  snapshot.bytes = static_cast<std::uint64_t>(message.size_bytes());
-  snapshot.made_at =
-      Time(std::chrono::duration_cast<Time::duration>(std::chrono::seconds(message.creation_time().seconds()) +
-                                                      std::chrono::nanoseconds(message.creation_time().nanos())));
-  snapshot.ready = message.ready_to_use();
-}
+constexpr std::chrono::seconds kAttempt{20};  // for one try in the background, which holds the lock of the volume
+constexpr std::chrono::minutes kWanted{5};    // a later snapshot would have another content than its user expects
 
 Snapshot Wanted(const Volume& source, const std::string& name, const StringMap& parameters, const std::string& worker) {
   Snapshot snapshot;
@@ -45,13 +32,6 @@ Snapshot Wanted(const Volume& source, const std::string& name, const StringMap& 
   snapshot.worker = worker;
   snapshot.made_at = std::chrono::system_clock::now();  // until the plugin tells when it was taken
   return snapshot;
-}
-
-ControllerFor ControllerOf(const Snapshot& snapshot) {
-  ControllerFor controller(snapshot.plugin);
-  controller.reaches = snapshot.topologies;
-  controller.is_known = true;
-  return controller;
 }
 
 // While a snapshot is being taken, its first parameters count. After that the plugin decides.
@@ -76,17 +56,11 @@ bool IsAt(const std::vector<ControllerFor>& places, const Snapshot& snapshot) {
 Snapshots::Snapshots(RecordsStore& store, PluginDirectory& plugins, HostDirectory& hosts, KeyedLocks& controller_locks,
                      Events& events, WorkQueue& queue, RetryPolicy retry)
     : store_(store),
-      plugins_(plugins),
+      at_plugins_(plugins, std::move(retry)),
       hosts_(hosts),
       controller_locks_(controller_locks),
       events_(events),
-      retry_(std::move(retry)),
       work_(queue, {.kind = "snapshot"}) {}
-
-absl::Status Snapshots::CheckHasSnapshots(const ControllerFor& of, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, ControllerTraits(plugins_, of, retry_, until));
-  return traits.snapshots ? absl::OkStatus() : FailedPrecondition("plugin {} has no snapshots", Quote(of.plugin));
-}
 
 absl::StatusOr<Snapshot> Snapshots::Create(const VolumeKey& key, const std::string& name, const StringMap& parameters,
                                            Clock::time_point until) {
@@ -95,7 +69,7 @@ absl::StatusOr<Snapshot> Snapshots::Create(const VolumeKey& key, const std::stri
   MOORING_ASSIGN_OR_RETURN(const Volume source, store_.GetVolume(key));
   MOORING_RETURN_IF_ERROR(CheckReady(source));
   MOORING_RETURN_IF_ERROR(CheckSecrets(source));
-  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(ControllerFor(source), until));
+  MOORING_RETURN_IF_ERROR(at_plugins_.Traits(ControllerFor(source), until).status());
   Snapshot wanted = Wanted(source, name, parameters, hosts_.self());
   auto there = store_.GetSnapshot(wanted);
   if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
@@ -107,7 +81,7 @@ absl::StatusOr<Snapshot> Snapshots::Create(const VolumeKey& key, const std::stri
     wanted = *std::move(there);
     MOORING_RETURN_IF_ERROR(CheckParameters(wanted, parameters));
   }
-  const Taken taken = Take(wanted, source.secrets, until);
+  const PluginSnapshots::Taken taken = at_plugins_.Take(wanted, source.secrets, until);
   if (taken.answer.ok()) return Complete(wanted, taken.answer->snapshot());
   const absl::Status& why = taken.answer.status();
   if (!wanted.id.empty()) return why;  // an earlier request has taken it
@@ -118,24 +92,6 @@ absl::StatusOr<Snapshot> Snapshots::Create(const VolumeKey& key, const std::stri
                               "it is, and after that it undoes it: 'mooring volume snapshot list --plugin {}' "
                               "shows it",
                               Quote(name), kWanted.count(), source.plugin));
-}
-
-Snapshots::Taken Snapshots::Take(const Snapshot& record, const Secrets& secrets, Clock::time_point until) {
-  csi::v1::CreateSnapshotRequest request;
-  request.set_source_volume_id(record.source_volume_id);
-  request.set_name(record.name);
-  request.mutable_parameters()->insert(record.parameters.begin(), record.parameters.end());
-  secrets.CopyTo(*request.mutable_secrets());
-  int tries = 0;
-  const auto counted = [&](const PluginTraits&) -> const auto& {
-    ++tries;
-    return request;
-  };
-  auto answer = CallController(plugins_, ControllerOf(record), counted, retry_, until);
-  // A refusal after a try without an answer says nothing about that try.
-  const bool is_refused = IsRefusal(answer.status()) || absl::IsResourceExhausted(answer.status());
-  const bool none = !answer.ok() && (tries == 0 || (tries == 1 && is_refused));
-  return {std::move(answer), none};
 }
 
 absl::StatusOr<Snapshot> Snapshots::Complete(const Snapshot& record, const csi::v1::Snapshot& taken) {
@@ -198,17 +154,18 @@ absl::Status Snapshots::FinishOne(const Snapshot& record) {
 
 absl::Status Snapshots::Finish(const Snapshot& record, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const Secrets secrets, SecretsOf(record));
-  MOORING_ASSIGN_OR_RETURN(const auto answer, Take(record, secrets, until).answer);
+  MOORING_ASSIGN_OR_RETURN(const auto answer, at_plugins_.Take(record, secrets, until).answer);
   const auto completed = Complete(record, answer.snapshot());
   if (!absl::IsNotFound(completed.status())) return completed.status();
-  return CallDelete(ControllerOf(record), answer.snapshot().snapshot_id(), secrets, until);  // it was deleted meanwhile
+  return at_plugins_.Delete(ControllerOf(record), answer.snapshot().snapshot_id(), secrets,
+                            until);  // it was deleted meanwhile
 }
 
 // A repeated CreateSnapshot tells the id for DeleteSnapshot.
 absl::Status Snapshots::Undo(const Snapshot& record, const Secrets& given, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const Secrets of_volume, SecretsOf(record));
   const Secrets& secrets = given.empty() ? of_volume : given;
-  const Taken taken = Take(record, secrets, until);
+  const PluginSnapshots::Taken taken = at_plugins_.Take(record, secrets, until);
   if (!taken.answer.ok()) {
     return Annotate(
         taken.answer.status(),
@@ -216,7 +173,8 @@ absl::Status Snapshots::Undo(const Snapshot& record, const Secrets& given, Clock
                     "delete --forget' drops the record alone",
                     Quote(record.name), Quote(record.source_volume_id)));
   }
-  MOORING_RETURN_IF_ERROR(CallDelete(ControllerOf(record), taken.answer->snapshot().snapshot_id(), secrets, until));
+  MOORING_RETURN_IF_ERROR(
+      at_plugins_.Delete(ControllerOf(record), taken.answer->snapshot().snapshot_id(), secrets, until));
   return Forget(record);
 }
 
@@ -251,72 +209,23 @@ absl::StatusOr<std::vector<Topology>> Snapshots::TopologiesOf(const std::string&
   return record ? record->topologies : std::vector<Topology>();
 }
 
-// A controller for each set of hosts that reach the same storage. Without topologies there is one, and if it refuses,
-// the controllers of other hosts are asked.
-absl::StatusOr<std::vector<ControllerFor>> Snapshots::Places(const std::string& plugin) {
-  MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindKnown(plugins_, plugin));
-  if (!IsTopologyKnown(status)) {
-    return Unavailable("plugin {} has not told yet which storage this host reaches: try again", Quote(plugin));
-  }
-  std::set<StringMap> topologies;
-  for (const InstanceStatus& each : status.instances) {
-    if (each.instance.type != PluginType::kController || !each.fingerprint.healthy) continue;
-    topologies.insert(each.instance.provider == "host" ? each.fingerprint.topology : NodeTopology(status));
-  }
-  if (topologies.size() > 1) topologies.erase(StringMap());  // a host without the node service reaches no storage
-  std::vector<ControllerFor> places;
-  for (const StringMap& topology : topologies) {
-    places.emplace_back(plugin);
-    if (topology.empty()) {
-      places.back().is_known = true;
-    } else {
-      places.back().reaches = {{topology}};
-    }
-  }
-  return places;
-}
-
 absl::Status Snapshots::Delete(const std::string& plugin, const std::string& id, const Secrets& secrets,
                                Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const auto found, Find(plugin, id));
-  if (!found) return DeleteEverywhere(plugin, id, secrets, until);
+  if (!found) return at_plugins_.DeleteEverywhere(plugin, id, secrets, until);
   const VolumeKey source = found->source.value_or(VolumeKey());
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, source, until));
   const auto record = store_.GetSnapshot(*found);
   if (absl::IsNotFound(record.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(record.status());
   if (record->id.empty()) return Undo(*record, secrets, until);
-  MOORING_RETURN_IF_ERROR(CallDelete(ControllerOf(*record), record->id, secrets, until));
+  MOORING_RETURN_IF_ERROR(at_plugins_.Delete(ControllerOf(*record), record->id, secrets, until));
   return Forget(*record);
 }
 
 absl::Status Snapshots::DropRecord(const std::string& plugin, const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const auto record, Find(plugin, id));
   return record ? Forget(*record) : NotFound("the manager has no record of snapshot {}", Quote(id));
-}
-
-absl::Status Snapshots::CallDelete(const ControllerFor& controller, const std::string& id, const Secrets& secrets,
-                                   Clock::time_point until) {
-  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(controller, until));
-  csi::v1::DeleteSnapshotRequest request;
-  request.set_snapshot_id(id);
-  secrets.CopyTo(*request.mutable_secrets());
-  const absl::Status status = CallController(plugins_, controller, request, retry_, until).status();
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
-}
-
-// Nobody knows which host has it, so all are asked, also after an error.
-absl::Status Snapshots::DeleteEverywhere(const std::string& plugin, const std::string& id, const Secrets& secrets,
-                                         Clock::time_point until) {
-  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(plugin, until));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ControllerFor> places, Places(plugin));
-  if (places.empty()) return Unavailable("no controller of plugin {} is healthy: try again", Quote(plugin));
-  absl::Status problem;
-  for (const ControllerFor& place : places) {
-    const absl::Status status = CallDelete(place, id, secrets, until);
-    if (problem.ok() || (IsRefusal(problem) && !status.ok())) problem = status;
-  }
-  return problem;
 }
 
 absl::Status Snapshots::Forget(const Snapshot& snapshot) {
@@ -333,79 +242,24 @@ absl::Status Snapshots::Forget(const Snapshot& snapshot) {
 absl::Status Snapshots::CheckExists(const std::string& plugin, const std::string& id, const Secrets& secrets,
                                     Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const auto record, Find(plugin, id));
-  if (record) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(plugin, until));
-  csi::v1::ListSnapshotsRequest request;
-  request.set_snapshot_id(id);
-  secrets.CopyTo(*request.mutable_secrets());
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ControllerFor> places, Places(plugin));
-  if (places.empty()) return absl::OkStatus();
-  for (const ControllerFor& place : places) {
-    const auto traits = ControllerTraits(plugins_, place, retry_, until);
-    if (!traits.ok() || !traits->lists_snapshots) return absl::OkStatus();
-    const auto found = CallController(plugins_, place, request, retry_, until);
-    if (!found.ok()) return absl::OkStatus();
-    for (const auto& entry : found->entries()) {
-      if (entry.snapshot().snapshot_id() == id) return absl::OkStatus();
-    }
-  }
-  return NotFound("plugin {} has no snapshot {}: 'mooring volume snapshot list --plugin {}' lists them", Quote(plugin),
-                  Quote(id), plugin);
-}
-
-absl::StatusOr<std::vector<Snapshot>> Snapshots::ListAt(const ControllerFor& place, Clock::time_point until) {
-  MOORING_RETURN_IF_ERROR(CheckHasSnapshots(place, until));
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, ControllerTraits(plugins_, place, retry_, until));
-  if (!traits.lists_snapshots) {
-    return FailedPrecondition("plugin {} does not list its snapshots", Quote(place.plugin));
-  }
-  std::vector<Snapshot> snapshots;
-  std::set<std::string> seen;  // page tokens
-  csi::v1::ListSnapshotsRequest request;
-  request.set_max_entries(kSnapshotsOfPage);
-  do {
-    MOORING_ASSIGN_OR_RETURN(const auto page, CallController(plugins_, place, request, retry_, until));
-    for (const auto& entry : page.entries()) {
-      Snapshot& snapshot = snapshots.emplace_back();
-      snapshot.plugin = place.plugin;
-      CopyFromCsi(entry.snapshot(), snapshot);
-    }
-    if (!seen.insert(page.next_token()).second) break;  // a token that came before would repeat the pages for ever
-    request.set_starting_token(page.next_token());
-  } while (!request.starting_token().empty());
-  return snapshots;
+  return record ? absl::OkStatus() : at_plugins_.CheckExists(plugin, id, secrets, until);
 }
 
 absl::StatusOr<SnapshotList> Snapshots::List(const std::string& plugin, Clock::time_point until) {
   SnapshotList list;
   std::vector<Snapshot>& snapshots = list.snapshots;
   MOORING_ASSIGN_OR_RETURN(snapshots, store_.ListSnapshots(plugin));
-  auto places = Places(plugin);
-  if (!places.ok() && snapshots.empty()) return places.status();
-  if (places.ok() && places->empty() && snapshots.empty()) places->emplace_back(plugin);  // waits for it
-  std::map<std::string, Snapshot> listed;
-  std::vector<ControllerFor> asked;
-  absl::Status problem = places.status();
-  if (places.ok() && places->empty()) problem = Unavailable("no controller of plugin {} is healthy", Quote(plugin));
-  for (const ControllerFor& place : places.value_or(std::vector<ControllerFor>())) {
-    const auto found = ListAt(place, snapshots.empty() ? until : std::min(until, Clock::now() + kPatience));
-    if (!found.ok()) {
-      problem = found.status();
-      continue;
-    }
-    asked.push_back(place);
-    for (const Snapshot& snapshot : *found) listed.emplace(snapshot.id, snapshot);
-  }
-  if (asked.empty() && snapshots.empty()) return problem;
+  PluginSnapshots::Listed listed = at_plugins_.List(plugin, snapshots.empty(), until);
+  if (listed.asked.empty() && snapshots.empty()) return listed.problem;
   for (Snapshot& record : snapshots) {
-    const auto here = listed.find(record.id);
-    record.is_unlisted = here == listed.end() && !record.id.empty() && IsAt(asked, record);
-    if (here == listed.end()) continue;
+    const auto here = listed.snapshots.find(record.id);
+    record.is_unlisted = here == listed.snapshots.end() && !record.id.empty() && IsAt(listed.asked, record);
+    if (here == listed.snapshots.end()) continue;
     record.ready = here->second.ready;
-    listed.erase(here);
+    listed.snapshots.erase(here);
   }
-  MOORING_RETURN_IF_ERROR(AddWithSources(listed, snapshots));
-  list.problem = Message(problem);
+  MOORING_RETURN_IF_ERROR(AddWithSources(listed.snapshots, snapshots));
+  list.problem = Message(listed.problem);
   return list;
 }
 

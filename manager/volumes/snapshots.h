@@ -1,10 +1,8 @@
 // Snapshots of volumes: taken, listed and deleted through the controllers of their plugin.
 //
 // The manager stores a record of each snapshot that it takes, before it calls the plugin. So every host knows from
-// where a snapshot can be reached. A plugin with local storage has a controller on each host. It knows only the
-// snapshots there, and answers OK if it is to delete another one.
-//
-// Snapshots that other programs have taken have no record. All controllers are asked about them.
+// where a snapshot can be reached. Snapshots that other programs have taken have no record: all controllers are asked
+// about them (plugin_snapshots.h).
 #pragma once
 
 #include <map>
@@ -15,9 +13,9 @@
 #include "base/keyed_lock.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/hosts/host_directory.h"
-#include "manager/plugins/controller_call.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
+#include "manager/volumes/plugin_snapshots.h"
 #include "manager/work/work_queue.h"
 
 namespace mooring::manager {
@@ -65,13 +63,6 @@ class Snapshots {
   void Stop() { work_.Stop(); }
 
  private:
-  struct Taken {
-    absl::StatusOr<csi::v1::CreateSnapshotResponse> answer;
-    bool none = false;  // no try of this call can have taken it
-  };
-
-  absl::Status CheckHasSnapshots(const ControllerFor& of, Clock::time_point until);
-  Taken Take(const Snapshot& record, const Secrets& secrets, Clock::time_point until);
   absl::StatusOr<Snapshot> Complete(const Snapshot& record, const csi::v1::Snapshot& taken);
   absl::Status ForgetOr(const Snapshot& record, const absl::Status& why);
   absl::Status Forget(const Snapshot& snapshot);
@@ -81,20 +72,13 @@ class Snapshots {
   void FinishLater(const Snapshot& record, const absl::Status& problem);
   absl::StatusOr<Secrets> SecretsOf(const Snapshot& snapshot);
   absl::StatusOr<std::optional<Snapshot>> Find(const std::string& plugin, const std::string& id);
-  absl::StatusOr<std::vector<ControllerFor>> Places(const std::string& plugin);
-  absl::Status CallDelete(const ControllerFor& controller, const std::string& id, const Secrets& secrets,
-                          Clock::time_point until);
-  absl::Status DeleteEverywhere(const std::string& plugin, const std::string& id, const Secrets& secrets,
-                                Clock::time_point until);
-  absl::StatusOr<std::vector<Snapshot>> ListAt(const ControllerFor& place, Clock::time_point until);
   absl::Status AddWithSources(std::map<std::string, Snapshot>& listed, std::vector<Snapshot>& snapshots);
 
   RecordsStore& store_;
-  PluginDirectory& plugins_;
+  PluginSnapshots at_plugins_;
   HostDirectory& hosts_;
   KeyedLocks& controller_locks_;
   Events& events_;
-  const RetryPolicy retry_;
   WorkKind work_;  // last: its attempts use all of the above
 };
 

@@ -7,20 +7,15 @@
 // kernel tells what is mounted. Kernel and journal together tell who else uses a staged volume.
 #pragma once
 
-#include <sys/types.h>
-
-#include <map>
-#include <mutex>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/keyed_lock.h"
 #include "manager/plugins/node_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
+#include "manager/volumes/node_unmounter.h"
 #include "manager/volumes/server_check.h"
 #include "manager/volumes/volume_mounter.h"
 #include "mounter/mounter.h"
@@ -36,23 +31,25 @@ class VolumeManager final : public VolumeMounter {
   };
 
   // All outlive it.
-  VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
+  VolumeManager(PluginDirectory& plugins, Mounts& kernel, const AttachmentJournal& journal, Events& events,
                 Settings settings);
 
   absl::Status CheckAttachPath(AttachmentRecord& record) override;
   absl::Status Prepare(AttachmentRecord& record, Clock::time_point until) override;
   absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
-  bool IsAttached(const AttachmentRecord& record) override;
+  bool IsAttached(const AttachmentRecord& record) override { return unmounter_.IsAttached(record); }
   absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) override;
-  absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume) override;
+  absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume) override {
+    return unmounter_.FindUnknownMounts(volume);
+  }
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                               Clock::time_point until) override;
   absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                      Clock::time_point until) override;
-  void RemoveDirectories(const Volume& volume) override;
+  void RemoveDirectories(const Volume& volume) override { unmounter_.RemoveDirectories(volume); }
 
-  void Stop();  // waiters for locks, now and later, get CANCELLED
+  void Stop() { locks_.Stop(Stopping()); }  // waiters for locks, now and later, get CANCELLED
 
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
@@ -62,8 +59,6 @@ class VolumeManager final : public VolumeMounter {
   void ChooseStage(AttachmentRecord& record);
   absl::StatusOr<PathInfo> Inspect(const std::string& path);  // Mounts::Find and ServerCheck
   bool IsPublished(const AttachmentRecord& record, const PathInfo& target) const;
-
-  // volume_mount.cc
   absl::Status MountLocked(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status Stage(const AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status Publish(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
@@ -72,37 +67,15 @@ class VolumeManager final : public VolumeMounter {
   absl::Status CheckArrived(const AttachmentRecord& record);
   absl::Status BindForUser(AttachmentRecord& record);
 
-  // volume_unmount.cc
-  absl::Status UnmountLocked(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status CallUnpublish(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status Unpublish(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status Unstage(const AttachmentRecord& record, Clock::time_point until);
-  void UndoRefusedStage(AttachmentRecord& record, Clock::time_point until);
-  absl::Status UnmountBroken(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status UnmountBrokenStage(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status UnmountAllLayers(const std::string& path);
-  absl::Status Unbind(const AttachmentRecord& record);
-  absl::Status UnbindBroken(const AttachmentRecord& record, const PathInfo& attached);
-  absl::Status UnmountBelow(const AttachmentRecord& record);
-  absl::StatusOr<bool> IsOurBind(const AttachmentRecord& record, const PathInfo& attached);
-
-  // volume_users.cc
-  absl::StatusOr<bool> HasOtherUsers(const AttachmentRecord& record);
-  absl::Status CheckUnknownUsers(const AttachmentRecord& record, const std::vector<AttachmentRecord>& known);
-
   PluginDirectory& plugins_;
   Mounts& kernel_;
-  const MountJournal& journal_;
+  const AttachmentJournal& journal_;
   Events& events_;
   const Settings settings_;
   NodeCaller calls_;
-  NodeCaller ending_calls_;  // unpublish and unstage: they are made without a lease, too
+  NodeUnmounter unmounter_;
   ServerCheck servers_;
   KeyedLocks locks_;
-
-  using Filesystem = std::pair<dev_t, std::string>;  // the device, and the mounted part of it
-  std::mutex unknown_mutex_;
-  std::map<VolumeKey, std::set<Filesystem>> unknown_;  // those with mounts that no attachment has; under unknown_mutex_
 };
 
 }  // namespace mooring::manager

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
+#include "base/file/path.h"
 #include "base/hash.h"
+#include "base/status.h"
 #include "manager/records/names.h"
 #include "manager/state/keys.h"
 #include "mounter/mount_words.h"
@@ -23,6 +28,14 @@ std::string ToText(const MountOptions& options) {
   std::string text = options.fs_type;
   for (const std::string& flag : Sorted(options).flags) text += '\0' + flag;
   return text;
+}
+
+// Returns errno, or 0 if the directory exists now.
+int MakeWithParents(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return 0;
+  if (errno != ENOENT) return errno;
+  if (const int error = MakeWithParents(std::string(ParentOf(path))); error != 0) return error;
+  return ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
 }
 
 }  // namespace
@@ -77,6 +90,20 @@ std::string StagingPath(const std::string& root, const std::string& plugin, cons
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
                        const VolumeKey& volume, const std::string& usage) {
   return fmt::format("{}/{}/{}/{}", TargetsOf(root, volume), Escape(allocation), Escape(request), usage);
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  constexpr int kAttempts = 64;  // each may lose a race against a volume that removes a common parent
+  int error = MakeWithParents(path);
+  for (int attempt = 1; attempt < kAttempts && error == ENOENT; ++attempt) error = MakeWithParents(path);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "make the directory", path);
+}
+
+void RemoveEmptyDirectories(std::string path, const std::string& top) {
+  while (path != top && IsBelow(path, top)) {
+    if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return;
+    path = ParentOf(path);
+  }
 }
 
 }  // namespace mooring::manager

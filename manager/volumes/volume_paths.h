@@ -1,4 +1,4 @@
-// Where a volume is staged and published on this host. Pure.
+// Where a volume is staged and published on this host.
 //
 //   <root>/staging/<plugin>/<namespace>/<volume>/<attachment>[-<16 hex of the external id and the options>]
 //                                                        the manager makes the staging directory (mode 0700)
@@ -11,7 +11,9 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "manager/records/records.h"
+#include "mounter/mounter.h"
 
 namespace mooring::manager {
 
@@ -44,5 +46,21 @@ std::string StagingPath(const std::string& root, const std::string& plugin, cons
                         const std::string& external_id, AttachmentMode attachment, const MountOptions& options);
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
                        const VolumeKey& volume, const std::string& usage);
+
+// Makes `path` and its parents, with mode 0700. OK if they exist.
+absl::Status MakeDirectories(const std::string& path);
+
+// Removes `path` and its parents below `top`, up to the first that is not empty. `top` stays, because making it again
+// for the next volume waits for the disk. OK if they are missing.
+void RemoveEmptyDirectories(std::string path, const std::string& top);
+
+// A mount, or a device node that a plugin made by mknod(2) instead of a bind mount.
+inline bool IsMountOrDevice(const PathInfo& info) { return info.mount || info.kind == PathInfo::Kind::kBlockDevice; }
+
+// Whether two paths lead to the same directory of the same filesystem, or to the same device.
+inline bool IsSame(const PathInfo& a, const PathInfo& b) {
+  return IsMountOrDevice(a) && IsMountOrDevice(b) && a.kind == b.kind && a.device == b.device &&
+         (a.kind == PathInfo::Kind::kBlockDevice || a.inode == b.inode);
+}
 
 }  // namespace mooring::manager

@@ -5,25 +5,21 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/keyed_lock.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/hosts/host_directory.h"
-#include "manager/plugins/controller_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/volumes/snapshots.h"
+#include "manager/volumes/volume_creator.h"
 #include "manager/volumes/volume_mounter.h"
 #include "manager/work/work_queue.h"
 
 namespace mooring::manager {
-
-absl::Status CheckReady(const Volume& volume);  // FAILED_PRECONDITION: it is being created or deleted
-
-// Whether two records with different keys are the same volume of a plugin.
-bool AreSameVolume(const Volume& a, const Volume& b);
 
 class Volumes {
  public:
@@ -35,12 +31,16 @@ class Volumes {
   // one. ALREADY_EXISTS: the key has another volume. If it is unknown whether the plugin created the volume, the record
   // stays and the message says what to do.
   // ABORTED: the caller has gone away before anything was done, as for Delete and Deregister.
-  absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned = nullptr);
+  absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned = nullptr) {
+    return creator_.Create(std::move(volume), until, is_abandoned);
+  }
 
   // Registers a volume that the plugin has. A plugin with a controller is asked by ValidateVolumeCapabilities.
   // ALREADY_EXISTS: the key has another volume, or the plugin's volume has another key; claims on two keys of one
   // volume would not exclude each other. INTERNAL: the record of another volume is damaged, so that cannot be excluded.
-  absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
+  absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until) {
+    return creator_.Register(std::move(volume), until);
+  }
 
   // Changes the fields that may change (CheckUpdate). `volume.revisions.modify`: 0, or the revision that the record
   // must have, else ABORTED. If `volume` has no secrets, the stored ones stay with has_secrets, and are deleted
@@ -57,8 +57,8 @@ class Volumes {
   absl::StatusOr<Volume> Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
                                 Clock::time_point until);
 
-  absl::StatusOr<Volume> Get(const VolumeKey& key);
-  absl::StatusOr<std::vector<Volume>> List(const std::string& ns);  // empty: all namespaces
+  absl::StatusOr<Volume> Get(const VolumeKey& key) { return store_.GetVolume(key); }
+  absl::StatusOr<std::vector<Volume>> List(const std::string& ns) { return store_.ListVolumes(ns); }  // empty: all
 
   // In the background, until they succeed: undoes creations that `host` has not finished, and continues its deletions.
   // (A repeated CreateVolume tells the id for DeleteVolume.) Finishes or undoes its snapshots. Errors become events.
@@ -71,31 +71,9 @@ class Volumes {
   void Stop() { work_.Stop(); }  // ends the work in the background
 
  private:
-  // volumes.cc
   absl::StatusOr<Volume> ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change);
-  // A damaged record may be the same volume under another key. It is ignored only for a name that was unique.
-  enum class Damaged { kRefused, kIgnored };
-  absl::Status RefuseTwin(const Volume& volume, Damaged damaged);
-  absl::StatusOr<bool> IsGone(const std::string& host);
-  absl::Status CheckNotElsewhere(const Volume& volume);
-  absl::StatusOr<Volume> StoredAlone(Volume volume, Damaged damaged);
-  absl::StatusOr<PluginTraits> Traits(const ControllerFor& of, Clock::time_point until) {
-    return ControllerTraits(plugins_, of, retry_, until);
-  }
-  absl::StatusOr<Volume> GetReady(const VolumeKey& key);
   void Report(const Volume& volume, bool bad, const std::string& text);
 
-  // volumes_create.cc
-  static bool MadeNothing(const absl::Status& status);
-  absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned);
-  enum class Since { kNow, kBefore };  // begun by this request, or by an earlier one
-  absl::StatusOr<Volume> FinishCreate(Volume volume, Since begun, Clock::time_point until);
-  absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
-  // The controller that can create it: where its source is, if the request does not say from where it is to be reached.
-  absl::StatusOr<ControllerFor> Creator(const Volume& volume);
-  absl::Status Validate(const Volume& volume, Clock::time_point until);
-
-  // volumes_delete.cc
   absl::Status CheckUnclaimed(const VolumeKey& key);
   enum class Which { kAny, kInterrupted };  // kInterrupted: a volume that is ready is left alone
   absl::StatusOr<bool> DeleteIf(const VolumeKey& key, Which which, Clock::time_point until,
@@ -106,7 +84,6 @@ class Volumes {
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
   absl::Status DeleteRecord(const Volume& of);
 
-  // volumes_expand.cc
   absl::StatusOr<Volume> ExpandOnNode(Volume volume, const Volume& before, bool at_controller, Clock::time_point until);
   absl::Status NotExpanded(const Volume& before, const absl::Status& why);
   struct Expansion {
@@ -125,6 +102,7 @@ class Volumes {
   KeyedLocks& controller_locks_;
   Events& events_;
   const RetryPolicy retry_;
+  VolumeCreator creator_;
   WorkKind work_;  // last: its attempts use all of the above
 };
 

@@ -271,16 +271,19 @@ WorkKind::WorkKind(WorkQueue& queue, Settings settings) : queue_(queue), setting
   if (!settings_.is_routine) queue_.seen_.emplace(settings_.kind, "");
 }
 
+void WorkKind::Repeat(const std::string& key, Clock::duration pause, const std::function<absl::Status()>& attempt,
+                      Clock::duration delay) {
+  const auto once = [this, key, pause, attempt] {
+    absl::Status status = attempt();
+    if (status.ok()) Repeat(key, pause, attempt, pause);
+    return status;
+  };
+  Push({.key = key, .attempt = once}, delay);
+}
+
 bool WorkKind::Has(const std::string& key) const {
   const std::lock_guard<std::mutex> lock(queue_.mutex_);
   return queue_.entries_.contains(WorkQueue::Key(this, key));
-}
-
-int WorkKind::waiting() const {
-  const std::lock_guard<std::mutex> lock(queue_.mutex_);
-  return static_cast<int>(std::count_if(queue_.entries_.begin(), queue_.entries_.end(), [this](const auto& each) {
-    return each.second.of == this && each.second.state != WorkQueue::State::kRunning;
-  }));
 }
 
 }  // namespace mooring::manager

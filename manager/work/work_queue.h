@@ -136,10 +136,13 @@ class WorkKind {
   // attempt that runs is followed by another one. The newest `attempt` counts. Ignored after the stop.
   void Push(WorkItem item, Clock::duration delay = {}) { queue_.Push(*this, std::move(item), delay); }
 
+  // Attempts it after `delay`, and `pause` after each success.
+  void Repeat(const std::string& key, Clock::duration pause, const std::function<absl::Status()>& attempt,
+              Clock::duration delay = {});
+
   void TryNow() { queue_.TryNow(*this); }  // as TryNow of the queue, for all entries of this kind
 
   bool Has(const std::string& key) const;  // whether it is not done yet
-  int waiting() const;                     // entries with an attempt to come
 
   // Returns when nothing is due: all has been tried, and is done or waits for its next try. False: not by `until`.
   bool WaitUntilTried(Clock::time_point until) { return queue_.WaitUntilTried(*this, until); }

@@ -188,7 +188,7 @@ ManagerWorld::ManagerWorld()
   });
   const std::string root = Directory() + "/mounts";
   std::filesystem::create_directory(root);
-  journal_ = *MountJournal::Open(store_, kHost);
+  journal_ = *AttachmentJournal::Open(store_, kHost);
   volume_manager_ = std::make_unique<VolumeManager>(
       *plugins_, kernel_, *journal_, events_, VolumeManager::Settings{.root = root, .boot = "boot-1", .retry = {}});
   snapshots_ = std::make_unique<Snapshots>(store_, *plugins_, hosts_, locks_, events_, work_, RetryPolicy());

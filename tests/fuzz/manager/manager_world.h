@@ -57,7 +57,7 @@ class ManagerWorld {
   manager::RecordsStore store_{state_};
   KeyedLocks locks_;
   manager::Events events_;
-  std::unique_ptr<manager::MountJournal> journal_;
+  std::unique_ptr<manager::AttachmentJournal> journal_;
   std::unique_ptr<manager::VolumeManager> volume_manager_;
   manager::WorkQueue work_;
   std::unique_ptr<manager::Snapshots> snapshots_;

@@ -40,7 +40,7 @@ class DockerDriverTest : public ::testing::Test {
   }
 
   void StartManager() {
-    journal_ = *MountJournal::Open(store_, kDockerHost);
+    journal_ = *AttachmentJournal::Open(store_, kDockerHost);
     volume_manager_ = std::make_unique<VolumeManager>(
         plugins_, kernel_, *journal_, events_,
         VolumeManager::Settings{.root = directory_ / "mounts", .boot = boot_, .retry = {}});
@@ -115,7 +115,7 @@ class DockerDriverTest : public ::testing::Test {
   WorkQueue queue_;
   std::string boot_ = "boot-1";
   IsAbandoned is_abandoned_;  // of all requests
-  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<AttachmentJournal> journal_;
   std::unique_ptr<VolumeManager> volume_manager_;
   std::unique_ptr<Snapshots> snapshots_;
   std::unique_ptr<Volumes> volumes_;

@@ -1,6 +1,5 @@
 #include "manager/hosts/hosts.h"
 
-#include "manager/hosts/host_rules.h"
 #include "tests/fakes/fake_hosts.h"
 #include "tests/fakes/memory_state.h"
 #include "tests/manager/prelude.h"
@@ -45,10 +44,10 @@ TEST_F(HostsTest, NotesAHostWhoseLeaseHasEnded) {
   Join(store_, "b");
   const auto hosts = Start("a");
   ASSERT_TRUE(Holds([&] { return StateOf(*hosts, "b") == "alive"; }));
-  EXPECT_EQ(hosts->AwayFor("b"), Hosts::Clock::duration::zero());
+  EXPECT_EQ(hosts->AwayFor("b"), Clock::duration::zero());
   Vanish(store_, "b");
   EXPECT_TRUE(Holds([&] { return store_.GetHost("b")->away_since.has_value(); }));
-  EXPECT_GT(hosts->AwayFor("b"), Hosts::Clock::duration::zero());
+  EXPECT_GT(hosts->AwayFor("b"), Clock::duration::zero());
   const auto b = Start("b");
   Join(store_, "b");
   EXPECT_TRUE(Holds([&] { return !store_.GetHost("b")->away_since.has_value(); })) << "it is back";

@@ -1,7 +1,7 @@
 // The plugins of a host with the controllers that other hosts offer.
 #include <atomic>
 
-#include "manager/requests/controller_offer.h"
+#include "manager/requests/controller_offers.h"
 #include "tests/manager/requests/requests_fixture.h"
 
 namespace mooring::manager {

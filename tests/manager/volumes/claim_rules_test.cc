@@ -290,7 +290,6 @@ TEST(ClaimRulesTest, ExhaustedLastsAnHour) {
   EXPECT_TRUE(IsExhausted(volume, now));
   EXPECT_TRUE(IsExhausted(volume, now + std::chrono::minutes(59)));
   EXPECT_FALSE(IsExhausted(volume, now + std::chrono::minutes(60)));
-  EXPECT_FALSE(IsExhausted(volume, now + seconds(2), seconds(2)));
 }
 
 }  // namespace

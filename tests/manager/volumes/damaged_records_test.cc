@@ -26,7 +26,7 @@ class DamagedRecordsTest : public ClaimsFixture {
   // Attachments, over the claims and a mounter that only counts.
   void Open() {
     attachments_.reset();
-    journal_ = *MountJournal::Open(store_, "here");
+    journal_ = *AttachmentJournal::Open(store_, "here");
     Attachments::Settings settings{.host = "here", .first_retry = milliseconds(1)};
     attachments_ = std::make_unique<Attachments>(*journal_, *claims_, mounter_, events_, queue_, settings);
   }
@@ -53,7 +53,7 @@ class DamagedRecordsTest : public ClaimsFixture {
 
   testing::CallLog log_;
   testing::CountingMounter mounter_{log_};
-  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<AttachmentJournal> journal_;
   std::unique_ptr<Attachments> attachments_;
 };
 

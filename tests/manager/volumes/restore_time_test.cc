@@ -42,7 +42,7 @@ TEST(RestoreTimeTest, RestoresThousandVolumesInTwoSeconds) {
   RecordsStore store(*state);
   EXPECT_THAT(*store.ListVolumes(), SizeIs(kVolumes));
   EXPECT_THAT(*store.ListClaims(), SizeIs(kVolumes * kUsers));
-  const auto journal = *MountJournal::Open(store, kHost);
+  const auto journal = *AttachmentJournal::Open(store, kHost);
   Events events;
   mooring::testing::CallLog calls;
   mooring::testing::CountingClaims claims(calls, "p");

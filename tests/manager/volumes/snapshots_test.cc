@@ -1,4 +1,6 @@
 // Snapshots and their records, on one host and where each host has storage of its own.
+#include <future>
+
 #include "tests/fakes/fake_hosts.h"
 #include "tests/manager/requests/requests_fixture.h"
 #include "tests/manager/volumes/volumes_fixture.h"
@@ -335,6 +337,14 @@ TEST_F(LocalSnapshotsTest, WithoutARecordAllHostsAreAsked) {
 }
 
 // After a start, the node service has not told its topology yet.
+TEST_F(LocalSnapshotsTest, HostThatHangsDoesNotDelayTheOthers) {
+  for (Host* const host : {&a_, &b_}) host->plugin->Hang("ListSnapshots");
+  auto list = std::async(std::launch::async, [&] { return a_.snapshots->List(kPlugin, Soon()); });
+  for (Host* const host : {&a_, &b_}) EXPECT_TRUE(host->plugin->WaitForCalls("ListSnapshots", 1)) << host->name;
+  for (Host* const host : {&a_, &b_}) host->plugin->Release();
+  EXPECT_OK(list.get());
+}
+
 TEST_F(LocalSnapshotsTest, HostThatDoesNotKnowItsTopologyIsNotAsked) {
   const auto on_a = a_.snapshots->Create({"default", "on-a"}, "kept", {}, Soon());
   b_.host->plugins.SetNodeAnswered(kPlugin, false);

@@ -38,7 +38,7 @@ class VolumeManagerFixture : public ::testing::Test {
     Start();
   }
   void Start() {  // also restarts: only the journal and the kernel keep their state
-    journal_ = *MountJournal::Open(store_, "host-1");
+    journal_ = *AttachmentJournal::Open(store_, "host-1");
     VolumeManager::Settings settings;
     settings.root = root_;
     settings.boot = boot_;
@@ -94,7 +94,7 @@ class VolumeManagerFixture : public ::testing::Test {
   testing::FakeMounter kernel_;
   testing::FakePluginDirectory plugins_;
   std::shared_ptr<testing::FakeCsiPlugin> plugin_ = std::make_shared<testing::FakeCsiPlugin>(Features());
-  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<AttachmentJournal> journal_;
   std::unique_ptr<VolumeManager> manager_;
 };
 

@@ -21,10 +21,10 @@
 
 namespace mooring::manager {
 
-class MountJournal {
+class AttachmentJournal {
  public:
   // Reads the records of `host`. `store` outlives the journal.
-  static absl::StatusOr<std::unique_ptr<MountJournal>> Open(RecordsStore& store, std::string host);
+  static absl::StatusOr<std::unique_ptr<AttachmentJournal>> Open(RecordsStore& store, std::string host);
 
   // Inserts or updates, and sets the new revisions in `record`. ABORTED: it was changed since it was read.
   absl::Status Put(AttachmentRecord& record, Durability durability);
@@ -52,7 +52,7 @@ class MountJournal {
  private:
   using Key = std::pair<std::string, std::string>;  // allocation and request
 
-  MountJournal(RecordsStore& store, std::string host);
+  AttachmentJournal(RecordsStore& store, std::string host);
 
   absl::Status CheckPrefix(const std::string& prefix) const;
   void Insert(const AttachmentRecord& record);

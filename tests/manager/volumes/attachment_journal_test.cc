@@ -1,4 +1,4 @@
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 
 #include "manager/state/keys.h"
 #include "manager/state/sqlite_state.h"
@@ -9,10 +9,10 @@ namespace mooring::manager {
 namespace {
 
 using samples::SampleMount;
-class MountJournalTest : public ::testing::Test {
+class AttachmentJournalTest : public ::testing::Test {
  protected:
-  std::unique_ptr<MountJournal> Open(const std::string& host = "host-1") {
-    auto journal = MountJournal::Open(store_, host);
+  std::unique_ptr<AttachmentJournal> Open(const std::string& host = "host-1") {
+    auto journal = AttachmentJournal::Open(store_, host);
     EXPECT_OK(journal);
     return *std::move(journal);
   }
@@ -22,7 +22,7 @@ class MountJournalTest : public ::testing::Test {
   RecordsStore store_{*state_};
 };
 
-TEST_F(MountJournalTest, StoresIntentAndCompletion) {
+TEST_F(AttachmentJournalTest, StoresIntentAndCompletion) {
   const auto journal = Open();
   AttachmentRecord record = SampleMount();
   record.phase = AttachmentRecord::Phase::kIntent;
@@ -35,7 +35,7 @@ TEST_F(MountJournalTest, StoresIntentAndCompletion) {
   EXPECT_EQ(journal->Find("web-1", "data")->phase, AttachmentRecord::Phase::kMounted);
 }
 
-TEST_F(MountJournalTest, RestartFindsRecordsUnchanged) {
+TEST_F(AttachmentJournalTest, RestartFindsRecordsUnchanged) {
   AttachmentRecord record = SampleMount();
   ASSERT_OK(Open()->Put(record, Durability::kOrdered));
   const auto journal = Open();
@@ -50,7 +50,7 @@ TEST_F(MountJournalTest, RestartFindsRecordsUnchanged) {
   EXPECT_THAT(Open()->All(), SizeIs(0));
 }
 
-TEST_F(MountJournalTest, FindsUsersOfVolume) {
+TEST_F(AttachmentJournalTest, FindsUsersOfVolume) {
   const auto journal = Open();
   for (const char* allocation : {"web-1", "web-2", "web-3"}) {
     AttachmentRecord record = SampleMount(allocation == std::string("web-3") ? "other" : "db", allocation);
@@ -62,7 +62,7 @@ TEST_F(MountJournalTest, FindsUsersOfVolume) {
   EXPECT_THAT(journal->All(), SizeIs(3));
 }
 
-TEST_F(MountJournalTest, RefusesChangeToOldRevision) {
+TEST_F(AttachmentJournalTest, RefusesChangeToOldRevision) {
   const auto journal = Open();
   AttachmentRecord record = SampleMount();
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
@@ -76,7 +76,7 @@ TEST_F(MountJournalTest, RefusesChangeToOldRevision) {
 }
 
 // Its volume and mode are unknown.
-TEST_F(MountJournalTest, DamagedRecordUsesEachClaimOfItsAllocation) {
+TEST_F(AttachmentJournalTest, DamagedRecordUsesEachClaimOfItsAllocation) {
   const std::string key = MountStateKey("host-1", "web-1", "data");
   ASSERT_OK(state_->Commit({.compares = {}, .puts = {{key, "\xFF\xFF"}}, .deletes = {}}));
   const auto journal = Open();
@@ -96,7 +96,7 @@ TEST_F(MountJournalTest, DamagedRecordUsesEachClaimOfItsAllocation) {
   EXPECT_OK(Open("host-2")->CheckReadable());
 }
 
-TEST_F(MountJournalTest, FindsNewestRecordOfPath) {
+TEST_F(AttachmentJournalTest, FindsNewestRecordOfPath) {
   const auto journal = Open();
   for (const char* allocation : {"b", "c", "a"}) {
     AttachmentRecord record = SampleMount("db", allocation);

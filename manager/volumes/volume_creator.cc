@@ -1,3 +1,5 @@
+#include "manager/volumes/volume_creator.h"
+
 #include <fmt/format.h>
 
 #include <cctype>
@@ -11,8 +13,8 @@
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
 #include "manager/records/names.h"
-#include "manager/volumes/same_request.h"
-#include "manager/volumes/volumes.h"
+#include "manager/state/keys.h"
+#include "manager/volumes/volume_records.h"
 #include "rpc/redact.h"
 
 namespace mooring::manager {
@@ -102,12 +104,19 @@ absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
   return absl::OkStatus();
 }
 
+// The record of a volume that is new to the manager.
+void Begin(Volume& volume, Volume::State state, const std::string& worker) {
+  volume.state = state;
+  volume.created_at = std::chrono::system_clock::now();
+  volume.worker = worker;
+  volume.revisions = {};
+  volume.in_use.reset();
+  volume.exhausted_at.reset();
+}
+
 }  // namespace
 
-// Codes that mean that the plugin created nothing.
-bool Volumes::MadeNothing(const absl::Status& status) { return IsRefusal(status) || absl::IsResourceExhausted(status); }
-
-absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
+absl::StatusOr<Volume> VolumeCreator::Create(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
   if (!volume.external_id.empty()) {
     return InvalidArgument("the plugin chooses the external id of a new volume: to use an existing one, register it");
@@ -122,7 +131,7 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, c
     return FinishCreate(std::move(volume), Since::kNow, until);
   }
   MOORING_RETURN_IF_ERROR(CheckSameRequest(*there, volume));
-  MOORING_RETURN_IF_ERROR(CheckNotElsewhere(*there));
+  MOORING_RETURN_IF_ERROR(CheckNotElsewhere(store_, hosts_, *there));
   if (there->state == Volume::State::kCreating && there->worker != hosts_.self()) {
     there->worker = hosts_.self();
     MOORING_ASSIGN_OR_RETURN(*there, store_.PutVolume(*there));
@@ -131,9 +140,10 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until, c
                                                : FinishCreate(*std::move(there), Since::kBefore, until);
 }
 
-absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until, const IsAbandoned& is_abandoned) {
+absl::StatusOr<Volume> VolumeCreator::BeginCreate(Volume volume, Clock::time_point until,
+                                                  const IsAbandoned& is_abandoned) {
   MOORING_ASSIGN_OR_RETURN(const ControllerFor creator, Creator(volume));
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Traits(creator, until));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, ControllerTraits(plugins_, creator, retry_, until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
   MOORING_RETURN_IF_ERROR(CheckAwaited(is_abandoned));
   if (volume.name.empty()) {
@@ -142,20 +152,15 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
     MOORING_RETURN_IF_ERROR(RefuseTwin(volume, Damaged::kRefused));
   }
   if (volume.required_topologies.empty()) volume.topologies = creator.reaches;  // until the plugin answers
-  volume.state = Volume::State::kCreating;
-  volume.created_at = std::chrono::system_clock::now();
-  volume.worker = hosts_.self();
-  volume.revisions = {};
-  volume.in_use.reset();
-  volume.exhausted_at.reset();
+  Begin(volume, Volume::State::kCreating, hosts_.self());
   return store_.PutVolume(std::move(volume));
 }
 
 // RESOURCE_EXHAUSTED says nothing about an earlier request, for which the plugin may have created the volume.
-absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::time_point until) {
+absl::StatusOr<Volume> VolumeCreator::FinishCreate(Volume volume, Since begun, Clock::time_point until) {
   auto created = CallCreate(volume, until);
   const bool is_unclear = begun == Since::kBefore && absl::IsResourceExhausted(created.status());
-  if (!created.ok() && MadeNothing(created.status()) && !is_unclear) {
+  if (!created.ok() && ChangedNothing(created.status()) && !is_unclear) {
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
     return created.status();
   }
@@ -173,11 +178,11 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
   }
   MOORING_RETURN_IF_ERROR(ready.status());
-  Report(*ready, false, fmt::format("created with {} bytes as {}", ready->capacity_bytes, Quote(ready->external_id)));
+  Report(*ready, fmt::format("created with {} bytes as {}", ready->capacity_bytes, Quote(ready->external_id)));
   return ready;
 }
 
-absl::StatusOr<ControllerFor> Volumes::Creator(const Volume& volume) {
+absl::StatusOr<ControllerFor> VolumeCreator::Creator(const Volume& volume) {
   ControllerFor creator(volume);
   if (!creator.reaches.empty()) return creator;
   if (!volume.snapshot_id.empty()) {
@@ -192,7 +197,7 @@ absl::StatusOr<ControllerFor> Volumes::Creator(const Volume& volume) {
 }
 
 // RESOURCE_EXHAUSTED after an earlier try without an answer: that try may have created the volume.
-absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> VolumeCreator::CallCreate(Volume volume, Clock::time_point until) {
   int tries = 0;
   const auto request = [&](const PluginTraits& traits) {
     ++tries;
@@ -208,7 +213,7 @@ absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point unti
   return volume;
 }
 
-absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> VolumeCreator::Register(Volume volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
   volume.created_here = false;
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, volume.key, until));
@@ -219,19 +224,14 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   }
   if (!absl::IsNotFound(there.status())) return there.status();
   MOORING_RETURN_IF_ERROR(Validate(volume, until));
-  volume.state = Volume::State::kReady;
-  volume.created_at = std::chrono::system_clock::now();
-  volume.worker.clear();
-  volume.revisions = {};
-  volume.in_use.reset();
-  volume.exhausted_at.reset();
+  Begin(volume, Volume::State::kReady, "");
   MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume), Damaged::kRefused));
-  Report(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
+  Report(stored, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
   return stored;
 }
 
 // A plugin without a controller, or without ValidateVolumeCapabilities, is not asked.
-absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
+absl::Status VolumeCreator::Validate(const Volume& volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindKnown(plugins_, volume.plugin));
   if (!plugin.controller_required && plugin.controllers.healthy == 0) return absl::OkStatus();
   const auto request = [&](const PluginTraits& traits) { return ValidateRequest(volume, traits); };
@@ -243,6 +243,53 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
       CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message(), Reader::kCaller));
   return FailedPrecondition("plugin {} does not confirm the capabilities of volume {}: {}", Quote(volume.plugin),
                             Quote(IdForPlugin(volume)), said.empty() ? "it gives no reason" : said);
+}
+
+absl::StatusOr<std::optional<Volume>> VolumeCreator::FindCreated(Volume volume, Clock::time_point until) {
+  auto created = CallCreate(std::move(volume), until);
+  if (ChangedNothing(created.status())) return std::nullopt;
+  MOORING_RETURN_IF_ERROR(created.status());
+  auto stored = StoredAlone(*std::move(created), Damaged::kRefused);
+  if (absl::IsAlreadyExists(stored.status())) return std::nullopt;
+  MOORING_RETURN_IF_ERROR(stored.status());
+  return *std::move(stored);
+}
+
+void VolumeCreator::Report(const Volume& volume, const std::string& text) {
+  events_.Add({.kind = "volume", .plugin = volume.plugin, .volume = volume.key, .text = text});
+}
+
+// The claims on two records of the same volume would not exclude each other.
+absl::Status VolumeCreator::RefuseTwin(const Volume& volume, Damaged damaged) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
+  for (const Volume& other : volumes) {
+    if (!AreSameVolume(volume, other)) continue;
+    return AlreadyExists("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
+                         Quote(volume.plugin), ToString(other.key));
+  }
+  if (damaged == Damaged::kIgnored) return absl::OkStatus();
+  return Annotate(store_.CheckReadable(VolumesPrefix()),
+                  fmt::format("volume {} may have a record under another name already", ToString(volume.key)));
+}
+
+// Every commit that gives a volume its external id also puts the key NewVolumesKey. It compares that this key has not
+// changed since the other volumes were read. So of two records with the same id only one is stored, whichever hosts
+// they come from.
+absl::StatusOr<Volume> VolumeCreator::StoredAlone(Volume volume, Damaged damaged) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> last, store_.shared().Get(NewVolumesKey()));
+    const std::int64_t before = last ? last->modify_revision : 0;
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume, damaged));
+    const auto revision = store_.Commit(Changes().Put(volume).IfAndTouch(NewVolumesKey(), before));
+    if (absl::IsAborted(revision.status())) {
+      MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> now, store_.shared().Get(NewVolumesKey()));
+      if ((now ? now->modify_revision : 0) != before) continue;  // another volume was stored
+    }
+    MOORING_RETURN_IF_ERROR(revision.status());
+    volume.revisions.SetStored(*revision);
+    volume.has_secrets = volume.has_secrets || !volume.secrets.empty();
+    return volume;
+  }
 }
 
 }  // namespace mooring::manager

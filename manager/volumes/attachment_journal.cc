@@ -1,4 +1,4 @@
-#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/attachment_journal.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,17 +8,17 @@
 
 namespace mooring::manager {
 
-MountJournal::MountJournal(RecordsStore& store, std::string host) : store_(store), host_(std::move(host)) {}
+AttachmentJournal::AttachmentJournal(RecordsStore& store, std::string host) : store_(store), host_(std::move(host)) {}
 
-absl::StatusOr<std::unique_ptr<MountJournal>> MountJournal::Open(RecordsStore& store, std::string host) {
-  std::unique_ptr<MountJournal> journal(new MountJournal(store, std::move(host)));
+absl::StatusOr<std::unique_ptr<AttachmentJournal>> AttachmentJournal::Open(RecordsStore& store, std::string host) {
+  std::unique_ptr<AttachmentJournal> journal(new AttachmentJournal(store, std::move(host)));
   MOORING_ASSIGN_OR_RETURN(std::vector<AttachmentRecord> records, store.ListMounts(journal->host_));
   for (const AttachmentRecord& record : records) journal->Insert(record);
   return journal;
 }
 
 // Stored first, then kept in memory: a record that is found here survives a crash.
-absl::Status MountJournal::Put(AttachmentRecord& record, Durability durability) {
+absl::Status AttachmentJournal::Put(AttachmentRecord& record, Durability durability) {
   Changes changes;
   changes.Put(host_, record).With(durability);
   MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(changes));
@@ -28,7 +28,7 @@ absl::Status MountJournal::Put(AttachmentRecord& record, Durability durability) 
   return absl::OkStatus();
 }
 
-absl::Status MountJournal::Remove(const AttachmentRecord& record, Durability durability) {
+absl::Status AttachmentJournal::Remove(const AttachmentRecord& record, Durability durability) {
   Changes changes;
   changes.Delete(host_, record).With(durability);
   MOORING_RETURN_IF_ERROR(store_.Commit(changes).status());
@@ -37,7 +37,7 @@ absl::Status MountJournal::Remove(const AttachmentRecord& record, Durability dur
   return absl::OkStatus();
 }
 
-void MountJournal::Insert(const AttachmentRecord& record) {
+void AttachmentJournal::Insert(const AttachmentRecord& record) {
   const Key key(record.allocation, record.request);
   Erase(key);
   of_volume_[record.volume].insert(key);
@@ -45,7 +45,7 @@ void MountJournal::Insert(const AttachmentRecord& record) {
   records_.emplace(key, record);
 }
 
-void MountJournal::Erase(const Key& key) {
+void AttachmentJournal::Erase(const Key& key) {
   const auto found = records_.find(key);
   if (found == records_.end()) return;
   const auto remove_from = [&](auto& index, const auto& of) {
@@ -59,14 +59,15 @@ void MountJournal::Erase(const Key& key) {
   records_.erase(found);
 }
 
-std::optional<AttachmentRecord> MountJournal::Find(const std::string& allocation, const std::string& request) const {
+std::optional<AttachmentRecord> AttachmentJournal::Find(const std::string& allocation,
+                                                        const std::string& request) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = records_.find({allocation, request});
   if (found == records_.end()) return std::nullopt;
   return found->second;
 }
 
-std::optional<AttachmentRecord> MountJournal::FindAttached(const std::string& attach_path) const {
+std::optional<AttachmentRecord> AttachmentJournal::FindAttached(const std::string& attach_path) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto at = at_path_.find(attach_path);
   if (at == at_path_.end()) return std::nullopt;
@@ -78,37 +79,37 @@ std::optional<AttachmentRecord> MountJournal::FindAttached(const std::string& at
   return *newest;
 }
 
-std::vector<AttachmentRecord> MountJournal::All() const {
+std::vector<AttachmentRecord> AttachmentJournal::All() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<AttachmentRecord> all;
   for (const auto& [key, record] : records_) all.push_back(record);
   return all;
 }
 
-bool MountJournal::IsUsed(const Claim& claim) const {
+bool AttachmentJournal::IsUsed(const Claim& claim) const {
   if (!CheckReadable(claim.allocation).ok()) return true;
   const std::vector<AttachmentRecord> records = Of(claim.volume);
   return std::any_of(records.begin(), records.end(),
                      [&](const AttachmentRecord& record) { return AreOfOneClaim(record, claim); });
 }
 
-absl::Status MountJournal::CheckReadable(const std::string& allocation, const std::string& request) const {
+absl::Status AttachmentJournal::CheckReadable(const std::string& allocation, const std::string& request) const {
   const std::string key = MountStateKey(host_, allocation, request);
   return store_.IsUnreadable(key) ? CheckPrefix(key) : absl::OkStatus();
 }
 
-absl::Status MountJournal::CheckReadable(const std::string& allocation) const {
+absl::Status AttachmentJournal::CheckReadable(const std::string& allocation) const {
   return CheckPrefix(MountsPrefix(host_, allocation));
 }
 
-absl::Status MountJournal::CheckReadable() const { return CheckPrefix(MountsPrefix(host_)); }
+absl::Status AttachmentJournal::CheckReadable() const { return CheckPrefix(MountsPrefix(host_)); }
 
-absl::Status MountJournal::CheckPrefix(const std::string& prefix) const {
+absl::Status AttachmentJournal::CheckPrefix(const std::string& prefix) const {
   const absl::Status status = store_.CheckReadable(prefix);
   return status.ok() ? status : Internal("{}; then restart the manager", Message(status));
 }
 
-MountJournal::Counts MountJournal::CountByPhase() const {
+AttachmentJournal::Counts AttachmentJournal::CountByPhase() const {
   Counts counts;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, record] : records_) {
@@ -119,7 +120,7 @@ MountJournal::Counts MountJournal::CountByPhase() const {
   return counts;
 }
 
-std::vector<AttachmentRecord> MountJournal::Of(const VolumeKey& volume) const {
+std::vector<AttachmentRecord> AttachmentJournal::Of(const VolumeKey& volume) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<AttachmentRecord> of_volume;
   const auto keys = of_volume_.find(volume);

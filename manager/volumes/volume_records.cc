@@ -1,4 +1,4 @@
-#include "manager/volumes/same_request.h"
+#include "manager/volumes/volume_records.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,9 @@
 #include "base/text/quote.h"
 #include "base/text/size.h"
 #include "base/text/terminal_text.h"
+#include "manager/csi/csi_volume.h"
 #include "manager/records/names.h"
+#include "manager/state/keys.h"
 #include "manager/volumes/volume_paths.h"
 
 namespace mooring::manager {
@@ -100,7 +102,38 @@ std::string Advice(const Volume& there, const Volume& asked, std::size_t differe
   return "use it as it is, delete it first, or choose another name";
 }
 
+// INTERNAL: its record is damaged, so it may be at work.
+absl::StatusOr<bool> IsGone(RecordsStore& store, HostDirectory& hosts, const std::string& host) {
+  if (const auto status = hosts.Find(host)) return !status->alive;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> live, store.shared().Get(LiveKey(host)));
+  if (live) return false;
+  const absl::Status record = store.GetHost(host).status();
+  if (!record.ok() && !absl::IsNotFound(record)) return record;
+  return !record.ok();
+}
+
 }  // namespace
+
+absl::Status CheckReady(const Volume& volume) {
+  if (volume.state == Volume::State::kReady) return absl::OkStatus();
+  return FailedPrecondition("volume {} is being {}", ToString(volume.key),
+                            volume.state == Volume::State::kCreating ? "created" : "deleted");
+}
+
+bool AreSameVolume(const Volume& a, const Volume& b) {
+  if (a.plugin != b.plugin || a.key == b.key) return false;
+  if (!a.name.empty() && a.name == b.name) return true;
+  return HasPluginId(a) && HasPluginId(b) && IdForPlugin(a) == IdForPlugin(b);
+}
+
+absl::Status CheckNotElsewhere(RecordsStore& store, HostDirectory& hosts, const Volume& volume) {
+  if (volume.state == Volume::State::kReady || hosts.IsOurs(volume.worker)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool is_gone, IsGone(store, hosts, volume.worker));
+  if (is_gone) return absl::OkStatus();
+  const char* const what = volume.state == Volume::State::kCreating ? "created" : "deleted";
+  return Unavailable("volume {} is being {} by host {}: try again, or repeat the request there", ToString(volume.key),
+                     what, Quote(volume.worker));
+}
 
 absl::Status CheckSameRequest(const Volume& there, const Volume& asked) {
   const std::string name = ToString(there.key);

@@ -1,4 +1,4 @@
-#include "manager/hosts/host_rules.h"
+#include "manager/hosts/host_directory.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
