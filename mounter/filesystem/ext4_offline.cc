@@ -55,12 +55,12 @@ absl::Status RunUndo(const LockedImage& image) {
 }
 
 // Creates the undo file with the attribute S of chattr(1), so each saved block is on disk before the image changes.
-// Otherwise a power cut could leave a changed image with a part of its undo file. A disk without room for the file, and
-// a filesystem without the attribute, are left to the program.
+// Otherwise a power cut could leave a changed image with a part of its undo file. A filesystem without the attribute is
+// left to the program. RESOURCE_EXHAUSTED: the disk has no room for the file; e2fsck would crash (1.47.0).
 absl::Status PrepareUndo(const LockedImage& image) {
   const std::string undo = UndoFileOf(image.path);
   const UniqueFd fd(::open(undo.c_str(), O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  if (!fd.ok()) return errno == ENOSPC ? absl::OkStatus() : ErrnoStatus(errno, "create", undo);
+  if (!fd.ok()) return ErrnoStatus(errno, "create", undo);
   int flags = 0;
   if (::ioctl(fd.get(), FS_IOC_GETFLAGS, &flags) == 0) {
     flags |= FS_SYNC_FL;
@@ -97,8 +97,12 @@ absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness th
   std::vector<std::string> options = {"-p"};
   if (thoroughness == Thoroughness::kAlways) options.emplace_back("-f");
   if (undo == Undo::kKept) {
-    MOORING_RETURN_IF_ERROR(PrepareUndo(image));
-    options.insert(options.end(), {"-z", UndoFileOf(image.path)});
+    const absl::Status prepared = PrepareUndo(image);
+    // A repair needs no undo file, so a disk without room for one does not keep it.
+    if (!absl::IsResourceExhausted(prepared)) {
+      MOORING_RETURN_IF_ERROR(prepared);
+      options.insert(options.end(), {"-z", UndoFileOf(image.path)});
+    }
   }
   return RunCommand(CommandOfE2fsck(options, image.path), "e2fsprogs", kCheckLimit, image.fd);
 }
@@ -153,7 +157,7 @@ absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
   }
   MOORING_RETURN_IF_ERROR(PutBack(image));
   if (!result.MeansFullDisk()) return NotRepaired(image, result);
-  // The disk has no room for the undo file. A repair needs none, so it runs without.
+  // The disk has no room for what the undo file would hold.
   MOORING_ASSIGN_OR_RETURN(result, RunCheck(image, thoroughness, Undo::kNone));
   return IsRepaired(result) ? CheckExt4Superblock(image) : NotRepaired(image, result);
 }
