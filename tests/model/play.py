@@ -30,6 +30,15 @@ def grows_ext4():
         return bool(int(next(line for line in status if line.startswith("CapEff")).split()[1], 16) >> CAP_SYS_RESOURCE & 1)
 
 
+# The kernel writes data to the disk when it is 30 s old (vm.dirty_expire_centisecs). Where the disk below a device is
+# full, that data is lost, and nobody promises otherwise.
+WRITTEN_BACK_AFTER = 25
+
+
+class TooSlow(Exception):
+    """The kernel may have tried to write data to a full disk."""
+
+
 class Difference(Exception):
     """The real node does not do what the model promises, at this step."""
 
@@ -51,6 +60,7 @@ class History:
         self.generator = self.kind.generator(self.chance, self.model, self.kind.some_backends(self.chance, options.backends))
         self.steps = []
         self.codes, self.seconds = collections.Counter(), collections.Counter()
+        self.late = 0  # set by play
 
     def play(self, steps=None, length=0):
         """Random steps, or these. Raises Difference."""
@@ -58,6 +68,7 @@ class History:
         world = self.kind.world(self.options, self.work, self.pool_fs)
         try:
             world.model, started = self.model, time.monotonic()
+            self.late = started + WRITTEN_BACK_AFTER
             world.start()
             self.seconds["(begin)"] += time.monotonic() - started
             for number in range(length if steps is None else len(steps)):
@@ -82,6 +93,8 @@ class History:
         world.model = self.model
         code, words = world.do(step)
         self.seconds[step["do"]] += time.monotonic() - started
+        if self.model.full and time.monotonic() > self.late:
+            raise TooSlow
         self.codes[f"{step['do']} {code}"] += 1
         for other in world.others:
             self.codes[f"{step['do']} {other}, {step['disturbance']}"] += 1
@@ -155,6 +168,8 @@ def play(options, seed, work):
     history = History(options, seed, f"{work}/{seed}")
     try:
         history.play(length=options.length)
+    except TooSlow:
+        print(f"seed {seed}: not judged any more after {len(history.steps)} steps, because they took too long", flush=True)
     except Difference as difference:
         print(f"seed {seed}, step {len(history.steps)} {json.dumps(difference.step)}:\n{difference}", flush=True)
         if options.shrink:
@@ -177,6 +192,8 @@ def shrink(options, seed, work, history, first):
             again.play(steps)
         except Difference as difference:
             return again.steps if kind_of(difference) == kind_of(first) else None
+        except TooSlow:
+            pass
         return None
 
     steps = shortest(history.steps, differs, options.shrink)
