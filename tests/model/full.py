@@ -33,7 +33,8 @@ class FullModel(LosingModel):
             return codes | ERRORS if fails else codes
         if OK not in codes or step["do"] not in CALLS or step["do"] in NEED_NO_ROOM:
             return codes
-        codes = codes | {EXHAUSTED, RANGE} if self.full else codes
+        copies = step["do"] in ("snapshot", "group") or step["do"] == "create" and step["source"]
+        codes = codes | {EXHAUSTED, RANGE} if self.full or copies else codes  # the pool is small
         return codes | {INTERNAL, EXHAUSTED, PRECONDITION} if fails and (self.full or step["do"] != "unstage") else codes
 
     def apply(self, step, code):

@@ -285,3 +285,9 @@ class Generator:
 class FullDisk(Generator):
     """The disk below devices is full for a while. It would break a filesystem."""
     weights = {**WEIGHTS, "fill": 2}
+
+    def next(self):
+        """Nobody promises data after an fsync that failed: only memory may have it, for a while."""
+        step = super().next()
+        unsynced = {"synced": "plain", "mmap-sync": "mmap"}
+        return {**step, "how": unsynced.get(step["how"], step["how"])} if self.model.full and "how" in step else step

@@ -113,12 +113,23 @@ class VolatileWorld(World):
         call.join()
         self.others = others
 
+    def probe(self):
+        """A mount helper that was killed a moment ago is away until another one runs."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.csi.call("Probe", {}, PATIENCE)
+            except Refused as refused:
+                if "another one is being started" not in str(refused) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
+
     def hang_during(self, method, request):
         """The plugin says that it is there, and how much room there is as soon as the disk answers again."""
         self.volatile.hang(True)
         try:
             self.note(method, request, self.after)
-            self.csi.call("Probe", {}, PATIENCE)
+            self.probe()
             self.knows_room()
         except Refused as refused:
             raise Wrong(f"while the disk hangs: {refused}") from None
