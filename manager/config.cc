@@ -39,8 +39,9 @@ absl::Status CheckNameOrNone(std::string_view flag, const std::string& name) {
 
 // Secrets of volumes and passwords must not cross a network in clear text.
 absl::Status CheckTls(const EtcdConnection& connection, bool insecure) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> members, ParseEtcdEndpoints(connection.endpoints));
-  for (const std::string& member : members) {
+  const absl::StatusOr<std::vector<std::string>> members = ParseEtcdEndpoints(connection.endpoints);
+  if (!members.ok()) return Annotate(members.status(), "--state");
+  for (const std::string& member : *members) {
     if (StaysOnHost(member) || !connection.ca_file.empty() || insecure) continue;
     return InvalidArgument(
         "--state: {} is not on this host, so the connection needs TLS: give the CA of etcd with --etcd-ca, or, in a "

@@ -76,6 +76,7 @@ struct Revisions {
     modify = revision;
     if (create == 0) create = revision;
   }
+  bool operator==(const Revisions&) const = default;
 };
 
 struct VolumeKey {
@@ -145,6 +146,8 @@ struct Snapshot {
   std::string worker;        // the host that takes it; empty: it has been taken
 
   Revisions revisions;
+
+  bool operator==(const Snapshot&) const = default;
 };
 
 // The claim of an allocation on a volume, in one mode. Each state is stored before the next step is taken:

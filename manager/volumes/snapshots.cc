@@ -102,6 +102,7 @@ absl::StatusOr<Snapshot> Snapshots::Complete(const Snapshot& record, const csi::
   CopyFromCsi(taken, snapshot);
   snapshot.source_volume_id = record.source_volume_id;  // it is a part of the key
   snapshot.worker.clear();
+  if (snapshot == record) return snapshot;
   for (;;) {
     const auto revision = store_.Commit(Changes().Put(snapshot));
     if (revision.ok()) {

@@ -43,7 +43,7 @@ absl::StatusOr<Keys> SplitKeys(const std::string& text) {
     if (equals == std::string::npos || equals == 0) return WrongPool(text, "use key=value, several with commas");
     MOORING_RETURN_IF_ERROR(CheckBlanks(text, word));
     if (!keys.emplace(word.substr(0, equals), word.substr(equals + 1)).second) {
-      return WrongPool(text, fmt::format("{} is given twice", word.substr(0, equals)));
+      return WrongPool(text, fmt::format("{} is given twice", Quote(word.substr(0, equals))));
     }
     at = end + 1;
   }

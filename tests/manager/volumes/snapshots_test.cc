@@ -55,6 +55,7 @@ TEST_F(SnapshotsTest, NameGivesTheSameSnapshotAgain) {
   ASSERT_OK(again);
   EXPECT_EQ(first->id, again->id);
   EXPECT_THAT(Records(), SizeIs(1));
+  EXPECT_EQ(Records()[0].revisions, first->revisions) << "nothing is stored again";
 }
 
 // Where each host has storage of its own, plugins on two hosts give the same name to two snapshots.
