@@ -1,4 +1,4 @@
-#include "manager/launch/placeholders.h"
+#include "manager/launch/launcher.h"
 
 #include <array>
 #include <cstddef>
