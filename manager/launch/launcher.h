@@ -82,4 +82,14 @@ class Launcher {
   virtual absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) = 0;
 };
 
+// Paths that the manager itself binds into every container, each at its own path.
+struct ManagerPaths {
+  std::string root;         // staging and target paths lie below it; bound with rshared
+  std::string socket_root;  // each instance has a directory of its own below it
+};
+
+// Checks a declaration before it is stored. Gives `run` with its paths normalised. INVALID_ARGUMENT: the plugin cannot
+// be run like this.
+absl::StatusOr<PluginRecord::Run> CheckRun(PluginRecord::Run run, const ManagerPaths& paths);
+
 }  // namespace mooring::manager

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/claims/claims.h"
-#include "manager/csi/back_off.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/hosts/hosts.h"
 #include "manager/state/state.h"
 #include "manager/volumes/volumes.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "manager/csi/back_off.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/launch/instance_directory.h"
 #include "manager/launch/wake_event.h"
 #include "manager/plugins/plugin_watch.h"
