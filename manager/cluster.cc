@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "manager/host_setup.h"
 #include "manager/hosts/event_relay.h"
 #include "manager/hosts/hosts.h"
-#include "manager/open_state.h"
 #include "manager/recovery/recovery.h"
 
 namespace mooring::manager {

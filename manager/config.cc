@@ -10,7 +10,7 @@
 #include "base/server_start.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/etcd/etcd_endpoints.h"
+#include "manager/etcd/etcd_client.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

@@ -6,13 +6,11 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "manager/csi/grpc_channel.h"
-#include "manager/csi/recorded_channel.h"
+#include "manager/csi/connectors.h"
 #include "manager/host_setup.h"
 #include "manager/launch/container_launcher.h"
 #include "manager/launch/exec_launcher.h"
-#include "manager/open_state.h"
-#include "manager/state/boot.h"
+#include "manager/state/host_notes.h"
 
 namespace mooring::manager {
 namespace {

@@ -19,7 +19,7 @@
 #include "manager/claims/claims.h"
 #include "manager/cluster.h"
 #include "manager/config.h"
-#include "manager/csi/open_channels.h"
+#include "manager/csi/connectors.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
 #include "manager/plugins/plugin_set.h"

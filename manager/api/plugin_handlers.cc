@@ -11,9 +11,8 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/api/answers.h"
 #include "manager/api/handlers.h"
-#include "manager/api/requests.h"
+#include "manager/api/messages.h"
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 

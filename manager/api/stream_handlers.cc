@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "manager/api/answers.h"
 #include "manager/api/handlers.h"
+#include "manager/api/messages.h"
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 

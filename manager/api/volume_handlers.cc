@@ -3,10 +3,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "manager/api/answers.h"
 #include "manager/api/existence.h"
 #include "manager/api/handlers.h"
-#include "manager/api/requests.h"
+#include "manager/api/messages.h"
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 

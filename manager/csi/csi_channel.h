@@ -1,10 +1,11 @@
-// Interface for calls with deadlines to one CSI plugin. grpc_channel.h implements it with gRPC.
+// Interface for calls with deadlines to one CSI plugin. connectors.h implements it with gRPC.
 //
 //   MOORING_ASSIGN_OR_RETURN(const auto info, Call(channel, csi::v1::NodeGetInfoRequest(), until));
 #pragma once
 
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -122,5 +123,24 @@ absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
 
 // Gives the message of such an error without the number of tries, to compare it with an earlier one.
 std::string_view WithoutTries(std::string_view message);
+
+// When something that has failed is tried again: after pauses that double up to a limit.
+class BackOff {
+ public:
+  BackOff(Clock::duration first, Clock::duration longest) : first_(first), longest_(longest), pause_(first) {}
+
+  void Fail() {
+    next_try_ = Clock::now() + pause_;
+    pause_ = std::min(2 * pause_, longest_);
+  }
+  void Reset() { pause_ = first_; }  // the next pause is the first again
+  void TryNow() { next_try_ = Clock::now(); }
+  Clock::time_point next_try() const { return next_try_; }
+
+ private:
+  const Clock::duration first_, longest_;
+  Clock::duration pause_;
+  Clock::time_point next_try_ = Clock::now();
+};
 
 }  // namespace mooring::manager

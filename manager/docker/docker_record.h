@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "manager/plugins/plugin_directory.h"
 #include "manager/records/records.h"
 #include "manager/state/state.h"
 
@@ -36,5 +39,17 @@ struct RenumberedVolume {
 absl::StatusOr<std::vector<Transaction::Put>> RenumberDockerRecords(
     State& local, const std::string& host, const std::map<std::string, RenumberedVolume>& volumes);
 absl::Status RemoveDockerRecord(State& state, const std::string& host, const Volume& volume);
+
+// The "Status" of a volume in `docker volume inspect`.
+struct DockerVolumeFacts {
+  Volume volume;
+  DockerRecord record;
+  std::vector<Claim> claims;                  // on it
+  std::vector<AttachmentRecord> attachments;  // on this host
+  std::optional<PluginStatus> plugin;         // nullopt: unknown on this host
+};
+
+// Fields that do not apply are absent. Never contains secrets or mount flags.
+nlohmann::json DockerStatusOf(const DockerVolumeFacts& facts);
 
 }  // namespace mooring::manager

@@ -22,9 +22,8 @@
 #include "base/text/terminal_text.h"
 #include "manager/docker/create_options.h"
 #include "manager/docker/docker_record.h"
-#include "manager/docker/volume_status.h"
 #include "manager/records/names.h"
-#include "manager/state/boot.h"
+#include "manager/state/host_notes.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volume_paths.h"
 

@@ -3,17 +3,39 @@
 #include <etcd.grpc.pb.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <thread>
 
+#include "absl/strings/str_split.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "manager/etcd/etcd_endpoints.h"
+#include "base/text/whole_number.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {
 namespace {
+
+constexpr std::string_view kScheme = "etcd://";
+constexpr std::string_view kUnix = "unix:";
+
+// A host name, an IPv4 address, or an IPv6 address in brackets; then a port.
+bool HasHostAndPort(const std::string& member) {
+  const std::size_t colon = member.rfind(':');
+  if (colon == std::string::npos || colon == 0) return false;
+  const std::string host = member.substr(0, colon);
+  const bool is_v6 = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string_view inner = is_v6 ? std::string_view(host).substr(1, host.size() - 2) : std::string_view(host);
+  const bool plain = std::all_of(inner.begin(), inner.end(), [is_v6](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '_' || (is_v6 && (c == ':' || c == '%'));
+  });
+  return plain && ParseWhole<std::uint16_t>(member.substr(colon + 1)).value_or(0) != 0;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -88,7 +110,33 @@ bool TokenIsOld(const grpc::Status& status) {
          Says(status, "revision of auth store is old");
 }
 
+bool IsAskedFor(const etcdserverpb::RangeRequest& asked, const std::string& key) {
+  const std::string& end = asked.range_end();
+  if (end.empty()) return key == asked.key();
+  return key >= asked.key() && (end == std::string(1, '\0') || key < end);
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseEtcdEndpoints(const std::string& endpoints) {
+  if (!endpoints.starts_with(kScheme) || endpoints.size() == kScheme.size()) {
+    return InvalidArgument("the endpoints of etcd {} must have the form etcd://host1:2379,host2:2379",
+                           Quote(endpoints));
+  }
+  const std::vector<std::string> members = absl::StrSplit(endpoints.substr(kScheme.size()), ',');
+  for (const std::string& member : members) {
+    if (member.starts_with(kUnix)) continue;
+    if (!HasHostAndPort(member)) {
+      return InvalidArgument("the endpoint of etcd {} must have the form host:port or unix:/path", Quote(member));
+    }
+  }
+  return members;
+}
+
+bool StaysOnHost(const std::string& member) {
+  return member.starts_with(kUnix) || member.starts_with("127.") || member.starts_with("[::1]:") ||
+         member.starts_with("localhost:");
+}
 
 absl::StatusOr<std::shared_ptr<EtcdClient>> EtcdClient::Open(const EtcdConnection& connection) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> members, ParseEtcdEndpoints(connection.endpoints));
@@ -186,6 +234,23 @@ absl::Status EtcdClient::Explain(std::string_view action, const absl::Status& st
                        connection_.ca_file.empty() ? "" : ", and that the CA, the certificate and its key fit");
   }
   return absl::Status(status.code(), what);
+}
+
+absl::Status CheckPage(const etcdserverpb::RangeRequest& asked, const etcdserverpb::RangeResponse& page) {
+  const std::string* last = nullptr;
+  for (const mvccpb::KeyValue& found : page.kvs()) {
+    if (!IsAskedFor(asked, found.key())) return Internal("the key {} was not asked for", Quote(found.key()));
+    if (last != nullptr && found.key() <= *last) return Internal("the key {} is not in order", Quote(found.key()));
+    last = &found.key();
+  }
+  if (page.more() && last == nullptr) return Internal("a page without keys is not the last one");
+  return absl::OkStatus();
+}
+
+const mvccpb::KeyValue* FoundBy(const etcdserverpb::TxnResponse& response, int step) {
+  if (step >= response.responses_size()) return nullptr;
+  const etcdserverpb::RangeResponse& range = response.responses(step).response_range();
+  return range.kvs().empty() ? nullptr : &range.kvs(0);
 }
 
 }  // namespace mooring::manager

@@ -17,7 +17,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+namespace etcdserverpb {
+class RangeRequest;
+class RangeResponse;
+class TxnResponse;
+}  // namespace etcdserverpb
+namespace mvccpb {
+class KeyValue;
+}  // namespace mvccpb
+
 namespace mooring::manager {
+
+// The members of a cluster as in the flag --state, "etcd://host1:2379,[::1]:2379,unix:/run/etcd.sock", as gRPC wants
+// them. INVALID_ARGUMENT otherwise.
+absl::StatusOr<std::vector<std::string>> ParseEtcdEndpoints(const std::string& endpoints);
+
+// Whether connections to the member stay on this host: a loopback address, "localhost" or a unix socket.
+bool StaysOnHost(const std::string& member);
 
 struct EtcdConnection {
   std::string endpoints;  // "etcd://host1:2379,host2:2379,host3:2379"; each is a member of the same cluster
@@ -78,5 +94,14 @@ class EtcdClient {
   std::mutex mutex_;
   std::string token_;  // under mutex_; empty: not authenticated yet
 };
+
+// Checks of etcd's answers before the manager believes them. A wrong address, a proxy or a damaged member may answer
+// anything.
+
+// INTERNAL: a key of the page was not asked for, or is not in order. Or the page is empty, and says that more follow.
+absl::Status CheckPage(const etcdserverpb::RangeRequest& asked, const etcdserverpb::RangeResponse& page);
+
+// The key that this step of a transaction has read. Null: it is missing, or the answer has no such step.
+const mvccpb::KeyValue* FoundBy(const etcdserverpb::TxnResponse& response, int step);
 
 }  // namespace mooring::manager

@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
-#include "manager/etcd/etcd_answers.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

@@ -11,12 +11,12 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/etcd/etcd_answers.h"
+#include "manager/etcd/etcd_client.h"
 #include "manager/etcd/etcd_lease.h"
 #include "manager/etcd/etcd_watch.h"
 #include "manager/etcd/sealed_values.h"
 #include "manager/state/keys.h"
-#include "manager/state/transaction.h"
+#include "manager/state/store_parts.h"
 
 namespace mooring::manager {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "manager/csi/back_off.h"
+#include "manager/csi/csi_channel.h"
 
 namespace mooring::manager {
 namespace {

@@ -18,9 +18,7 @@ constexpr char kApi[] = "/v1.40";  // since Docker 19.03 and Podman 3
 
 std::string EngineMessage(const std::string& body) {
   const nlohmann::json parsed = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_object() && parsed.contains("message") && parsed["message"].is_string()) {
-    return parsed["message"].get<std::string>();
-  }
+  if (std::string message = Text(parsed, "message"); !message.empty()) return message;
   return body.empty() ? "no message" : Quote(body);
 }
 

@@ -41,4 +41,11 @@ absl::StatusOr<nlohmann::json> ParseEngineList(const std::string& what, const st
 // Encodes a name for use in the path or query of a URL.
 std::string PercentEncode(std::string_view text);
 
+// Gives the string member `name` of `object`; "" if there is none.
+inline std::string Text(const nlohmann::json& object, const char* name) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 }  // namespace mooring::manager

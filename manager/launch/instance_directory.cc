@@ -18,7 +18,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/launch/json_text.h"
+#include "manager/launch/engine_client.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

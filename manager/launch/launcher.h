@@ -13,6 +13,24 @@
 
 namespace mooring::manager {
 
+// Placeholders in a plugin's command line and environment, because each driver has its own flag for its socket.
+//
+//   {endpoint}   unix:///run/mooring/plugins/NAME-5f3a0c11/csi.sock, as in CSI_ENDPOINT
+//   {socket}     the same without unix://
+//   {node}       the name of this host in the manager's records
+//
+// Other text in braces stays as it is, so that an argument may be JSON. Double braces are an escape: "{{node}}" becomes
+// "{node}".
+struct PlaceholderValues {
+  std::string socket;
+  std::string node;
+};
+
+std::string EndpointOf(const std::string& socket);  // "unix://" and the path
+
+// Fills in all arguments of the command and all values of the environment.
+PluginRecord::Run FillPlaceholders(PluginRecord::Run run, const PlaceholderValues& values);
+
 // mooring-plugin mounts below the directories that this variable names; other drivers ignore it. It is set to
 // LaunchSpec::root unless the environment of the run has it.
 inline constexpr char kMountRootVariable[] = "MOORING_MOUNT_ROOT";
@@ -20,7 +38,7 @@ inline constexpr char kMountRootVariable[] = "MOORING_MOUNT_ROOT";
 struct LaunchSpec {
   std::string plugin;
   std::string instance_id;       // unique; the name of a container is made from it
-  PluginRecord::Run run;         // with its placeholders filled in, see placeholders.h
+  PluginRecord::Run run;         // with its placeholders filled in, see FillPlaceholders
   std::string socket_directory;  // on the host, made by the supervisor; the plugin serves csi.sock in it
   std::string root;              // staging and target paths lie below it; bound into a container with rshared
   std::stop_token stop;          // ends a launch that is under way
@@ -63,5 +81,15 @@ class Launcher {
   // its own plugin.
   virtual absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) = 0;
 };
+
+// Paths that the manager itself binds into every container, each at its own path.
+struct ManagerPaths {
+  std::string root;         // staging and target paths lie below it; bound with rshared
+  std::string socket_root;  // each instance has a directory of its own below it
+};
+
+// Checks a declaration before it is stored. Gives `run` with its paths normalised. INVALID_ARGUMENT: the plugin cannot
+// be run like this.
+absl::StatusOr<PluginRecord::Run> CheckRun(PluginRecord::Run run, const ManagerPaths& paths);
 
 }  // namespace mooring::manager

@@ -12,9 +12,13 @@
 
 #include "base/file/unique_fd.h"
 #include "manager/launch/launcher.h"
-#include "manager/launch/socket_server.h"
 
 namespace mooring::manager {
+
+// Gives a pidfd of the process that called listen(2) at this path and still has the socket open. SO_PEERCRED alone
+// gives a pid that another process may have by now. The pidfd is not open if nobody serves there, or if the process is
+// not certain, which is logged. Never gives this process or `except`.
+UniqueFd ServerOf(const std::string& socket_path, pid_t except = 0);
 
 // Identifies a process for good: a pid is reused, but not with the same start time in the same boot.
 struct ProcessIdentity {
@@ -53,7 +57,7 @@ class PluginProcess final : public Launched {
   const pid_t pid_;
   const UniqueFd pidfd_;
   const std::string log_path_, socket_path_;
-  SocketServer server_;  // if it is another process; found when this one is terminated
+  UniqueFd server_;  // a pidfd, if it is another process; found when this one is terminated
   bool ended_ = false;
   bool terminated_ = false;  // was sent SIGTERM
   bool killed_ = false;      // was sent SIGKILL; later calls of End do not wait

@@ -2,7 +2,7 @@
 // hosts, and back. Attachments and plugins stay local.
 //
 //   1. check    anything in the way is refused, before a change
-//   2. note     in the local state (state/move_note.h): the manager does not start until the move is complete
+//   2. note     in the local state (state/host_notes.h): the manager does not start until the move is complete
 //   3. copy     in transactions of a hundred keys; a volume always comes with its claims
 //   4. compare  the copies are read back
 //   5. delete   the originals; the note goes with them
@@ -14,15 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "manager/migrate/moved_records.h"
-#include "manager/state/state.h"
 
 namespace mooring::manager {
-
-struct MoveEnds {
-  State& local;   // the lock of the state is held, so no manager runs on this host
-  State& shared;  // with the lease of this host
-  std::string host;
-};
 
 // Gives the records that were in the state from which they are moved. FAILED_PRECONDITION: the shared state has other
 // records with the same keys, or the same volumes under other names; the message lists them. Or a move back was

@@ -12,9 +12,8 @@
 #include "manager/etcd/etcd_state.h"
 #include "manager/host_setup.h"
 #include "manager/migrate/migration.h"
-#include "manager/open_state.h"
+#include "manager/state/host_notes.h"
 #include "manager/state/keys.h"
-#include "manager/state/move_note.h"
 #include "manager/state/sqlite_state.h"
 
 namespace mooring::manager {

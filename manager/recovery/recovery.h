@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
-#include "manager/csi/back_off.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/hosts/hosts.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
-#include "manager/csi/back_off.h"
+#include "manager/csi/csi_channel.h"
 #include "manager/state/keys.h"
 #include "rpc/redact.h"
 

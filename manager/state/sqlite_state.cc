@@ -15,9 +15,7 @@
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/state/change_log.h"
-#include "manager/state/endless_lease.h"
-#include "manager/state/transaction.h"
+#include "manager/state/store_parts.h"
 #include "sqlite/set_aside.h"
 #include "sqlite/sqlite.h"
 

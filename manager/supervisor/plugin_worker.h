@@ -8,18 +8,41 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "manager/csi/back_off.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/launch/instance_directory.h"
 #include "manager/launch/wake_event.h"
 #include "manager/plugins/plugin_watch.h"
-#include "manager/supervisor/dependencies.h"
-#include "manager/supervisor/handshake.h"
-#include "manager/supervisor/instance_launch.h"
-#include "manager/supervisor/left_instances.h"
 #include "manager/supervisor/supervised_instance.h"
 #include "manager/supervisor/supervised_plugin.h"
 #include "manager/supervisor/terminator.h"
 
 namespace mooring::manager {
+
+// The instances of a plugin that an earlier manager launched, until this one has adopted them or knows that they ended.
+
+// Used by the thread of the plugin.
+class LeftInstances {
+ public:
+  LeftInstances(const SupervisorDependencies& deps, std::string plugin, std::vector<InstanceDirectory> directories)
+      : deps_(deps), plugin_(std::move(plugin)), directories_(std::move(directories)) {}
+
+  // Gives the instances that run, those of `version` first, and forgets those that have ended. An instance whose state
+  // cannot be read may run, so it is neither forgotten nor replaced. It stays for the next call.
+  std::vector<std::unique_ptr<SupervisedInstance>> Adopt(const std::string& version);
+
+  bool IsEmpty() const { return directories_.empty(); }
+  const absl::Status& problem() const { return problem_; }  // why the last Adopt left an instance
+  Clock::time_point again_at() const { return again_at_; }  // the time of the next Adopt
+
+ private:
+  absl::StatusOr<std::unique_ptr<SupervisedInstance>> AdoptOne(const InstanceDirectory& directory);
+
+  const SupervisorDependencies& deps_;
+  const std::string plugin_;
+  std::vector<InstanceDirectory> directories_;
+  absl::Status problem_;
+  Clock::time_point again_at_ = Clock::time_point::max();
+};
 
 class PluginWorker {
  public:

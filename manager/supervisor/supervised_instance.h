@@ -2,6 +2,14 @@
 // socket that somebody else serves.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -13,11 +21,51 @@
 #include "manager/csi/csi_channel.h"
 #include "manager/launch/instance_directory.h"
 #include "manager/launch/launcher.h"
+#include "manager/launch/wake_event.h"
 #include "manager/plugins/plugin_set.h"
+#include "manager/plugins/plugin_watch.h"
 #include "manager/records/events.h"
-#include "manager/supervisor/handshake.h"
+#include "manager/records/records.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
+
+// The settings and collaborators that all supervised plugins share.
+struct SupervisorSettings {
+  std::string host;
+  std::string socket_root;  // each instance has a directory of its own below it: <socket_root>/<plugin>-<8 hex>
+  std::string root;         // staging and target paths lie below it
+  Clock::duration probe_interval = std::chrono::milliseconds(500);  // between Probes until the plugin is ready
+  Clock::duration report_interval = std::chrono::seconds(30);       // between events that say why a start takes long
+  PluginWatch::Settings watch;                                      // while the plugin serves
+  Clock::duration sick_for = std::chrono::seconds(60);              // a plugin unhealthy for this long is restarted
+  Clock::duration first_backoff = std::chrono::seconds(1);
+  Clock::duration longest_backoff = std::chrono::seconds(60);
+  Clock::duration end_time = std::chrono::seconds(30);   // from SIGTERM to SIGKILL
+  Clock::duration end_again = std::chrono::seconds(10);  // between tries to end or to adopt an instance
+};
+
+// All members outlive the supervised plugins.
+struct SupervisorDependencies {
+  PluginSet& plugins;
+  Events& events;
+  CsiConnector connect;
+  WorkQueue& work;
+  Launcher& exec;
+  Launcher& container;
+  SupervisorSettings settings;
+  // Called from the thread of a plugin with the services that it was found to have.
+  std::function<void(const std::string& plugin, const std::vector<PluginType>& types)> on_types;
+};
+
+// The first calls to a plugin: they find out its name, its version and its services.
+struct Handshake {
+  std::string name, version;
+  std::vector<PluginType> types;  // at least one
+};
+
+// FAILED_PRECONDITION: the plugin serves neither Node nor Controller. Errors name the call.
+absl::StatusOr<Handshake> DoHandshake(CsiChannel& channel, Clock::time_point until);
 
 // Names what is wanted of a plugin: a generation of its run, or an endpoint. An instance of an equal version need not
 // be replaced.
@@ -78,5 +126,36 @@ void AddEvent(Events& events, const std::string& plugin, const char* kind, bool 
 
 // The instance id of an endpoint: the same after every start of the manager.
 std::string EndpointInstanceId(const PluginRecord& plugin);
+
+using LaunchedInstance = absl::StatusOr<std::unique_ptr<SupervisedInstance>>;
+
+// NOT_FOUND: the instance has ended. Other errors do not say whether it runs.
+LaunchedInstance AdoptInstance(const SupervisorDependencies& deps, const InstanceDirectory& directory);
+
+// A launch in a thread of its own, because an engine may pull an image for minutes and the plugin is watched meanwhile.
+// Used by the thread of the plugin. The destructor waits for the launch.
+class PendingLaunch {
+ public:
+  PendingLaunch(const SupervisorDependencies& deps, WakeEvent& wake) : deps_(deps), wake_(wake) {}
+
+  // `stop` ends the launch. `wake` is woken when the launch is over.
+  void Begin(const PluginRecord& wanted, const std::stop_token& stop);
+  bool IsUnderWay() const { return launch_.valid(); }  // begun, and not taken yet
+  bool IsOver() const { return over_; }
+  LaunchedInstance Take() { return launch_.get(); }       // waits until it is over
+  const PluginRecord& wanted() const { return wanted_; }  // of the last launch
+
+ private:
+  const SupervisorDependencies& deps_;
+  WakeEvent& wake_;
+  PluginRecord wanted_;
+  std::atomic<bool> over_ = false;
+  std::future<LaunchedInstance> launch_;
+};
+
+// "12 s"; a negative duration is "0 s".
+inline std::string Seconds(Clock::duration time) {
+  return fmt::format("{} s", std::max<std::int64_t>(0, std::chrono::round<std::chrono::seconds>(time).count()));
+}
 
 }  // namespace mooring::manager

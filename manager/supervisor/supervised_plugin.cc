@@ -7,7 +7,6 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/supervisor/plugin_worker.h"
-#include "manager/supervisor/seconds.h"
 #include "manager/supervisor/supervised_instance.h"
 
 namespace mooring::manager {

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "manager/launch/instance_directory.h"
 #include "manager/launch/wake_event.h"
-#include "manager/supervisor/dependencies.h"
+#include "manager/supervisor/supervised_instance.h"
 #include "manager/supervisor/terminator.h"
 
 namespace mooring::manager {

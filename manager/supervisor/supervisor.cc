@@ -10,8 +10,8 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/launch/launcher.h"
 #include "manager/state/keys.h"
-#include "manager/supervisor/run_check.h"
 
 namespace mooring::manager {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "manager/supervisor/dependencies.h"
 #include "manager/supervisor/supervised_instance.h"
 #include "manager/work/work_queue.h"
 

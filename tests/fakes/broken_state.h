@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "manager/state/endless_lease.h"
 #include "manager/state/state.h"
+#include "manager/state/store_parts.h"
 
 namespace mooring::testing {
 

@@ -14,9 +14,8 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/state/change_log.h"
-#include "manager/state/endless_lease.h"
 #include "manager/state/state.h"
+#include "manager/state/store_parts.h"
 
 namespace mooring::testing {
 

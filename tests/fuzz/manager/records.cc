@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/api/requests.h"
+#include "manager/api/messages.h"
 #include "manager/docker/create_options.h"
 #include "manager/records/record_codec.h"
 #include "rpc/redact.h"

@@ -8,7 +8,7 @@
 #include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
 #include "manager/docker/volume_driver.h"
-#include "manager/state/boot.h"
+#include "manager/state/host_notes.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volume_manager.h"
 #include "manager/volumes/volumes.h"

@@ -1,5 +1,6 @@
-#include "manager/etcd/etcd_answers.h"
+#include <etcd.pb.h>
 
+#include "manager/etcd/etcd_client.h"
 #include "manager/etcd/etcd_watch.h"
 #include "tests/manager/prelude.h"
 

@@ -1,6 +1,6 @@
 // mooring-manager migrate with a real etcd.
+#include "manager/host_setup.h"
 #include "manager/migrate/program.h"
-#include "manager/open_state.h"
 #include "manager/state/keys.h"
 #include "manager/state/records_store.h"
 #include "tests/manager/etcd/etcd_store.h"

@@ -1,5 +1,4 @@
-#include "manager/csi/open_channels.h"
-
+#include "manager/csi/connectors.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/manager/prelude.h"
 

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "manager/csi/recorded_channel.h"
+#include "manager/csi/connectors.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/memory_state.h"
 #include "tests/manager/prelude.h"

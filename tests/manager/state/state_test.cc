@@ -1,6 +1,6 @@
 // The state in SQLite: its restarts, and the changes that it keeps in memory.
-#include "manager/state/change_log.h"
 #include "manager/state/sqlite_state.h"
+#include "manager/state/store_parts.h"
 #include "tests/manager/state/state_fixture.h"
 
 namespace mooring::manager {

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <stop_token>
 
-#include "manager/launch/plugin_container.h"
 #include "tests/manager/prelude.h"
 
 namespace mooring::testing {

@@ -12,7 +12,6 @@
 #include <sstream>
 
 #include "base/file/unique_fd.h"
-#include "manager/launch/held_child.h"
 #include "manager/launch/plugin_process.h"
 #include "manager/launch/process_log.h"
 #include "tests/manager/prelude.h"

@@ -1,5 +1,4 @@
-#include "manager/launch/placeholders.h"
-
+#include "manager/launch/launcher.h"
 #include "tests/manager/prelude.h"
 
 namespace mooring::manager {

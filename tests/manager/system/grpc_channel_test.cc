@@ -1,6 +1,4 @@
 // A CsiChannel over a real socket.
-#include "manager/csi/grpc_channel.h"
-
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
@@ -9,6 +7,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "csi.grpc.pb.h"
+#include "manager/csi/connectors.h"
 #include "tests/manager/prelude.h"
 
 namespace mooring::manager {

@@ -1,6 +1,5 @@
 // Parsing of API requests, and redaction of answers and logs.
-#include "manager/api/answers.h"
-#include "manager/api/requests.h"
+#include "manager/api/messages.h"
 #include "rpc/redact.h"
 #include "tests/manager/prelude.h"
 

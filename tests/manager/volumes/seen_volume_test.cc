@@ -1,5 +1,4 @@
-#include "manager/api/seen_volume.h"
-
+#include "manager/api/existence.h"
 #include "tests/manager/volumes/claims_fixture.h"
 
 namespace mooring::manager {

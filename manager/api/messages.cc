@@ -1,11 +1,13 @@
-#include "manager/api/requests.h"
+#include "manager/api/messages.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/file/path.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "manager/records/field_copier.h"
 #include "manager/records/names.h"
 #include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
@@ -25,6 +27,28 @@ TaskRequest TaskOf(const v1::Job& job, ClaimMode mode, const Capability& capabil
   task.system_job = job.system();
   task.tasks = std::max(job.tasks(), 1);
   return task;
+}
+
+v1::InstanceStatus ShownInstance(const InstanceStatus& status) {
+  v1::InstanceStatus shown;
+  *shown.mutable_instance() = ToProto(status.instance);
+  shown.set_front(status.front);
+  const Fingerprint& fingerprint = status.fingerprint;
+  shown.set_healthy(fingerprint.healthy);
+  shown.set_words(fingerprint.problem);
+  shown.set_driver_name(fingerprint.driver_name);
+  shown.set_vendor_version(fingerprint.vendor_version);
+  shown.set_node_id(fingerprint.node_id);
+  for (std::string& name : CapabilityNames(fingerprint.traits)) shown.add_capabilities(std::move(name));
+  if (fingerprint.at != Time()) shown.set_checked_at_ms(ToMs(fingerprint.at));
+  return shown;
+}
+
+v1::RoleCount ShownCount(const RoleCount& count) {
+  v1::RoleCount shown;
+  shown.set_healthy(count.healthy);
+  shown.set_expected(count.expected);
+  return shown;
 }
 
 }  // namespace
@@ -121,6 +145,30 @@ absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message) {
   MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(run.engine));
   MOORING_ASSIGN_OR_RETURN(run.engine, NormalisePath("the engine's socket", socket));
   return run;
+}
+
+v1::Volume Shown(const Volume& volume) {
+  v1::Volume shown = ToProto(volume);
+  shown.set_mount_flags(shown.mount_options().flags_size() + volume.flags_left_out);
+  if (shown.has_mount_options()) shown.mutable_mount_options()->clear_flags();
+  return shown;
+}
+
+v1::Attachment Shown(const AttachmentRecord& mount) {
+  v1::Attachment shown = ToProto(mount);
+  if (shown.has_options()) shown.mutable_options()->clear_flags();
+  if (shown.has_staged_as()) shown.mutable_staged_as()->mutable_options()->clear_flags();
+  return shown;
+}
+
+v1::PluginStatus Shown(const PluginStatus& status) {
+  v1::PluginStatus shown;
+  shown.set_name(status.name);
+  *shown.mutable_nodes() = ShownCount(status.nodes);
+  *shown.mutable_controllers() = ShownCount(status.controllers);
+  shown.set_controller_required(status.controller_required);
+  for (const InstanceStatus& instance : status.instances) *shown.add_instances() = ShownInstance(instance);
+  return shown;
 }
 
 }  // namespace mooring::manager

@@ -1,13 +1,15 @@
-#include "manager/csi/grpc_channel.h"
+#include "manager/csi/connectors.h"
 
 #include <fmt/format.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/socket_path.h"
@@ -128,10 +130,60 @@ class GrpcCsiChannel final : public CsiChannel {
   bool closed_ = false;
 };
 
+class RecordedChannel final : public CsiChannel {
+ public:
+  RecordedChannel(std::shared_ptr<CsiChannel> channel, CallRecorder& recorder)
+      : channel_(std::move(channel)), recorder_(recorder) {}
+
+  absl::Status Call(const std::string& method, const google::protobuf::Message& request,
+                    google::protobuf::Message& response, Clock::time_point until) override {
+    const std::string_view name = std::string_view(method).substr(method.rfind('/') + 1);
+    const Clock::time_point began = Clock::now();
+    recorder_.Begin(name);
+    absl::Status status = channel_->Call(method, request, response, until);
+    recorder_.End(name, status.code(), Clock::now() - began);
+    return status;
+  }
+
+  void Close() override { channel_->Close(); }
+
+ private:
+  const std::shared_ptr<CsiChannel> channel_;
+  CallRecorder& recorder_;
+};
+
 }  // namespace
 
 std::shared_ptr<CsiChannel> ConnectCsi(const std::string& socket_path) {
   return std::make_shared<GrpcCsiChannel>(socket_path);
+}
+
+CsiConnector Recorded(CsiConnector connect, std::function<CallRecorder&(const std::string& plugin)> recorder_of) {
+  return [connect = std::move(connect), recorder_of = std::move(recorder_of)](
+             const std::string& socket_path, const std::string& plugin) -> std::shared_ptr<CsiChannel> {
+    return std::make_shared<RecordedChannel>(connect(socket_path, plugin), recorder_of(plugin));
+  };
+}
+
+CsiConnector OpenChannels::connector() {
+  return [this](const std::string& socket_path, const std::string& plugin) { return Connect(socket_path, plugin); };
+}
+
+std::shared_ptr<CsiChannel> OpenChannels::Connect(const std::string& socket_path, const std::string& plugin) {
+  std::shared_ptr<CsiChannel> channel = connect_(socket_path, plugin);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
+  channels_.push_back(channel);
+  if (closed_) channel->Close();
+  return channel;
+}
+
+void OpenChannels::CloseAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  for (const auto& weak : channels_) {
+    if (const auto channel = weak.lock()) channel->Close();
+  }
 }
 
 }  // namespace mooring::manager

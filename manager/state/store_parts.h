@@ -1,4 +1,4 @@
-// The changes of the last revisions, in memory, and the watches that read them. For a State that one process uses.
+// Parts that implementations of State share.
 #pragma once
 
 #include <condition_variable>
@@ -11,10 +11,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "manager/state/state.h"
 
 namespace mooring::manager {
 
+// INVALID_ARGUMENT: a key is changed twice.
+absl::Status CheckKeys(const Transaction& transaction);
+
+// ABORTED: `compare` does not hold, because its key has revision `found` (0: it does not exist).
+absl::Status CheckRevision(const Transaction::Compare& compare, std::int64_t found);
+
+// The changes of the last revisions, in memory, and the watches that read them. For a State that one process uses.
 // The state and its watches share it, so that a watch may outlive the state; it then gets CANCELLED. Safe from several
 // threads.
 class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
@@ -48,6 +56,17 @@ class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
   std::map<const Reader*, std::int64_t> positions_;  // the revision that each reads next
   std::int64_t last_;
   bool closed_ = false;
+};
+
+// The lease of a store that one host uses alone: it never ends.
+class EndlessLease final : public Lease {
+ public:
+  Clock::time_point ValidUntil() override { return Clock::time_point::max(); }
+  Clock::time_point TakenAt() override { return taken_at_; }
+  std::int64_t Number() override { return 1; }
+
+ private:
+  const Clock::time_point taken_at_ = Clock::now();
 };
 
 }  // namespace mooring::manager

@@ -1,5 +1,5 @@
-// Parses requests of the API. Checks names, and fields of one request that contradict each other. Checks against stored
-// records belong to the collaborators.
+// The messages of the API. Parses requests: checks names, and fields of one request that contradict each other. Checks
+// against stored records belong to the collaborators.
 #pragma once
 
 #include <string>
@@ -8,7 +8,9 @@
 #include "manager.pb.h"
 #include "manager/attach/attachments.h"
 #include "manager/claims/claim_rules.h"
+#include "manager/plugins/plugin_directory.h"
 #include "manager/records/records.h"
+#include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
 
@@ -28,5 +30,10 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
 
 // How to run a plugin. The engine has the form of DOCKER_HOST, "unix:///run/podman/podman.sock", or is a path.
 absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message);
+
+// Records as callers of the API see them: without secrets and mount flags, which may be sensitive.
+v1::Volume Shown(const Volume& volume);
+v1::Attachment Shown(const AttachmentRecord& mount);
+v1::PluginStatus Shown(const PluginStatus& status);
 
 }  // namespace mooring::manager
