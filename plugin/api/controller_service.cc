@@ -47,17 +47,11 @@ absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const cs
   return response;
 }
 
-VolumePublications::IsUsedHere ControllerService::AskRecords() {
-  return [this](const std::string& id) {
-    const absl::StatusOr<std::vector<std::string>> paths = uses_.LivePaths(id);
-    return paths.ok() && !paths->empty();
-  };
-}
-
 absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const csi::v1::DeleteVolumeRequest& request,
                                                                         const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, Required("volume_id", request.volume_id()));
-  const absl::Status deleted = catalog_.Delete(volume_id, call, AskRecords());
+  const absl::Status deleted =
+      catalog_.Delete(volume_id, call, [this](const std::string& id) { return uses_.HasStagedDevice(id); });
   if (absl::IsFailedPrecondition(deleted)) {
     // In the order in which they succeed: a volume that is mounted cannot be unpublished by the controller.
     return WithCommandsToFree(deleted, {uses_.CommandsToFree(volume_id), catalog_.CommandsToUnpublish(volume_id)});
@@ -73,7 +67,11 @@ absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> ControllerService::Publ
   const absl::StatusOr<VolumeInfo> volume = catalog_.Get(request.volume_id());
   MOORING_ASSIGN_OR_RETURN(const ControllerPublishSpec spec,
                            ParseControllerPublish(request, volume.ok() ? volume->fs_type : kDefaultFsType));
-  MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call, AskRecords()));
+  const auto is_used_here = [this](const std::string& id) {
+    const absl::StatusOr<std::vector<std::string>> paths = uses_.LivePaths(id);
+    return paths.ok() && !paths->empty();
+  };
+  MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call, is_used_here));
   csi::v1::ControllerPublishVolumeResponse response;
   if (spec.read_only) (*response.mutable_publish_context())[std::string(kReadOnlyContext)] = "true";
   return response;

@@ -40,7 +40,6 @@ class ControllerService final : public csi::v1::Controller::Service {
   MOORING_CSI_CALL(GetSnapshot, GetSnapshot, kWhenReady);
 
   void Pack(const VolumeInfo& info, csi::v1::Volume& volume) const;
-  VolumePublications::IsUsedHere AskRecords();  // the records of this node
 
   VolumeCatalog& catalog_;
   SnapshotCatalog& snapshots_;

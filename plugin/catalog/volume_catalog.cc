@@ -102,17 +102,17 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
   return VolumeInfo{{std::move(record)}};
 }
 
-absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call,
-                                   const VolumePublications::IsUsedHere& is_used_here) {
+absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call, const IsStaged& is_staged) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(id, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
   const bool ready = record->state == VolumeState::kReady;
   const absl::Status unpublished = ready ? publications_.CheckNone(id) : absl::OkStatus();
-  const absl::Status deleted = remover_.Delete(*record, [&] {
-    return is_used_here && is_used_here(id) ? FailedPrecondition("the volume is staged on this host: unstage it first")
-                                            : unpublished;
+  const absl::Status deleted = remover_.Delete(*record, [&]() -> absl::Status {
+    if (!is_staged) return unpublished;
+    MOORING_ASSIGN_OR_RETURN(const bool staged, is_staged(id));
+    return staged ? FailedPrecondition("the volume is staged on this host: unstage it first") : unpublished;
   });
   if (deleted == unpublished) return deleted;  // it is unused on this host
   if (!absl::IsFailedPrecondition(deleted) || !absl::IsFailedPrecondition(unpublished)) return deleted;

@@ -70,8 +70,9 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted) { return lookup_.FindSource(wanted); }
 
   // OK if it does not exist. Its snapshots and copies stay. FAILED_PRECONDITION: it is in use on this host, or
-  // published to a node. `is_used_here` is asked about a use that the kernel does not show: a staged raw device.
-  absl::Status Delete(const std::string& id, const Call& call, const VolumePublications::IsUsedHere& is_used_here = {});
+  // published to a node. `is_staged` is asked about a use that the kernel does not show: a staged raw device.
+  using IsStaged = std::function<absl::StatusOr<bool>(const std::string& id)>;
+  absl::Status Delete(const std::string& id, const Call& call, const IsStaged& is_staged = {});
 
   // The commands that unpublish it from its nodes. They are for errors that say that it is in use, because the
   // orchestrator may have forgotten it. Empty: it is published to no node.

@@ -82,6 +82,7 @@ class NodeVolumes {
   absl::StatusOr<std::vector<std::string>> LivePaths(const std::string& volume_id) {
     return finder_.LivePaths(volume_id);
   }
+  absl::StatusOr<bool> HasStagedDevice(const std::string& volume_id) { return finder_.HasStagedDevice(volume_id); }
   std::string CommandsToFree(const std::string& volume_id) { return finder_.CommandsToFree(volume_id); }
 
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/deadline.h"
 #include "base/file/directory.h"
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
@@ -133,7 +134,9 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
     if (why.empty()) {
       const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
       if (found.ok() && found->content == FilesystemInfo::Content::kEmpty) return disk;
-      if (MaySucceedLater(found.status())) not_looked_at = found.status();
+      // A disk that hangs by itself is a reason like any other.
+      const bool hangs = absl::IsDeadlineExceeded(found.status()) && !DeadlineScope::HasPassed();
+      if (MaySucceedLater(found.status()) && !hangs) not_looked_at = found.status();
       why = found.ok() ? fmt::format("it holds {}", found->type) : Message(found.status());
     }
     reasons += fmt::format("; {}: {}", Quote(disk.link), why);

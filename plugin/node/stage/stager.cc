@@ -117,8 +117,8 @@ absl::Status Stager::Stage(const StageSpec& spec, const NodeVolume& volume) {
   const absl::Status staged = StageMount(spec, volume, place);
   if (!absl::IsFailedPrecondition(staged)) return staged;
   // The mount helper of a killed plugin may have finished its mount meanwhile.
-  MOORING_ASSIGN_OR_RETURN(const PathInfo now, mounts_.Find(spec.staging_path));
-  return now.mount ? CheckStagedAlike(spec, volume, now) : staged;
+  const absl::StatusOr<PathInfo> now = mounts_.Find(spec.staging_path);
+  return now.ok() && now->mount ? CheckStagedAlike(spec, volume, *now) : staged;
 }
 
 // With StagingBy::kPlugin the mount creates the directory. A block volume is not mounted at its staging path.

@@ -171,9 +171,12 @@ void NodeStore::PutDone(const VolumeUse& use) {
 }
 
 absl::Status NodeStore::MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> before, Get(use.path));
   MOORING_RETURN_IF_ERROR(Put(use));
   if (const absl::Status mounted = mount(); !mounted.ok()) {
-    if (!MayHaveMounted(mounted)) Delete(use.path).IgnoreError();
+    // Where an earlier call was cut short, the mount may be that call's.
+    const bool is_of_earlier_call = before && absl::IsFailedPrecondition(mounted);
+    if (!MayHaveMounted(mounted)) (is_of_earlier_call ? Put(*before) : Delete(use.path)).IgnoreError();
     return Unexpected(mounted);
   }
   use.done = true;

@@ -91,6 +91,13 @@ absl::StatusOr<std::optional<VolumeUse>> VolumeFinder::FindLive(const std::strin
   return std::nullopt;
 }
 
+absl::StatusOr<bool> VolumeFinder::HasStagedDevice(const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> found, FindLive(volume_id, [](const VolumeUse& use) {
+                             return use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage;
+                           }));
+  return found.has_value();
+}
+
 absl::StatusOr<std::vector<std::string>> VolumeFinder::LivePaths(const std::string& volume_id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   std::vector<std::string> paths;

@@ -46,6 +46,7 @@ class VolumeFinder {
   // The first live use of the volume that is on record and that `counts`.
   using Filter = std::function<bool(const VolumeUse&)>;
   absl::StatusOr<std::optional<VolumeUse>> FindLive(const std::string& volume_id, const Filter& counts);
+  absl::StatusOr<bool> HasStagedDevice(const std::string& volume_id);  // as a block volume
   absl::StatusOr<std::vector<std::string>> LivePaths(const std::string& volume_id);
 
   // The commands that unpublish and unstage the volume at all its paths on this host, in this order. They are for

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/deadline.h"
+#include "base/status.h"
 #include "plugin/model/volume_id.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/unit/unit_test.h"
@@ -123,9 +125,18 @@ TEST_F(DeviceBackendTest, TakesANonEmptyOrUnreadableDeviceOnlyByName) {
 TEST_F(DeviceBackendTest, ADiskThatWasNotLookedAtIsNotCalledTaken) {
   Fill("small");
   Fill("large");
-  kernel_.Fail("Probe", absl::DeadlineExceededError("not tried"), 2);
-  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}), FailsWith(StatusCode::kDeadlineExceeded, "not tried"));
-  kernel_.Fail("Probe", absl::DeadlineExceededError("not tried"), 1);
+  const auto fails_with = [&](const absl::Status& status) {
+    kernel_.Fail("Probe", status, 2);
+    return Create({.id = NewVolumeId(), .bytes = kMiB});
+  };
+  const absl::Status not_tried = absl::DeadlineExceededError("not tried");
+  EXPECT_THAT(fails_with(Unavailable("the helper ended")), FailsWith(StatusCode::kUnavailable, "the helper ended"));
+  EXPECT_THAT(fails_with(not_tried), FailsWith(StatusCode::kResourceExhausted, "not tried")) << "the disk hangs";
+  {
+    const DeadlineScope over(DeadlineScope::Clock::now());
+    EXPECT_THAT(fails_with(not_tried), FailsWith(StatusCode::kDeadlineExceeded, "not tried"));
+  }
+  kernel_.Fail("Probe", not_tried, 1);
   EXPECT_EQ(LinkOf(Created()), "middle");
 }
 

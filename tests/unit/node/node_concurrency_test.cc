@@ -82,6 +82,33 @@ TEST_F(NodeConcurrencyTest, MountByAKilledPluginsHelperIsAccepted) {
   EXPECT_THAT(Stage(ReadOnly(spec)), FailsWith(StatusCode::kAlreadyExists, "another capability"));
 }
 
+TEST_F(NodeConcurrencyTest, MountByAKilledPluginsHelperForAnotherGroupIsRefused) {
+  const StageSpec of_helper = StageAt("/staging/a");
+  ASSERT_OK(Stage(of_helper));
+  const std::vector<VolumeUse> before = AllRecords();
+  LoseOutcomes();
+  const FakeMount mount = MountsAt("/staging/a").front();
+  ASSERT_OK(mounter_.With([](FakeKernel& kernel) { return kernel.Unmount({.target = "/staging/a"}); }));
+  StageSpec other = of_helper;
+  other.capability.mount_group = 2000;
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Mount");
+  std::thread stage([&] { EXPECT_THAT(Stage(other), FailsWith(StatusCode::kAlreadyExists, "another capability")); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  ASSERT_OK(mounter_.With([&](FakeKernel& kernel) {
+    MountRequest request;
+    request.source = Image(kVolume);
+    request.label = LabelFor(kVolume);
+    request.fs_type = "ext4";
+    request.target = "/staging/a";
+    request.flags = mount.info.flags;
+    return kernel.Mount(request);
+  }));
+  gate->Open();
+  stage.join();
+  ASSERT_THAT(AllRecords(), SizeIs(1));
+  EXPECT_EQ(AllRecords()[0].capability, before[0].capability);
+}
+
 TEST_F(NodeConcurrencyTest, FormatByAnotherProcessIsAccepted) {
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
   std::thread stage([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
