@@ -55,7 +55,7 @@ def path_faults(page, text, folders):
         for path in PATH.findall(line):
             first = path.split("/")[0]
             is_known = first in folders or os.path.isdir(os.path.join(here, first))
-            if "/" not in path or not is_known or first == "build" or re.search(r"/[A-Z]+\b", path):
+            if "/" not in path or not is_known or first == "build" or re.search(r"/[A-Z_]+(?:/|$)", path):
                 continue
             if not os.path.exists(path) and not os.path.exists(os.path.join(here, path)):
                 yield f"{path} does not exist"

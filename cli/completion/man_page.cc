@@ -5,9 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
-#include <string_view>
+#include <set>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/str_split.h"
 
 namespace mooring::cli::completion_area {
 namespace {
@@ -27,12 +29,19 @@ void ForEach(const CLI::App& app, const std::string& name, const Visit& visit) {
   for (const CLI::App* each : Below(app)) ForEach(*each, name + " " + each->get_name(), visit);
 }
 
-// A sentence on a line of its own, without macros and escapes of mdoc(7).
-std::string Sentence(std::string_view text) {
-  std::string line = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
-  for (const char c : text) line += c == '\\' ? "\\e" : std::string(1, c);
-  return line + ".\n";
+// Text on lines of its own, without macros and escapes of mdoc(7).
+std::string Literal(const std::string& text) {
+  std::string page;
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (const std::string& line : lines) {
+    if (line.starts_with('.') || line.starts_with('\'')) page += "\\&";
+    for (const char c : line) page += c == '\\' ? "\\e" : std::string(1, c);
+    page += '\n';
+  }
+  return page;
 }
+
+std::string Sentence(const std::string& text) { return Literal(text + "."); }
 
 Flag Described(const CLI::Option& option) {
   std::string words = fmt::format("Fl -{}", option.get_lnames().front());
@@ -103,9 +112,12 @@ class ManPage {
                       : Sentence(app.get_description());
     text_ += Explained(own);
     if (!common.empty()) text_ += common + " .\n";
+    const std::string footer = app.get_footer();
+    if (footers_.insert(footer).second && !footer.empty()) text_ += ".Bd -literal\n" + Literal(footer) + ".Ed\n";
   }
 
   std::map<Flag, std::vector<std::string>> users_;  // by name
+  std::set<std::string> footers_;                   // one that many commands have is shown once
   std::string text_;
 };
 

@@ -75,7 +75,9 @@ constexpr bool kLocal = false;  // not sent in a request, so it need not be UTF-
 constexpr Flag kSubject{"SUBJECT",          "", "Path, or ID of a volume (default: check all mounts)",
                         &Question::subject, "", kLocal};
 constexpr Flag kPid{"--pid", "PID", "Process that should see the mount", &Question::pid};
-constexpr Flag kContainer{"--container", "ID", "Container that should see the mount", &Question::container, "", kLocal};
+constexpr Flag kContainer{
+    "--container",        "ID", "Container that should see the mount: at least 12 digits of its ID",
+    &Question::container, "",   kLocal};
 constexpr Flag kEndpoint{"--endpoint",        "ENDPOINT",     "Socket of the driver, to check that it is served",
                          &Question::endpoint, "CSI_ENDPOINT", kLocal};
 constexpr Flag kStateDir{

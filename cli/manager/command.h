@@ -83,6 +83,7 @@ inline constexpr Flag kFile{"--file",         "FILE", "Volume as JSON, - for std
                             &Arguments::file, "",     false};
 inline constexpr Flag kPlugin{"--plugin", "NAME", "Plugin of the volume", &Arguments::plugin};
 inline constexpr Flag kOfPlugin{"--plugin", "NAME", "List only those of this plugin", &Arguments::plugin};
+inline constexpr Flag kSnapshotPlugin{"--plugin", "NAME", "Plugin that has the snapshots", &Arguments::plugin};
 inline constexpr Flag kName{"--name", "NAME",
                             "Name for the plugin to give the volume (default: made from the namespace and the ID)",
                             &Arguments::name};

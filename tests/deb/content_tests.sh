@@ -25,6 +25,12 @@ test_a1b_the_plugin_has_the_documents_the_alerts_and_the_dashboard() {
   for file in "$MOORING_ROOT"/docs/*.md; do cmp "$file" "$work/tree/mooring-plugin/usr/share/doc/mooring-plugin/${file##*/}"; done
 }
 
+# The build puts them into the page: cli/CMakeLists.txt.
+test_a1c_the_man_page_has_the_commands() {
+  unpack mooring-cli
+  zgrep -q '^\.Ss mooring volume create' "$work/tree/mooring-cli/usr/share/man/man8/mooring.8.gz"
+}
+
 test_a2_lintian_finds_no_new_fault() {
   TMPDIR=$work lintian --no-cfg --allow-root --fail-on error,warning,info --display-info "$work"/packages/*.deb
 }
