@@ -60,7 +60,10 @@ class Looks:
 
     def check(self, volume, target):
         """Reads the target, and looks at its size."""
-        got = self.content(volume, target)
+        try:
+            got = self.content(volume, target)
+        except OSError as error:
+            raise Wrong(f"{volume.name} at {target}: {error}") from None
         if volume.losses and volume.losses.happened:
             volume.losses.settle(volume, got)
         if volume.block:

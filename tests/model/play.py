@@ -35,8 +35,8 @@ def grows_ext4():
 WRITTEN_BACK_AFTER = 25
 
 
-class TooSlow(Exception):
-    """The kernel may have tried to write data to a full disk."""
+class NotJudged(Exception):
+    """The kernel tried, or may have tried, to write data to a full disk. The history ends."""
 
 
 class Difference(Exception):
@@ -93,8 +93,10 @@ class History:
         world.model = self.model
         code, words = world.do(step)
         self.seconds[step["do"]] += time.monotonic() - started
-        if self.model.full and time.monotonic() > self.late:
-            raise TooSlow
+        volume = self.model.volumes.get(step.get("volume"))
+        ends_use = step["do"] in ("unpublish", "unstage") and volume and volume.block
+        if self.model.full and (ends_use and code == "INTERNAL" or time.monotonic() > self.late):
+            raise NotJudged  # the call has done a half: its flush failed
         self.codes[f"{step['do']} {code}"] += 1
         for other in world.others:
             self.codes[f"{step['do']} {other}, {step['disturbance']}"] += 1
@@ -168,8 +170,8 @@ def play(options, seed, work):
     history = History(options, seed, f"{work}/{seed}")
     try:
         history.play(length=options.length)
-    except TooSlow:
-        print(f"seed {seed}: not judged any more after {len(history.steps)} steps, because they took too long", flush=True)
+    except NotJudged:
+        print(f"seed {seed}: not judged any more after {len(history.steps)} steps", flush=True)
     except Difference as difference:
         print(f"seed {seed}, step {len(history.steps)} {json.dumps(difference.step)}:\n{difference}", flush=True)
         if options.shrink:
@@ -192,7 +194,7 @@ def shrink(options, seed, work, history, first):
             again.play(steps)
         except Difference as difference:
             return again.steps if kind_of(difference) == kind_of(first) else None
-        except TooSlow:
+        except NotJudged:
             pass
         return None
 
