@@ -18,7 +18,8 @@ namespace mooring::manager {
 
 using ClaimRecord = Claim;  // for classes with a method named Claim
 
-// The claims that count for the mode in use of their volume: all that are not lost.
+// The number of claims that count for the mode in use of their volume: all that are not lost. A claim that is about to
+// be deleted is among them.
 int CountUsing(const std::vector<ClaimRecord>& claims);
 
 // Whether both are the same record, and not a newer claim of the same allocation, perhaps on another host.

@@ -375,7 +375,7 @@ absl::Status Claims::GiveUp(const VolumeKey& key, const std::string& name) {
   }
 }
 
-// Gives whether there is something to store_.
+// Gives whether there is something to store.
 bool Claims::MarkGivenUp(ClaimRecord& claim, const Volume& volume, const Host& host) {
   if (host.lost) {
     MarkNodeDetached(claim);

@@ -1,8 +1,9 @@
 // The claims on volumes: taken, published at the controller, released step by step, collected.
 //
-// Only this class writes claims and Volume::in_use and exhausted_at; like Volumes it also clears node_expansion_owed.
-// claim_rules.h decides over one read of the state. The decision is committed with a compare of the volume's revision,
-// and every commit that takes or frees a claim also puts the volume. So of two concurrent claims one starts over.
+// Only this class and its ClaimReleaser write claims, Volume::in_use and exhausted_at; like Volumes it also clears
+// node_expansion_owed. claim_rules.h decides over one read of the state. The decision is committed with a compare of
+// the volume's revision, and every commit that takes or frees a claim also puts the volume. So of two concurrent claims
+// one starts over.
 #pragma once
 
 #include <functional>
