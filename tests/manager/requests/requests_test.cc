@@ -124,7 +124,7 @@ TEST_F(RequestsTest, DeadlineDeletesTheRequest) {
   StartBoth();
   plugin_a_->Hang("CreateVolume");
   plugin_b_->Hang("CreateVolume");
-  EXPECT_THAT(c_->Call(Create("db"), Clock::now() + milliseconds(1000)),
+  EXPECT_THAT(c_->Call(Create("db"), Clock::now() + seconds(3)),
               FailsWith(Code::kDeadlineExceeded, "no answer in time to CreateVolume"));
   plugin_a_->Release();
   EXPECT_TRUE(NothingIsLeft());
