@@ -185,6 +185,7 @@ class Attachments {
                                              Clock::time_point until);
   absl::Status MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const IsAbandoned& is_abandoned,
                             const OnStep& on_step, Clock::time_point until);
+  absl::Status CheckNoStaleMount(const AttachmentRecord& record);
   absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
   absl::Status RollBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,

@@ -37,6 +37,9 @@ class ClaimBroker {
   // FAILED_PRECONDITION: others have freed the claim.
   virtual absl::Status CheckHeld(const ClaimAnswer& answer) = 0;
 
+  // Whether this host has the claim on record, and its node step is not done.
+  virtual absl::StatusOr<bool> IsHeld(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
+
   // Releases a claim after its unmount. `node_outcome` OK: nothing is mounted at the node any more. The controller is
   // asked to unpublish, unless another claim of that node still uses the volume; then the claim is freed. Each step is
   // stored before the next. An error: the claim stays, in state unpublishing, with that error as its problem.

@@ -59,10 +59,6 @@ class ClaimReleaser {
   // they are old enough and not mounted. Others are left alone.
   absl::Status Resume(const std::vector<ClaimRecord>& claims);
   bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
-  void Stop() {
-    rollbacks_.Stop();
-    work_.Stop();
-  }
 
  private:
   absl::Status CheckOurs(const ClaimRecord& claim) const;

@@ -209,6 +209,11 @@ absl::Status Claims::CheckHeld(const ClaimAnswer& answer) {
                             Quote(own.allocation), ToString(own.volume));
 }
 
+absl::StatusOr<bool> Claims::IsHeld(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Find(volume, mode, allocation));
+  return claim && hosts_.IsOurs(claim->node) && IsBeforeNodeStep(*claim);
+}
+
 absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const ClaimState& state,
                                              Clock::time_point until) {
   ClaimRecord claim;

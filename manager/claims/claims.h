@@ -37,6 +37,7 @@ class Claims final : public ClaimBroker {
     return releaser_.IsRollbackOwed(volume, mode, allocation);
   }
   absl::Status CheckHeld(const ClaimAnswer& answer) override;
+  absl::StatusOr<bool> IsHeld(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override;
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                        const absl::Status& node_outcome, Clock::time_point until) override {
     return releaser_.Release(volume, mode, allocation, node_outcome, until);
@@ -83,8 +84,6 @@ class Claims final : public ClaimBroker {
   }
 
   void PluginHealthChanged(const std::string& plugin) { exhausted_.Clear(plugin); }
-
-  void Stop() { releaser_.Stop(); }  // ends the work in the background
 
  private:
   // A failed publish undoes only what the same call changed.

@@ -111,6 +111,11 @@ class CountingClaims final : public manager::ClaimBroker {
     const std::lock_guard<std::mutex> lock(mutex_);
     return given_up_.contains(answer.claim.allocation) ? FailedPrecondition("freed by another host") : absl::OkStatus();
   }
+  absl::StatusOr<bool> IsHeld(const manager::VolumeKey& volume, manager::ClaimMode,
+                              const std::string& allocation) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return held_.contains(volume.id + " " + allocation) && !given_up_.contains(allocation);
+  }
   // From now on others have the claims of this allocation.
   void GiveUp(const std::string& allocation) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -3,6 +3,7 @@
 #include "manager/state/sqlite_state.h"
 #include "tests/fakes/counting_brokers.h"
 #include "tests/manager/prelude.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::manager {
 namespace {
@@ -159,6 +160,19 @@ TEST_F(AttachmentsTest, DetachThatHasBegunIsRetried) {
     ExpectNothingIsLeft();
     mounter_.SetUnbound();
   }
+}
+
+// This host was away, and others have had the volume. A task still keeps the old mount busy.
+TEST_F(AttachmentsTest, NobodySharesAMountWhoseClaimWasGivenUp) {
+  ASSERT_OK(Attach(Request("db", "old")));
+  claims_.GiveUp("old");
+  log_.Fail("unmount", FailedPrecondition("busy"), 30);
+  ASSERT_OK(attachments_->CheckClaims(
+      journal_->All(), [](const AttachmentRecord&) { return false; }, Attachments::Missing::kGivenUp));
+  EXPECT_THAT(Attach(Request("db", "new")), FailsWith(Code::kUnavailable, "still mounted here for 'old'"));
+  EXPECT_OK(Attach(Request("other", "new")));
+  EXPECT_TRUE(testing::WaitUntil([&] { return !journal_->Find("old", "db"); }, seconds(30)));
+  EXPECT_OK(Attach(Request("db", "new")));
 }
 
 TEST_F(AttachmentsTest, FailedUnmountKeepsClaim) {
