@@ -96,14 +96,13 @@ std::string WhatFrees(const Claim& claim, const std::vector<HostStatus>& hosts) 
 }
 
 bool IsWriter(const Claim& claim) { return claim.mode == ClaimMode::kWrite; }
-bool IsReader(const Claim& claim) { return claim.mode == ClaimMode::kRead; }
 
 // Whether `access` allows the claim beside `claims`: those of others, and of this allocation in the other mode.
 bool AllowsClaim(AccessMode access, const ClaimRequest& request, const std::vector<Claim>& claims) {
   const bool writes = request.mode == ClaimMode::kWrite;
   switch (access) {
     case AccessMode::kSingleNodeReaderOnly:
-      return !writes && std::all_of(claims.begin(), claims.end(), IsReader);
+      return !writes && std::all_of(claims.begin(), claims.end(), IsWriter);
     case AccessMode::kSingleNodeWriter:
     case AccessMode::kSingleNodeSingleWriter:
       return claims.empty();

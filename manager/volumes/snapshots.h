@@ -60,8 +60,6 @@ class Snapshots {
   absl::Status Resume(const std::string& host);
   bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
 
-  void Stop() { work_.Stop(); }
-
  private:
   absl::StatusOr<Snapshot> Complete(const Snapshot& record, const csi::v1::Snapshot& taken);
   absl::Status ForgetOr(const Snapshot& record, const absl::Status& why);

@@ -68,8 +68,6 @@ class Volumes {
     return work_.WaitUntilTried(until) && snapshots_.WaitUntilTried(until);
   }
 
-  void Stop() { work_.Stop(); }  // ends the work in the background
-
  private:
   absl::StatusOr<Volume> ChangeReady(const VolumeKey& key, const std::function<void(Volume&)>& change);
   void Report(const Volume& volume, bool bad, const std::string& text);
