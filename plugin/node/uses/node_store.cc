@@ -175,8 +175,8 @@ absl::Status NodeStore::MountOnRecord(VolumeUse use, const std::function<absl::S
   MOORING_RETURN_IF_ERROR(Put(use));
   if (const absl::Status mounted = mount(); !mounted.ok()) {
     // Where an earlier call was cut short, the mount may be that call's.
-    const bool is_of_earlier_call = before && absl::IsFailedPrecondition(mounted);
-    if (!MayHaveMounted(mounted)) (is_of_earlier_call ? Put(*before) : Delete(use.path)).IgnoreError();
+    const bool was_cut_short = before && !before->done && absl::IsFailedPrecondition(mounted);
+    if (!MayHaveMounted(mounted)) (was_cut_short ? Put(*before) : Delete(use.path)).IgnoreError();
     return Unexpected(mounted);
   }
   use.done = true;

@@ -45,6 +45,15 @@ TEST_F(NodeStageTest, FlagsOfAnotherFilesystemAreTheCallersMistake) {
   EXPECT_THAT(AllRecords(), IsEmpty());
 }
 
+// A person has unmounted it.
+TEST_F(NodeStageTest, RefusedMountLeavesNoRecordOfAnEarlierOne) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(mounter_.With([](FakeKernel& kernel) { return kernel.Unmount({.target = "/staging/a"}); }));
+  mounter_.Fail("Mount", FailedPrecondition("refused"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "refused"));
+  EXPECT_THAT(AllRecords(), IsEmpty());
+}
+
 TEST_F(NodeStageTest, ShortenedImageIsNotMounted) {
   SetFormatted(kVolume, "ext4", 128 * kMebi);
   const std::string before = World();
