@@ -1,89 +1,9 @@
-#include "manager/attach/attachments.h"
-
-#include "manager/state/sqlite_state.h"
-#include "tests/fakes/counting_brokers.h"
-#include "tests/manager/prelude.h"
-#include "tests/support/wait_until.h"
+#include "tests/manager/volumes/attachments_fixture.h"
 
 namespace mooring::manager {
 namespace {
 
-using ::mooring::testing::CallLog;
-using ::mooring::testing::CountingClaims;
-using ::mooring::testing::CountingMounter;
-
-AttachRequest Request(const std::string& volume = "db", const std::string& allocation = "web-1") {
-  AttachRequest request;
-  request.volume.id = volume;
-  request.plugin = "p";
-  request.allocation = allocation;
-  return request;
-}
-
-class AttachmentsTest : public ::testing::Test {
- protected:
-  AttachmentsTest() { Start(); }
-
-  // As after a kill of the manager.
-  void Restart() {
-    attachments_.reset();
-    Start();
-  }
-  void Start() {
-    journal_ = *AttachmentJournal::Open(store_, "host-1");
-    Attachments::Settings settings;
-    settings.host = "host-1";
-    settings.first_retry = settings.claim_pause = milliseconds(1);
-    settings.longest_retry = milliseconds(20);
-    settings.plugin_wait = milliseconds(50);
-    settings.restorers = 2;
-    attachments_ = std::make_unique<Attachments>(*journal_, claims_, mounter_, events_, queue_, settings);
-  }
-  void Restore() {
-    log_.Clear();
-    attachments_->Restore();
-    attachments_->WaitUntilRestored(Soon());
-    EXPECT_EQ(attachments_->restoring(), 0);
-  }
-  absl::StatusOr<AttachmentRecord> Attach(const AttachRequest& request) {
-    return attachments_->Attach(request, {}, Soon());
-  }
-  using Failure = Attachments::Failure;
-  absl::Status Detach(const std::string& allocation, const std::string& request,
-                      Failure failure = Failure::kChangesNothing) {
-    return attachments_->Detach(allocation, request, failure, {}, Soon());
-  }
-  void AttachOneInsideTheOther() {
-    AttachRequest outer = Request("outer", "a");
-    outer.attach_path = "/srv/db";
-    AttachRequest inner = Request("inner", "b");
-    inner.attach_path = "/srv/db/wal";
-    ASSERT_OK(Attach(outer));
-    ASSERT_OK(Attach(inner));
-  }
-  // Without journal, claim and mount.
-  void ExpectNothingIsLeft() {
-    EXPECT_THAT(journal_->All(), IsEmpty());
-    EXPECT_THAT(claims_.held(), IsEmpty());
-    EXPECT_EQ(mounter_.mounted_count(), 0U);
-  }
-  void SetPhase(const std::string& allocation, AttachmentRecord::Phase phase) {
-    AttachmentRecord record = *journal_->Find(allocation, "db");
-    record.phase = phase;
-    ASSERT_OK(journal_->Put(record, Durability::kOrdered));
-  }
-
-  TempDir directory_;
-  std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
-  RecordsStore store_{*state_};
-  CallLog log_;
-  CountingClaims claims_{log_, "p"};
-  CountingMounter mounter_{log_};
-  Events events_;
-  WorkQueue queue_;
-  std::unique_ptr<AttachmentJournal> journal_;
-  std::unique_ptr<Attachments> attachments_;
-};
+using AttachmentsTest = AttachmentsFixture;
 
 TEST_F(AttachmentsTest, StoresIntentBeforeMountAndPhaseAfterIt) {
   std::vector<std::string> phases;
@@ -114,21 +34,6 @@ TEST_F(AttachmentsTest, RetriesClaim) {
   log_.Fail("claim", Unavailable("the plugin is starting"));
   ASSERT_OK(Attach(Request()));
   EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
-}
-
-TEST_F(AttachmentsTest, LeavesExistingMountAlone) {
-  ASSERT_OK(Attach(Request()));
-  Restart();
-  Restore();
-  EXPECT_EQ(log_.Count("mount"), 0);
-}
-
-TEST_F(AttachmentsTest, RestoresLostMount) {
-  ASSERT_OK(Attach(Request()));
-  ASSERT_OK(mounter_.Unmount(*journal_->Find("web-1", "db"), Soon()));
-  Restart();
-  Restore();
-  EXPECT_EQ(mounter_.mounted_count(), 1U);
 }
 
 TEST_F(AttachmentsTest, RefusedDetachChangesNothing) {
@@ -183,63 +88,6 @@ TEST_F(AttachmentsTest, FailedUnmountKeepsClaim) {
   EXPECT_THAT(journal_->Find("web-1", "db")->problem, HasSubstr("busy"));
 }
 
-TEST_F(AttachmentsTest, RestartUndoesIntent) {
-  ASSERT_OK(Attach(Request()));
-  SetPhase("web-1", AttachmentRecord::Phase::kIntent);
-  Restart();
-  Restore();
-  ExpectNothingIsLeft();
-}
-
-TEST_F(AttachmentsTest, RestartContinuesDetach) {
-  ASSERT_OK(Attach(Request()));
-  SetPhase("web-1", AttachmentRecord::Phase::kUnmounting);
-  Restart();
-  Restore();
-  ExpectNothingIsLeft();
-}
-
-TEST_F(AttachmentsTest, HangingPluginDelaysOnlyItsOwnAttachments) {
-  claims_.SetPlugin("slow", "away");
-  for (int i = 0; i < 6; ++i) ASSERT_OK(Attach(Request("slow", "slow-" + std::to_string(i))));
-  ASSERT_OK(Attach(Request()));
-  mounter_.SetAway("away", true);
-  Restart();
-  log_.Clear();
-  attachments_->Restore();
-  ASSERT_TRUE(log_.WaitFor("hasmount db", 1));
-  EXPECT_OK(Detach("web-1", "db"));
-  EXPECT_EQ(attachments_->restoring(), 6);
-  mounter_.SetAway("away", false);
-  attachments_->WaitUntilRestored(Soon());
-  EXPECT_EQ(attachments_->restoring(), 0);
-  EXPECT_EQ(log_.Count("mount"), 0);
-}
-
-TEST_F(AttachmentsTest, RestoresParentPathsFirst) {
-  claims_.SetPlugin("outer", "away");
-  AttachOneInsideTheOther();
-  mounter_.SetAway("away", true);
-  Restart();
-  log_.Clear();
-  attachments_->Restore();
-  ASSERT_TRUE(log_.WaitFor("hasmount outer", 2));
-  EXPECT_EQ(log_.Count("hasmount inner"), 0);
-  mounter_.SetAway("away", false);
-  attachments_->WaitUntilRestored(Soon());
-  EXPECT_EQ(log_.Count("hasmount inner"), 1);
-}
-
-// If the child were mounted first, the parent would cover it.
-TEST_F(AttachmentsTest, ChildWaitsForHangingParent) {
-  AttachOneInsideTheOther();
-  Restart();
-  log_.Fail("hasmount", absl::DeadlineExceededError("no answer in time"), 2);
-  Restore();
-  EXPECT_THAT(log_.calls(),
-              ElementsAre("hasmount outer a", "hasmount outer a", "hasmount outer a", "hasmount inner b"));
-}
-
 TEST_F(AttachmentsTest, UndoesFailedMountAndReleasesClaim) {
   log_.Fail("mount", Internal("NodePublishVolume of plugin 'p': no"));
   const auto attached = Attach(Request());
@@ -262,16 +110,6 @@ TEST_F(AttachmentsTest, RefusedClaimLeavesNoRecord) {
   log_.Fail("claim", FailedPrecondition("held by web-2"));
   EXPECT_EQ(Attach(Request()).status().code(), Code::kFailedPrecondition);
   ExpectNothingIsLeft();
-}
-
-// Without the intent the claim would stay for ever after a restart.
-TEST_F(AttachmentsTest, KeepsIntentWhileRollbackIsOwed) {
-  claims_.SetTakingBackOwed();
-  log_.Fail("claim", Internal("no (and taking it back failed: disk full)"));
-  EXPECT_THAT(Attach(Request()), FailsWith(Code::kInternal, "disk full"));
-  EXPECT_TRUE(log_.WaitFor("release", 1)) << "in the background";
-  ASSERT_OK(Detach("web-1", "db"));
-  EXPECT_THAT(journal_->All(), IsEmpty());
 }
 
 TEST_F(AttachmentsTest, ReportsSameProblemOnce) {
@@ -347,56 +185,6 @@ TEST_F(AttachmentsTest, ReadOnlyByRequestModeOrFlag) {
     EXPECT_TRUE(attached->read_only) << request.allocation;
   }
   EXPECT_FALSE(Attach(Request())->read_only);
-}
-
-// A stop acts like a kill: the records tell the next start what to do.
-TEST_F(AttachmentsTest, StopUndoesNothingAndNextStartDoes) {
-  for (const std::string step : {"claim", "mount"}) {
-    SCOPED_TRACE(step);
-    log_.Clear();
-    log_.Fail(step, Stopping());
-    EXPECT_THAT(Attach(Request()), FailsWith(Code::kCancelled, "the manager is stopping"));
-    EXPECT_EQ(log_.Count("unmount") + log_.Count("release"), 0);
-    EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kIntent);
-    EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
-    Restart();
-    Restore();
-    ExpectNothingIsLeft();
-  }
-}
-
-TEST_F(AttachmentsTest, NextStartContinuesDetachInterruptedByStop) {
-  ASSERT_OK(Attach(Request()));
-  attachments_->BeginStop();
-  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
-  Restart();
-  log_.Fail("unmount", Stopping());
-  EXPECT_THAT(Detach("web-1", "db", Failure::kIsRepeated), FailsWith(Code::kCancelled, "the manager is stopping"));
-  EXPECT_EQ(log_.Count("release"), 0);
-  Restart();
-  EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kUnmounting);
-  EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
-  Restore();
-  ExpectNothingIsLeft();
-}
-
-// Its caller was told of an error, or of nothing. So the next start takes nothing from the user.
-TEST_F(AttachmentsTest, NextStartDoesNotBeginInterruptedDetach) {
-  ASSERT_OK(Attach(Request()));
-  log_.Fail("unmount", Stopping());
-  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
-  Restart();
-  Restore();
-  EXPECT_THAT(log_.calls(), IsEmpty());
-  EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kMounted);
-  EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
-
-  log_.Fail("unmount", Stopping());
-  EXPECT_THAT(Detach("web-1", "db"), FailsWith(Code::kCancelled, "the manager is stopping"));
-  mounter_.SetUnbound();  // it had begun
-  Restart();
-  Restore();
-  ExpectNothingIsLeft();
 }
 
 TEST_F(AttachmentsTest, ExhaustedNodeMarksVolume) {
