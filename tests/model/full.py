@@ -30,7 +30,7 @@ class FullModel(LosingModel):
         names = {step.get("volume"), *step.get("volumes", ()), *(step.get("source") or ())}
         fails = bool(names & self.failing) or self.full == "bytes" and step["do"] == "stage"
         if step["do"] in USE:
-            return codes | ERRORS if fails else codes
+            return codes | ERRORS | self.codes_of_lost(step) if fails else codes
         if OK not in codes or step["do"] not in CALLS or step["do"] in NEED_NO_ROOM:
             return codes
         copies = step["do"] in ("snapshot", "group") or step["do"] == "create" and step["source"]
@@ -50,6 +50,11 @@ class FullModel(LosingModel):
                 volume.losses.happened = True
                 self.failing -= set() if self.full else {name}
         self.failing &= self.volumes.keys()
+
+    def codes_of_lost(self, step):
+        """A file that was not synced may be gone."""
+        existed = self.volumes[step["volume"]].losses.existed.get(step["file"], ())
+        return {"ENOENT"} if step["do"] == "remove" and False in existed else set()
 
     @staticmethod
     def may_be_written(step, losses):
