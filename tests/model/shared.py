@@ -31,10 +31,18 @@ class SharedModel(Model):
     def allowed(self, step):
         self.called = step["node"]
         if step["do"] in ON_ANOTHER_NODE and self.is_elsewhere(step["volume"]):
-            return ON_ANOTHER_NODE[step["do"]]
+            codes = ON_ANOTHER_NODE[step["do"]]
+            return codes | super().allowed(step) if step["do"] == "stage" and self.takes_over(step) else codes
         return super().allowed(step)
 
+    def takes_over(self, step):
+        """Only tasks have the device. Here both nodes have one kernel, so a stage finds that device, and takes it."""
+        volume = self.volumes[step["volume"]]
+        return volume.block and not volume.used()
+
     def apply(self, step, code):
+        if step["do"] == "stage" and code == OK:
+            self.host.pop(step["volume"], None)
         if not (step["do"] in ON_ANOTHER_NODE and self.is_elsewhere(step["volume"])):
             super().apply(step, code)
         for name, volume in self.volumes.items():
