@@ -26,11 +26,10 @@ wait_for_players() {
   return "$status"
 }
 
+# SIGINT, because Python then runs its `finally`, which detaches the loop devices.
 # shellcheck disable=SC2317 # a hook of on_exit
 end_players() {
   local player
-  for player in "${players[@]}"; do
-    kill -TERM -- "-$player" 2>/dev/null || continue
-    wait "$player" || true
-  done
+  for player in "${players[@]}"; do kill -INT -- "-$player" 2>/dev/null || true; done
+  for player in "${players[@]}"; do wait "$player" || true; done
 }

@@ -243,6 +243,9 @@ def main():
     except Difference:
         print(f"{steps} steps without a difference before, {time.monotonic() - started:.0f} s", flush=True)
         return 1
+    except KeyboardInterrupt:
+        print(f"{steps} steps without a difference, {time.monotonic() - started:.0f} s; then interrupted", flush=True)
+        return 130
     if options.codes:
         print("\n".join(f"  {count:7} {code}" for code, count in sorted(codes.items())))
         print("\n".join(f"  {spent:7.2f} s {kind}" for kind, spent in seconds.most_common()))
