@@ -93,6 +93,8 @@ class Model:
         codes = self.codes_of(step)
         if self.full and OK in codes and step["do"] != "fill":
             return codes | {"RESOURCE_EXHAUSTED", RANGE, "INTERNAL"}  # the I/O error of a device does not tell why
+        if self.full and step["do"] == "publish" and PRECONDITION in codes and self.volumes[step["volume"]].tasks:
+            return codes | {"INTERNAL"}  # the device that tasks still have is looked at first
         return codes
 
     def codes_of(self, step):
