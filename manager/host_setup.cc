@@ -75,10 +75,12 @@ absl::StatusOr<std::optional<ListedMount>> MountOf(std::string path, Mounts& ker
 }
 
 absl::StatusOr<std::size_t> CountRecords(State& local) {
-  MOORING_ASSIGN_OR_RETURN(const Listing volumes, local.List(VolumesPrefix()));
-  MOORING_ASSIGN_OR_RETURN(const Listing claims, local.List(ClaimsPrefix()));
-  MOORING_ASSIGN_OR_RETURN(const Listing snapshots, local.List(SnapshotsPrefix()));
-  return volumes.values.size() + claims.values.size() + snapshots.values.size();
+  std::size_t count = 0;
+  for (const std::string& prefix : MovedPrefixes()) {
+    MOORING_ASSIGN_OR_RETURN(const Listing listing, local.List(prefix));
+    count += listing.values.size();
+  }
+  return count;
 }
 
 // During a move, the volumes and claims may be in both states.
@@ -169,14 +171,13 @@ absl::StatusOr<std::unique_ptr<State>> OpenSharedState(const Config& config, Sta
     if (joined.empty()) return nullptr;
     return FailedPrecondition(
         "the volumes and claims of this host are in the shared state {} (etcd), and --state is sqlite: give the "
-        "--state "
-        "of before, or move them back with 'mooring manager migrate --to sqlite' (docs/hosts.md)",
+        "--state of before, or move them back with 'mooring manager migrate --to sqlite' (docs/hosts.md)",
         joined);
   }
   MOORING_ASSIGN_OR_RETURN(const std::size_t records, CountRecords(local));
   if (records != 0) {
     return FailedPrecondition(
-        "{} still has {} volumes and claims, which --state {} would hide: move them with 'mooring manager migrate --to "
+        "{} still has {} records of volumes, which --state {} would hide: move them with 'mooring manager migrate --to "
         "{}' (docs/hosts.md)",
         Quote(config.state_dir + "/state.db"), records, config.etcd->connection.endpoints,
         config.etcd->connection.endpoints);

@@ -31,8 +31,8 @@ using metrics::Samples;
 using MetricFamilies = std::vector<prometheus::MetricFamily>;
 
 constexpr char kUnknown[] = "unknown";  // label of a plugin that has not told its name yet
-constexpr Claim::State kClaimStates[] = {Claim::State::kTaken, Claim::State::kUnpublishing, Claim::State::kNodeDetached,
-                                         Claim::State::kControllerDetached};
+constexpr Claim::State kClaimStates[] = {Claim::State::kTaken, Claim::State::kUnmountFailed,
+                                         Claim::State::kNodeDetached, Claim::State::kControllerDetached};
 constexpr Volume::State kVolumeStates[] = {Volume::State::kCreating, Volume::State::kReady, Volume::State::kDeleting};
 constexpr AttachmentRecord::Phase kPhases[] = {AttachmentRecord::Phase::kIntent, AttachmentRecord::Phase::kMounted,
                                                AttachmentRecord::Phase::kUnmounting};

@@ -51,6 +51,12 @@ template <typename Arguments>
 struct SharedFlags {
   using Flag = FlagOf<Arguments>;
 
+  static constexpr Flag kTimeout{"--timeout", "SECONDS",
+                                 "Time limit of the command (default: 60; 600 if the manager creates or copies data)",
+                                 &Arguments::timeout, "MOORING_TIMEOUT"};
+  static constexpr Flag kVerbose{"-v,--verbose", "",
+                                 "Print to stderr each request, without its secrets, and each step of the manager",
+                                 &Arguments::verbose};
   static constexpr Flag kJson{"--json", "", "Print the answer as JSON", &Arguments::json};
   static constexpr Flag kTime{"--time", "", "Print to stderr how long each call took", &Arguments::show_time};
   static constexpr Flag kVolumeId{"ID", "", "ID of the volume", &Arguments::id};
@@ -75,6 +81,13 @@ struct SharedFlags {
   static constexpr Flag kFromSnapshot{"--from-snapshot", "ID", "Snapshot to fill the volume with",
                                       &Arguments::from_snapshot};
   static constexpr Flag kFromVolume{"--from-volume", "ID", "Volume to copy into the new one", &Arguments::from_volume};
+
+  static inline const FlagsOf<Arguments> kSecretFlags{&kSecretsFile, &kSecret};
+
+  // The flags of every command; `socket` names the server.
+  static FlagsOf<Arguments> OfEveryCommand(const Flag& socket) {
+    return {&socket, &kTimeout, &kJson, &kTime, &kVerbose};
+  }
 };
 
 // A running command.

@@ -39,8 +39,7 @@ void Add(CLI::App& root, Action& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* csi = root.add_subcommand("csi", "Call a CSI driver over its socket");
   csi->require_subcommand(1);
-  AddFlags(*csi, Flags{&kEndpoint, &kTimeout, &Shared::kJson, &Shared::kTime, &kVerbose}, /*required=*/false,
-           *arguments);
+  AddFlags(*csi, Shared::OfEveryCommand(kEndpoint), /*required=*/false, *arguments);
   const CommandTable<Command> table{.execute = Execute,
                                     .every_command = {},
                                     .shared = arguments,

@@ -48,10 +48,6 @@ using Shared = SharedFlags<Arguments>;
 inline constexpr Flag kEndpoint{
     "--endpoint",       "ENDPOINT",     "Socket of the driver: unix:///path/csi.sock, or its path",
     &Arguments::socket, "CSI_ENDPOINT", /*is_sent=*/false};
-inline constexpr Flag kTimeout{"--timeout", "SECONDS", "Time limit of a call (default: 60)", &Arguments::timeout,
-                               "MOORING_TIMEOUT"};
-inline constexpr Flag kVerbose{"-v,--verbose", "", "Print to stderr each request, without its secrets",
-                               &Arguments::verbose};
 
 inline constexpr Flag kSnapshotId{"ID", "", "ID of the snapshot", &Arguments::id};
 inline constexpr Flag kGroupSnapshotId{"ID", "", "ID of the group snapshot", &Arguments::id};
@@ -97,7 +93,6 @@ inline constexpr Flag kLiveness{"--liveness", "", "Exit with 0 if the driver ans
                                 &Arguments::liveness};
 
 inline const Flags kCapabilityFlags{&kAccess, &Shared::kBlock, &kFsType, &Shared::kMountFlag, &kMountGroup};
-inline const Flags kSecretFlags{&Shared::kSecretsFile, &Shared::kSecret};
 
 // Sets each field of `request` that a flag fills. Without flags for a capability, a request that must have one gets a
 // filesystem that the driver chooses, in mode SINGLE_NODE_WRITER. INVALID_ARGUMENT: contradictory flags, or an unknown

@@ -97,11 +97,15 @@ Commands SnapshotCommands() {
       {"create",
        "Take a snapshot of a volume",
        {&kName, &kOneVolume},
-       AllOf({{&Shared::kParam}, kSecretFlags}),
+       AllOf({{&Shared::kParam}, Shared::kSecretFlags}),
        CreateSnapshot},
-      {"delete", "Delete a snapshot", {&kSnapshotId}, kSecretFlags, DeleteSnapshot},
-      {"list", "List the snapshots", {}, AllOf({{&kOneVolume, &kOneSnapshot}, pages, kSecretFlags}), ListSnapshots},
-      {"get", "Show a snapshot", {&kSnapshotId}, kSecretFlags, GetSnapshot},
+      {"delete", "Delete a snapshot", {&kSnapshotId}, Shared::kSecretFlags, DeleteSnapshot},
+      {"list",
+       "List the snapshots",
+       {},
+       AllOf({{&kOneVolume, &kOneSnapshot}, pages, Shared::kSecretFlags}),
+       ListSnapshots},
+      {"get", "Show a snapshot", {&kSnapshotId}, Shared::kSecretFlags, GetSnapshot},
   };
 }
 
@@ -110,14 +114,18 @@ Commands GroupSnapshotCommands() {
       {"create",
        "Take snapshots of several volumes at one moment",
        {&kName, &kVolumes},
-       AllOf({{&Shared::kParam}, kSecretFlags}),
+       AllOf({{&Shared::kParam}, Shared::kSecretFlags}),
        CreateGroupSnapshot},
       {"delete",
        "Delete a group snapshot and its members",
        {&kGroupSnapshotId},
-       AllOf({{&kSnapshots}, kSecretFlags}),
+       AllOf({{&kSnapshots}, Shared::kSecretFlags}),
        DeleteGroupSnapshot},
-      {"get", "Show a group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), GetGroupSnapshot},
+      {"get",
+       "Show a group snapshot",
+       {&kGroupSnapshotId},
+       AllOf({{&kSnapshots}, Shared::kSecretFlags}),
+       GetGroupSnapshot},
   };
 }
 
@@ -127,12 +135,12 @@ Commands MetadataCommands() {
       {"metadata-allocated",
        "List the allocated ranges of a snapshot: offset and length",
        {&kSnapshotId},
-       AllOf({place, kSecretFlags}),
+       AllOf({place, Shared::kSecretFlags}),
        Allocated},
       {"metadata-delta",
        "List the ranges of a snapshot that differ from an older one",
        {&kBaseId, &kTargetId},
-       AllOf({place, kSecretFlags}),
+       AllOf({place, Shared::kSecretFlags}),
        Delta},
   };
 }

@@ -83,6 +83,12 @@ constexpr Flag kEndpoint{"--endpoint",        "ENDPOINT",     "Socket of the dri
 constexpr Flag kStateDir{
     "--state-dir",       "DIR", "State directory of the plugin (default: /var/lib/mooring)", &Question::state_dir,
     "MOORING_STATE_DIR", kLocal};
+constexpr Flag kManager{"--manager",
+                        "SOCKET",
+                        "Socket of the manager, to show what it has not done yet (default: /run/mooring/manager.sock)",
+                        &Question::manager,
+                        "MOORING_MANAGER_SOCKET",
+                        kLocal};
 constexpr Flag kJson{"--json", "", "Print the answer as JSON", &Question::json};
 
 int Run(const Question& question, const CLI::App& app, const Streams& streams) {
@@ -97,8 +103,8 @@ int Run(const Question& question, const CLI::App& app, const Streams& streams) {
 void Add(CLI::App& root, Action& chosen) {
   CLI::App* app = root.add_subcommand("doctor", "Explain why a mount is not where it should be, and how to repair it");
   const auto question = std::make_shared<Question>();
-  AddFlags<Question>(*app, {&kSubject, &kPid, &kContainer, &kEndpoint, &kStateDir, &kJson}, /*required=*/false,
-                     *question);
+  AddFlags<Question>(*app, {&kSubject, &kPid, &kContainer, &kEndpoint, &kStateDir, &kManager, &kJson},
+                     /*required=*/false, *question);
   app->get_option("--container")->excludes("--pid");
   app->footer(
       "Exit status: 0 no problem, 3 a problem was found, 1 the subject could not be examined, 2 a wrong command "

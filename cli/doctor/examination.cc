@@ -28,7 +28,9 @@
 #include "cli/doctor/health.h"
 #include "cli/doctor/host_facts.h"
 #include "cli/doctor/loops.h"
+#include "cli/doctor/unfinished_work.h"
 #include "cli/doctor/visibility.h"
+#include "cli/manager/connection.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/paths.h"
 
@@ -201,7 +203,7 @@ class Examiner {
     if (question_.subject.empty()) {
       MOORING_RETURN_IF_ERROR(AddHealth("/", "/"));
       CheckLoops();
-      return absl::OkStatus();
+      return CheckManager();
     }
     MOORING_ASSIGN_OR_RETURN(const Subject subject, ResolveSubject(question_.subject, kPatience));
     if (subject.is_volume) return CheckVolume(question_.subject);
@@ -274,6 +276,17 @@ class Examiner {
     if (FindFrozen(loops, result_.graph).empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     Append(result_.findings, FindFrozen(loops, result_.graph));
+  }
+
+  absl::Status CheckManager() {
+    std::error_code error;
+    if (question_.manager.empty() && !fs::exists(manager_area::kDefaultSocket, error)) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(
+        Findings findings,
+        FindUnfinishedWork(question_.manager.empty() ? manager_area::kDefaultSocket : question_.manager));
+    Append(result_.findings, std::move(findings));
+    result_.checked.push_back("unfinished work of the manager");
+    return absl::OkStatus();
   }
 
   absl::Status CheckVolume(const std::string& id) {

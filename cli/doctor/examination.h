@@ -17,6 +17,7 @@ struct Question {
   pid_t pid = 0;          // the process that should see the mount
   std::string container;  // the container that should see it, by ID
   std::string endpoint;
+  std::string manager;  // its socket; empty: the default one, if it is there
   std::string state_dir = "/var/lib/mooring";
   bool json = false;
 };

@@ -44,8 +44,7 @@ absl::Status Session::Show(const google::protobuf::Message& answer, std::string_
 }
 
 void Add(CLI::App& root, Action& chosen) {
-  const CommandTable<Command> table{.execute = Execute,
-                                    .every_command = {&kManager, &kTimeout, &Shared::kJson, &Shared::kTime, &kVerbose}};
+  const CommandTable<Command> table{.execute = Execute, .every_command = Shared::OfEveryCommand(kManager)};
   table.Add(root, {"plugin", "Run and register the CSI plugins of the manager", {PluginCommands}}, chosen);
   table.Add(root,
             {"volume",

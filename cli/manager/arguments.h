@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "cli/command/session.h"
+#include "cli/manager/connection.h"
 #include "manager.pb.h"
 
 namespace mooring::cli::manager_area {
 
 struct Arguments : SharedArguments {
-  Arguments() { socket = "/run/mooring/manager.sock"; }
+  Arguments() { socket = kDefaultSocket; }
 
   bool quiet = false;
   bool if_exists = false;

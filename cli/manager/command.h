@@ -32,12 +32,6 @@ inline constexpr Flag kManager{"--manager",
                                &Arguments::socket,
                                "MOORING_MANAGER_SOCKET",
                                /*is_sent=*/false};
-inline constexpr Flag kTimeout{"--timeout", "SECONDS",
-                               "Time limit of the command (default: 60; 600 if it creates or copies data)",
-                               &Arguments::timeout, "MOORING_TIMEOUT"};
-inline constexpr Flag kVerbose{"-v,--verbose", "", "Print to stderr each request, without its secrets, and each step",
-                               &Arguments::verbose};
-
 inline constexpr Flag kQuiet{"-q,--quiet", "", "Print only the names, one on each line", &Arguments::quiet};
 
 inline constexpr Flag kPluginName{"NAME", "", "Name of the plugin", &Arguments::plugin};
@@ -156,7 +150,6 @@ inline constexpr Flag kOnlyClaims{"--claims", "", "Print only changes of claims"
 inline constexpr Flag kFromRevision{"--from", "REVISION", "First revision to print (default: the next)",
                                     &Arguments::from_revision};
 
-inline const Flags kSecretFlags{&Shared::kSecretsFile, &Shared::kSecret};
 inline const Flags kJobFlags{&kPerAlloc, &kTasks, &kSystemJob};
 
 namespace v1 = ::mooring::manager::v1;

@@ -13,6 +13,8 @@
 
 namespace mooring::cli::manager_area {
 
+inline constexpr char kDefaultSocket[] = "/run/mooring/manager.sock";
+
 // `socket`: a path, or unix:///path.
 absl::StatusOr<ClientOptions> ClientOptionsFor(const std::string& socket, std::chrono::milliseconds timeout);
 

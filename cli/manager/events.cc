@@ -118,10 +118,8 @@ absl::Status Info(Session& session) {
   if (info.owed().empty()) return session.Show(info, details.ToString());
   Table owed({"NOT DONE YET", "RECORD", "PLUGIN", "SINCE", "TRIES", "NEXT TRY", "PROBLEM"});
   for (const v1::OwedWork& work : info.owed()) {
-    owed.Add(
-        {work.kind(), work.what(), work.plugin(), TimeText(work.since_ms()), std::to_string(work.tries()),
-         work.next_try_ms() == 0 ? "now" : fmt::format("in {:.0f} s", static_cast<double>(work.next_try_ms()) / 1000),
-         work.problem()});
+    owed.Add({work.kind(), work.what(), work.plugin(), TimeText(work.since_ms()), std::to_string(work.tries()),
+              NextTryText(work), work.problem()});
   }
   return session.Show(info, details.ToString() + "\n" + owed.ToString());
 }

@@ -96,7 +96,7 @@ Commands SnapshotCommands() {
       {"delete",
        "Delete a snapshot",
        {&kSnapshotId, &kSnapshotPlugin},
-       AllOf<Arguments>({{&kIfExists, &kForget}, kSecretFlags}),
+       AllOf<Arguments>({{&kIfExists, &kForget}, Shared::kSecretFlags}),
        DeleteSnapshot,
        "",
        kCreateTimeout},

@@ -85,7 +85,7 @@ absl::StatusOr<v1::ClaimVolumeResponse> ClaimHandlers::ClaimVolume(const v1::Cla
     MOORING_ASSIGN_OR_RETURN(ClaimRequest asked, ParseClaim(request, *seen->volume, host));
     asked.keep = true;
     asked.seen = std::move(seen);
-    return claims.Claim(asked, call.until);
+    return claims.Take(asked, call.until);
   };
   const absl::StatusOr<ClaimAnswer> answer = WithSeenVolume(store, key, claim);
   MOORING_RETURN_IF_ERROR(WithSimilarVolume(store, key, answer.status()));

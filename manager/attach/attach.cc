@@ -196,7 +196,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& 
                        .seen = asked.seen};
   const Clock::time_point patience = std::min(until, Clock::now() + settings_.claim_patience);
   for (Clock::duration pause = settings_.claim_pause;; pause = std::min(2 * pause, settings_.longest_retry)) {
-    absl::StatusOr<ClaimAnswer> answer = claims_.Claim(request, until);
+    absl::StatusOr<ClaimAnswer> answer = claims_.Take(request, until);
     if (!absl::IsUnavailable(answer.status()) && !absl::IsAborted(answer.status())) return answer;
     if (Clock::now() + pause >= patience) return answer;
     SleepUntil(stop_.get_token(), Clock::now() + pause);
@@ -272,7 +272,7 @@ absl::Status Attachments::RollBack(AttachmentRecord& record, const absl::Status&
   std::string outcome = "there was no time left to undo it";
   if (Clock::now() < until) {
     const absl::Status undone = detacher_.Detach(record, on_step, until);
-    if (undone.ok()) return absl::Status(why.code(), Message(why) + "; nothing of it is left");
+    if (undone.ok()) return absl::Status(why.code(), Message(why) + "; nothing is mounted for it any more");
     outcome = Message(undone);
   }
   queue_.Schedule(record, Clock::duration::zero());

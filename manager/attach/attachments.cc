@@ -167,7 +167,7 @@ absl::Status Attachments::CheckClaims(const std::vector<AttachmentRecord>& recor
   return absl::OkStatus();
 }
 
-absl::Status Attachments::ReleaseUnused(const ClaimRecord& claim, const Volume& volume, Clock::time_point until) {
+absl::Status Attachments::ReleaseUnused(const Claim& claim, const Volume& volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(claim.volume, claim.mode, claim.allocation, until));
   if (journal_.IsUsed(claim)) return absl::OkStatus();

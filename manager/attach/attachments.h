@@ -157,7 +157,7 @@ class Attachments {
   // Releases a claim of this host that no attachment uses and no user keeps. A power cut leaves such a claim, if it
   // comes between the stores of the attachment and of the claim. So does a commit whose answer was lost.
   // FAILED_PRECONDITION: `volume` is mounted here without an attachment, as after the return to an old journal.
-  absl::Status ReleaseUnused(const ClaimRecord& claim, const Volume& volume, Clock::time_point until);
+  absl::Status ReleaseUnused(const Claim& claim, const Volume& volume, Clock::time_point until);
 
   // Called once, before the first call of a client, or once the state can be read. Restores in the background
   // (restore_queue.h). An attached record for which `is_over` is true is detached instead; an attach of the same

@@ -26,7 +26,7 @@ class ClaimBroker {
   // Commits the claim, then publishes the volume at its controller if the plugin attaches volumes. A claim that the
   // allocation already holds gives the same answer again. If the publish fails, the claim is undone. UNAVAILABLE and
   // ABORTED: the same call may succeed later.
-  virtual absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) = 0;
+  virtual absl::StatusOr<ClaimAnswer> Take(const ClaimRequest& request, Clock::time_point until) = 0;
 
   // Whether the record of a failed claim still stands, because the store refused to undo it. The caller then keeps its
   // own record and releases the claim later.
@@ -42,7 +42,7 @@ class ClaimBroker {
 
   // Releases a claim after its unmount. `node_outcome` OK: nothing is mounted at the node any more. The controller is
   // asked to unpublish, unless another claim of that node still uses the volume; then the claim is freed. Each step is
-  // stored before the next. An error: the claim stays, in state unpublishing, with that error as its problem.
+  // stored before the next. An error: the claim stays, in state unmount-failed, with that error as its problem.
   // Returns OK for an unknown claim, for a claim that a user keeps, which stays, and for a claim of another host. Also
   // OK: the controller cannot be asked now; the call is owed and sent later. The release is durable with the next
   // synced commit of the caller.

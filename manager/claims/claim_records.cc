@@ -11,38 +11,36 @@
 
 namespace mooring::manager {
 
-int CountUsing(const std::vector<ClaimRecord>& claims) {
-  return static_cast<int>(
-      std::count_if(claims.begin(), claims.end(), [](const ClaimRecord& claim) { return !claim.lost; }));
+int CountUsing(const std::vector<Claim>& claims) {
+  return static_cast<int>(std::count_if(claims.begin(), claims.end(), [](const Claim& claim) { return !claim.lost; }));
 }
 
-bool IsSameRecord(const ClaimRecord& a, const ClaimRecord& b) { return a.revisions.create == b.revisions.create; }
+bool IsSameRecord(const Claim& a, const Claim& b) { return a.revisions.create == b.revisions.create; }
 
-bool IsBeforeNodeStep(const ClaimRecord& claim) {
-  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
+bool IsBeforeNodeStep(const Claim& claim) {
+  return claim.state == Claim::State::kTaken || claim.state == Claim::State::kUnmountFailed;
 }
 
-bool MarkNodeDetached(ClaimRecord& claim) {
+bool BeginControllerStep(Claim& claim) {
   if (!IsBeforeNodeStep(claim)) return false;
-  claim.state = ClaimRecord::State::kNodeDetached;
+  claim.state = Claim::State::kNodeDetached;
   claim.problem.clear();
   return true;
 }
 
-absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Find(const VolumeKey& volume, ClaimMode mode,
-                                                              const std::string& allocation) {
-  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(volume));
-  for (ClaimRecord& claim : claims) {
+absl::StatusOr<std::optional<Claim>> ClaimRecords::Find(const VolumeKey& volume, ClaimMode mode,
+                                                        const std::string& allocation) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<Claim> claims, store_.ListClaims(volume));
+  for (Claim& claim : claims) {
     if (claim.mode == mode && claim.allocation == allocation) return std::move(claim);
   }
   return std::nullopt;
 }
 
-absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Change(const ClaimRecord& claim,
-                                                                const std::function<bool(ClaimRecord&)>& change,
-                                                                Durability durability) {
+absl::StatusOr<std::optional<Claim>> ClaimRecords::Change(const Claim& claim, const std::function<bool(Claim&)>& change,
+                                                          Durability durability) {
   for (;;) {
-    MOORING_ASSIGN_OR_RETURN(std::optional<ClaimRecord> current, Find(claim.volume, claim.mode, claim.allocation));
+    MOORING_ASSIGN_OR_RETURN(std::optional<Claim> current, Find(claim.volume, claim.mode, claim.allocation));
     if (!current || !change(*current)) return current;
     const auto revision = store_.Commit(Changes().Put(*current).With(durability));
     if (absl::IsAborted(revision.status())) continue;

@@ -16,19 +16,17 @@
 
 namespace mooring::manager {
 
-using ClaimRecord = Claim;  // for classes with a method named Claim
-
 // The number of claims that count for the mode in use of their volume: all that are not lost. A claim that is about to
 // be deleted is among them.
-int CountUsing(const std::vector<ClaimRecord>& claims);
+int CountUsing(const std::vector<Claim>& claims);
 
 // Whether both are the same record, and not a newer claim of the same allocation, perhaps on another host.
-bool IsSameRecord(const ClaimRecord& a, const ClaimRecord& b);
+bool IsSameRecord(const Claim& a, const Claim& b);
 
-bool IsBeforeNodeStep(const ClaimRecord& claim);  // the node may still have the volume
+bool IsBeforeNodeStep(const Claim& claim);  // the node may still have the volume
 
-// The node step is done; the controller step is next. False: it was done before.
-bool MarkNodeDetached(ClaimRecord& claim);
+// The node has no more to do, because it has detached the volume or is given up. False: this was so before.
+bool BeginControllerStep(Claim& claim);
 
 // Reads and changes stored claims. A change that loses a race against another writer is repeated on the new record.
 class ClaimRecords {
@@ -38,18 +36,16 @@ class ClaimRecords {
 
   RecordsStore& store() { return store_; }
 
-  absl::StatusOr<std::optional<ClaimRecord>> Find(const VolumeKey& volume, ClaimMode mode,
-                                                  const std::string& allocation);
+  absl::StatusOr<std::optional<Claim>> Find(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
 
   // Changes the stored record of `claim` and returns it as it is then; nullopt: it is gone. `change` returns false to
   // leave the record as it is, and may be called several times.
-  absl::StatusOr<std::optional<ClaimRecord>> Change(const ClaimRecord& claim,
-                                                    const std::function<bool(ClaimRecord&)>& change,
-                                                    Durability durability = Durability::kSynced);
+  absl::StatusOr<std::optional<Claim>> Change(const Claim& claim, const std::function<bool(Claim&)>& change,
+                                              Durability durability = Durability::kSynced);
 
   // As an event.
   void Report(const VolumeKey& volume, const std::string& allocation, bool bad, const std::string& text);
-  void Report(const ClaimRecord& claim, bool bad, const std::string& text) {
+  void Report(const Claim& claim, bool bad, const std::string& text) {
     Report(claim.volume, claim.allocation, bad, text);
   }
 

@@ -16,12 +16,12 @@ namespace {
 
 constexpr std::chrono::seconds kAttempt{30};  // for one try in the background
 
-std::string NameOf(const ClaimRecord& claim) {
+std::string NameOf(const Claim& claim) {
   return fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation), ToString(claim.volume));
 }
 
-ClaimRecord ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
-  ClaimRecord claim;
+Claim ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  Claim claim;
   claim.volume = volume;
   claim.mode = mode;
   claim.allocation = allocation;
@@ -29,10 +29,10 @@ ClaimRecord ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::strin
 }
 
 // Whether another claim of the same node still needs the volume published there.
-bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& claim) {
-  return std::any_of(claims.begin(), claims.end(), [&](const ClaimRecord& other) {
+bool IsUsedByAnother(const std::vector<Claim>& claims, const Claim& claim) {
+  return std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
     return !AreOfOneClaim(other, claim) && other.external_node_id == claim.external_node_id &&
-           IsBeforeNodeStep(other) && other.publish != ClaimRecord::Publish::kNone;
+           IsBeforeNodeStep(other) && other.publish != Claim::Publish::kNone;
   });
 }
 
@@ -49,8 +49,8 @@ ClaimReleaser::ClaimReleaser(ClaimRecords& records, ControllerPublisher& control
 
 absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                     const absl::Status& node_outcome, Clock::time_point until) {
-  const ClaimRecord claim = ClaimNamed(volume, mode, allocation);
-  const auto may_release = [&](const ClaimRecord& record) {
+  const Claim claim = ClaimNamed(volume, mode, allocation);
+  const auto may_release = [&](const Claim& record) {
     return !record.kept && IsBeforeNodeStep(record) && hosts_.IsOurs(record.node);
   };
   if (node_outcome.ok()) {
@@ -58,11 +58,11 @@ absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, con
     if (!left) return absl::OkStatus();
   }
   bool is_new = false;
-  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](Claim& record) {
     is_new = false;
     if (!may_release(record)) return false;
-    if (node_outcome.ok()) return MarkNodeDetached(record);
-    is_new = std::exchange(record.state, ClaimRecord::State::kUnpublishing) != ClaimRecord::State::kUnpublishing ||
+    if (node_outcome.ok()) return BeginControllerStep(record);
+    is_new = std::exchange(record.state, Claim::State::kUnmountFailed) != Claim::State::kUnmountFailed ||
              WithoutTries(record.problem) != WithoutTries(Message(node_outcome));
     if (is_new) record.problem = Message(node_outcome);
     return is_new;
@@ -78,32 +78,30 @@ absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, con
 
 absl::Status ClaimReleaser::ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                         Clock::time_point until) {
-  const ClaimRecord claim = ClaimNamed(volume, mode, allocation);
-  const auto may_release = [&](const ClaimRecord& record) {
-    return IsBeforeNodeStep(record) && hosts_.IsOurs(record.node);
-  };
+  const Claim claim = ClaimNamed(volume, mode, allocation);
+  const auto may_release = [&](const Claim& record) { return IsBeforeNodeStep(record) && hosts_.IsOurs(record.node); };
   MOORING_ASSIGN_OR_RETURN(const auto left, FreeUnpublished(claim, may_release, Durability::kSynced));
   if (!left) return absl::OkStatus();
   absl::Status elsewhere;
-  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](Claim& record) {
     elsewhere = CheckOurs(record);
-    return elsewhere.ok() && MarkNodeDetached(record);
+    return elsewhere.ok() && BeginControllerStep(record);
   }));
   MOORING_RETURN_IF_ERROR(elsewhere);
   return changed ? FinishOrOwe(*changed, Durability::kSynced, until) : absl::OkStatus();
 }
 
 // A claim that its controller does not know needs no steps: it is deleted at once.
-absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::FreeUnpublished(
-    const ClaimRecord& claim, const std::function<bool(const ClaimRecord&)>& may_release, Durability durability) {
-  const auto may_free = [&](const ClaimRecord& record) {
-    return record.publish == ClaimRecord::Publish::kNone && may_release(record);
+absl::StatusOr<std::optional<Claim>> ClaimReleaser::FreeUnpublished(
+    const Claim& claim, const std::function<bool(const Claim&)>& may_release, Durability durability) {
+  const auto may_free = [&](const Claim& record) {
+    return record.publish == Claim::Publish::kNone && may_release(record);
   };
   return FreeIf(claim, may_free, durability);
 }
 
 // Only the node's own manager knows whether the volume is still mounted there.
-absl::Status ClaimReleaser::CheckOurs(const ClaimRecord& claim) const {
+absl::Status ClaimReleaser::CheckOurs(const Claim& claim) const {
   if (hosts_.IsOurs(claim.node)) return absl::OkStatus();
   return FailedPrecondition(
       "the claim of {} on volume {} is one of host {}: release it there; if nothing runs on that host any more, use "
@@ -111,33 +109,33 @@ absl::Status ClaimReleaser::CheckOurs(const ClaimRecord& claim) const {
       Quote(claim.allocation), ToString(claim.volume), Quote(claim.node), ShellQuote(claim.node));
 }
 
-absl::Status ClaimReleaser::FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+absl::Status ClaimReleaser::FinishOrOwe(const Claim& claim, Durability durability, Clock::time_point until) {
   const absl::Status status = Finish(claim, durability, until);
   return absl::IsUnavailable(status) ? absl::OkStatus() : status;
 }
 
-absl::Status ClaimReleaser::Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+absl::Status ClaimReleaser::Finish(const Claim& claim, Durability durability, Clock::time_point until) {
   const absl::StatusOr<KeyedLocks::Hold> hold = controller_.Lock(claim.volume, until);
   const absl::Status status = hold.ok() ? TryToFinish(claim, durability, until) : hold.status();
   OweIfFailed(claim, status);
   return status;
 }
 
-absl::Status ClaimReleaser::FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+absl::Status ClaimReleaser::FinishLocked(const Claim& claim, Durability durability, Clock::time_point until) {
   const absl::Status status = TryToFinish(claim, durability, until);
   OweIfFailed(claim, status);
   return status;
 }
 
-void ClaimReleaser::OweIfFailed(const ClaimRecord& claim, const absl::Status& status) {
+void ClaimReleaser::OweIfFailed(const Claim& claim, const absl::Status& status) {
   if (status.ok() || absl::IsCancelled(status)) return;
   const auto volume = records_.store().GetVolume(claim.volume);
-  ClaimRecord failed = claim;
+  Claim failed = claim;
   failed.problem = Message(status);
   Owe(failed, volume.ok() ? volume->plugin : "", settings_.first_retry);
 }
 
-void ClaimReleaser::Owe(const ClaimRecord& claim, const std::string& plugin, Clock::duration delay) {
+void ClaimReleaser::Owe(const Claim& claim, const std::string& plugin, Clock::duration delay) {
   work_.Push({.key = NameOf(claim),
               .lane = plugin,
               .attempt = [this, claim, plugin] { return Attempt(claim, plugin); },
@@ -145,18 +143,18 @@ void ClaimReleaser::Owe(const ClaimRecord& claim, const std::string& plugin, Clo
              delay);
 }
 
-absl::Status ClaimReleaser::Resume(const std::vector<ClaimRecord>& claims) {
+absl::Status ClaimReleaser::Resume(const std::vector<Claim>& claims) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, records_.store().ListVolumes());
   std::map<VolumeKey, std::string> plugin_of;
   for (const Volume& volume : volumes) plugin_of[volume.key] = volume.plugin;
-  for (const ClaimRecord& claim : claims) {
+  for (const Claim& claim : claims) {
     if (!IsBeforeNodeStep(claim) || claim.past) Owe(claim, plugin_of[claim.volume], {});
   }
   return absl::OkStatus();
 }
 
 // Only the claim's name counts: the record may be another one by now.
-absl::Status ClaimReleaser::Attempt(const ClaimRecord& named, const std::string& plugin) {
+absl::Status ClaimReleaser::Attempt(const Claim& named, const std::string& plugin) {
   MOORING_ASSIGN_OR_RETURN(auto claim, records_.Find(named.volume, named.mode, named.allocation));
   if (claim && IsBeforeNodeStep(*claim)) {
     if (!claim->past || !claim->past_since || !hosts_.IsOurs(claim->node)) return absl::OkStatus();
@@ -174,30 +172,30 @@ absl::Status ClaimReleaser::Attempt(const ClaimRecord& named, const std::string&
 }
 
 // The claim of an allocation that is gone, once nothing is mounted for it. FAILED_PRECONDITION: it is mounted.
-absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::EndPast(const ClaimRecord& claim) {
+absl::StatusOr<std::optional<Claim>> ClaimReleaser::EndPast(const Claim& claim) {
   const bool mounted = settings_.is_mounted(claim);
   const std::string problem = fmt::format(
       "its allocation is gone, but node {} still has it mounted: it is freed when it is detached", Quote(claim.node));
-  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](Claim& record) {
     if (!IsSameRecord(record, claim) || !record.past) return false;  // claimed again since
-    if (!mounted) return MarkNodeDetached(record);
+    if (!mounted) return BeginControllerStep(record);
     return std::exchange(record.problem, problem) != problem;
   }));
   if (mounted && changed && changed->past) return FailedPrecondition("{}", problem);
   return changed;
 }
 
-absl::Status ClaimReleaser::TryToFinish(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+absl::Status ClaimReleaser::TryToFinish(const Claim& claim, Durability durability, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const auto current, records_.Find(claim.volume, claim.mode, claim.allocation));
   // Done, or claimed again since.
   if (!current || IsBeforeNodeStep(*current) || !IsSameRecord(*current, claim)) return absl::OkStatus();
-  if (current->state == ClaimRecord::State::kNodeDetached && current->publish != ClaimRecord::Publish::kNone) {
+  if (current->state == Claim::State::kNodeDetached && current->publish != Claim::Publish::kNone) {
     MOORING_RETURN_IF_ERROR(Unpublish(*current, until));
   }
   return Free(*current, durability);
 }
 
-absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_point until) {
+absl::Status ClaimReleaser::Unpublish(const Claim& claim, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
   // Without its record, the plugin's id of the volume is unknown.
   if (use.volume && !IsUsedByAnother(use.claims, claim)) {
@@ -206,7 +204,7 @@ absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_poin
     const bool node_has_ended_use = hosts_.IsOurs(claim.node) || claim.lost;
     if (absl::IsNotFound(status) && node_has_ended_use) status = absl::OkStatus();
     // A controller that refused both cannot serve the volume on this node, so there is nothing to undo.
-    if (claim.publish == ClaimRecord::Publish::kRefused && IsRefusal(status)) status = absl::OkStatus();
+    if (claim.publish == Claim::Publish::kRefused && IsRefusal(status)) status = absl::OkStatus();
     if (absl::IsCancelled(status)) return status;
     if (!status.ok()) {
       MOORING_RETURN_IF_ERROR(StoreProblem(claim, Message(status)));
@@ -214,9 +212,9 @@ absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_poin
     }
   }
   // If a power cut loses this change, the call is repeated, which CSI allows.
-  const auto mark = [&](ClaimRecord& record) {
+  const auto mark = [&](Claim& record) {
     if (!IsSameRecord(record, claim)) return false;
-    record.state = ClaimRecord::State::kControllerDetached;
+    record.state = Claim::State::kControllerDetached;
     record.problem.clear();
     return true;
   };
@@ -224,11 +222,11 @@ absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_poin
 }
 
 // Stores and reports a problem once, however often the same step fails.
-absl::Status ClaimReleaser::StoreProblem(const ClaimRecord& claim, const std::string& problem) {
+absl::Status ClaimReleaser::StoreProblem(const Claim& claim, const std::string& problem) {
   bool is_new = false;
   MOORING_RETURN_IF_ERROR(records_
                               .Change(claim,
-                                      [&](ClaimRecord& record) {
+                                      [&](Claim& record) {
                                         is_new = IsSameRecord(record, claim) &&
                                                  WithoutTries(record.problem) != WithoutTries(problem);
                                         if (is_new) record.problem = problem;
@@ -241,12 +239,13 @@ absl::Status ClaimReleaser::StoreProblem(const ClaimRecord& claim, const std::st
 
 // Deletes the record of `claim`, if it exists and `may_free` holds for it, and gives it. The last claim of a volume
 // also clears its mode in use.
-absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::FreeIf(
-    const ClaimRecord& claim, const std::function<bool(const ClaimRecord&)>& may_free, Durability durability) {
+absl::StatusOr<std::optional<Claim>> ClaimReleaser::FreeIf(const Claim& claim,
+                                                           const std::function<bool(const Claim&)>& may_free,
+                                                           Durability durability) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(VolumeUse use, records_.store().GetVolumeUse(claim.volume));
     const auto current = std::find_if(use.claims.begin(), use.claims.end(),
-                                      [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim); });
+                                      [&](const Claim& other) { return AreOfOneClaim(other, claim); });
     if (current == use.claims.end()) return std::nullopt;
     if (!may_free(*current)) return *current;
     Changes changes;
@@ -263,13 +262,13 @@ absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::FreeIf(
   }
 }
 
-absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability) {
+absl::Status ClaimReleaser::Free(const Claim& claim, Durability durability) {
   return FreeIf(
-             claim, [&](const ClaimRecord& current) { return IsSameRecord(current, claim); }, durability)
+             claim, [&](const Claim& current) { return IsSameRecord(current, claim); }, durability)
       .status();
 }
 
-absl::Status ClaimReleaser::RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked,
+absl::Status ClaimReleaser::RollBack(const Claim& claim, const absl::Status& why, bool locked,
                                      Clock::time_point until) {
   const auto marked = MarkFailed(claim, why);
   if (!marked.ok()) {
@@ -289,16 +288,15 @@ absl::Status ClaimReleaser::RollBack(const ClaimRecord& claim, const absl::Statu
 }
 
 // A claim that was published since, or replaced by a new record, has an owner and is left alone.
-absl::StatusOr<std::optional<ClaimRecord>> ClaimReleaser::MarkFailed(const ClaimRecord& claim,
-                                                                     const absl::Status& why) {
-  return records_.Change(claim, [&](ClaimRecord& record) {
-    if (!IsSameRecord(record, claim) || record.state != ClaimRecord::State::kTaken ||
-        record.publish != ClaimRecord::Publish::kSent) {
+absl::StatusOr<std::optional<Claim>> ClaimReleaser::MarkFailed(const Claim& claim, const absl::Status& why) {
+  return records_.Change(claim, [&](Claim& record) {
+    if (!IsSameRecord(record, claim) || record.state != Claim::State::kTaken ||
+        record.publish != Claim::Publish::kSent) {
       return false;
     }
-    record.state = ClaimRecord::State::kNodeDetached;
+    record.state = Claim::State::kNodeDetached;
     record.problem = Message(why);
-    if (IsRefusal(why)) record.publish = ClaimRecord::Publish::kRefused;
+    if (IsRefusal(why)) record.publish = Claim::Publish::kRefused;
     return true;
   });
 }
@@ -308,12 +306,12 @@ bool ClaimReleaser::IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, cons
 }
 
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
-  MOORING_ASSIGN_OR_RETURN(
-      const std::vector<ClaimRecord> claims,
-      records_.store().ListClaims([&](const ClaimRecord& c) { return c.allocation == allocation && !c.past; }));
-  std::vector<ClaimRecord> ended;
-  for (const ClaimRecord& claim : claims) {
-    MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, records_.store().ListClaims([&](const Claim& c) {
+    return c.allocation == allocation && !c.past;
+  }));
+  std::vector<Claim> ended;
+  for (const Claim& claim : claims) {
+    MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](Claim& record) {
       if (record.past) return false;
       record.past = true;
       record.past_since = settings_.now();
@@ -327,20 +325,20 @@ absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
 }
 
 absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims(volume));
-  for (const ClaimRecord& claim : claims) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, records_.store().ListClaims(volume));
+  for (const Claim& claim : claims) {
     MOORING_RETURN_IF_ERROR(CheckOurs(claim));
-    const bool alive = !claim.past && claim.state == ClaimRecord::State::kTaken;
+    const bool alive = !claim.past && claim.state == Claim::State::kTaken;
     if (!alive && !is_mounted(claim)) continue;
     return FailedPrecondition("volume {} cannot be released by force: allocation {} on {} {}", ToString(volume),
                               Quote(claim.allocation), Quote(claim.node),
                               alive ? "is alive" : "is gone, but the volume is still mounted there");
   }
   absl::Status first;
-  for (const ClaimRecord& claim : claims) {
-    MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [](ClaimRecord& record) {
-      const bool alive = !record.past && record.state == ClaimRecord::State::kTaken;
-      return !alive && MarkNodeDetached(record);
+  for (const Claim& claim : claims) {
+    MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [](Claim& record) {
+      const bool alive = !record.past && record.state == Claim::State::kTaken;
+      return !alive && BeginControllerStep(record);
     }));
     if (changed) first.Update(FinishByForce(*changed, until));
   }
@@ -350,7 +348,7 @@ absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_m
 // A person has decided, so a controller that refuses, or that no host has any more, keeps the claim no longer. A claim
 // that is freed so may still be published at the storage, which then refuses other nodes by itself. Any other error may
 // come half-way (IsRefusal), so the node may still have the volume.
-absl::Status ClaimReleaser::FinishByForce(const ClaimRecord& claim, Clock::time_point until) {
+absl::Status ClaimReleaser::FinishByForce(const Claim& claim, Clock::time_point until) {
   const absl::Status status = Finish(claim, Durability::kSynced, until);
   if (status.ok() || absl::IsCancelled(status)) return status;
   if (!IsRefusal(status)) {

@@ -1,8 +1,9 @@
 // Releases claims step by step. Each step is stored before the next one, so a restarted manager continues there:
 //
-//   taken ─▶ unpublishing (at the node) ─▶ node-detached ─▶ controller-detached ─▶ freed (the record is deleted)
+//   taken ─▶ node-detached ─▶ controller-detached ─▶ freed (the record is deleted)
+//     └─▶ unmount-failed ─▶ ▲
 //
-// A claim that no controller knows is freed at once. A step that fails stays in ClaimRecord::problem, and is repeated
+// A claim that no controller knows is freed at once. A step that fails stays in Claim::problem, and is repeated
 // in the background.
 #pragma once
 
@@ -24,13 +25,13 @@ struct ClaimSettings {
   Clock::duration first_retry = std::chrono::seconds(1);  // of work in the background
   RetryPolicy retry;
   // Whether the node of the claim, which is this host, still mounts the volume.
-  std::function<bool(const ClaimRecord& claim)> is_mounted = [](const ClaimRecord&) { return false; };
+  std::function<bool(const Claim& claim)> is_mounted = [](const Claim&) { return false; };
   std::function<Time()> now = [] { return std::chrono::system_clock::now(); };
 };
 
 class ClaimReleaser {
  public:
-  using IsMounted = std::function<bool(const ClaimRecord& claim)>;  // whether the claim's node still mounts the volume
+  using IsMounted = std::function<bool(const Claim& claim)>;  // whether the claim's node still mounts the volume
 
   // All outlive it.
   ClaimReleaser(ClaimRecords& records, ControllerPublisher& controller, HostDirectory& hosts, WorkQueue& queue,
@@ -47,42 +48,41 @@ class ClaimReleaser {
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
 
   // Undoes a claim whose publish at the controller failed; the call may have happened all the same. Steps that fail are
-  // stored in ClaimRecord::problem and retried; without the controller lock (`locked`), all steps are. A publish that
+  // stored in Claim::problem and retried; without the controller lock (`locked`), all steps are. A publish that
   // was refused did not happen, so a refused unpublish keeps no claim. A rollback that the store refuses is kept in
   // memory, and repeated in the background. Returns `why`, with a note if the rollback failed.
-  absl::Status RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked, Clock::time_point until);
+  absl::Status RollBack(const Claim& claim, const absl::Status& why, bool locked, Clock::time_point until);
 
   // Whether a rollback of this claim could not be stored yet.
   bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
 
   // Works on these claims in the background. Frees those whose node step is done. Frees past ones of this host when
   // they are old enough and not mounted. Others are left alone.
-  absl::Status Resume(const std::vector<ClaimRecord>& claims);
+  absl::Status Resume(const std::vector<Claim>& claims);
   bool WaitUntilTried(Clock::time_point until) { return work_.WaitUntilTried(until); }  // what was resumed
 
  private:
-  absl::Status CheckOurs(const ClaimRecord& claim) const;
-  void Owe(const ClaimRecord& claim, const std::string& plugin, Clock::duration delay);
-  void OweIfFailed(const ClaimRecord& claim, const absl::Status& status);
-  absl::Status Attempt(const ClaimRecord& claim, const std::string& plugin);
-  absl::StatusOr<std::optional<ClaimRecord>> EndPast(const ClaimRecord& claim);
-  absl::StatusOr<std::optional<ClaimRecord>> MarkFailed(const ClaimRecord& claim, const absl::Status& why);
-  absl::Status TryToFinish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
-  absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
+  absl::Status CheckOurs(const Claim& claim) const;
+  void Owe(const Claim& claim, const std::string& plugin, Clock::duration delay);
+  void OweIfFailed(const Claim& claim, const absl::Status& status);
+  absl::Status Attempt(const Claim& claim, const std::string& plugin);
+  absl::StatusOr<std::optional<Claim>> EndPast(const Claim& claim);
+  absl::StatusOr<std::optional<Claim>> MarkFailed(const Claim& claim, const absl::Status& why);
+  absl::Status TryToFinish(const Claim& claim, Durability durability, Clock::time_point until);
+  absl::Status Finish(const Claim& claim, Durability durability, Clock::time_point until);
   // Under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
-  absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
-  absl::Status FinishByForce(const ClaimRecord& claim, Clock::time_point until);
-  absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
-  absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
-  absl::Status StoreProblem(const ClaimRecord& claim, const std::string& problem);
-  absl::Status Free(const ClaimRecord& claim, Durability durability);
+  absl::Status FinishLocked(const Claim& claim, Durability durability, Clock::time_point until);
+  absl::Status FinishByForce(const Claim& claim, Clock::time_point until);
+  absl::Status FinishOrOwe(const Claim& claim, Durability durability, Clock::time_point until);
+  absl::Status Unpublish(const Claim& claim, Clock::time_point until);
+  absl::Status StoreProblem(const Claim& claim, const std::string& problem);
+  absl::Status Free(const Claim& claim, Durability durability);
   // Gives the record if it stays; nullopt: there is none any more.
-  absl::StatusOr<std::optional<ClaimRecord>> FreeIf(const ClaimRecord& claim,
-                                                    const std::function<bool(const ClaimRecord&)>& may_free,
-                                                    Durability durability);
-  absl::StatusOr<std::optional<ClaimRecord>> FreeUnpublished(const ClaimRecord& claim,
-                                                             const std::function<bool(const ClaimRecord&)>& may_release,
-                                                             Durability durability);
+  absl::StatusOr<std::optional<Claim>> FreeIf(const Claim& claim, const std::function<bool(const Claim&)>& may_free,
+                                              Durability durability);
+  absl::StatusOr<std::optional<Claim>> FreeUnpublished(const Claim& claim,
+                                                       const std::function<bool(const Claim&)>& may_release,
+                                                       Durability durability);
   ClaimRecords& records_;
   ControllerPublisher& controller_;
   HostDirectory& hosts_;

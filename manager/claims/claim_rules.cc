@@ -80,8 +80,10 @@ std::string WhatFrees(const Claim& claim, const std::vector<HostStatus>& hosts) 
     const char* const by_controller = claim.publish == Claim::Publish::kNone
                                           ? ""
                                           : ", or once the controller of its plugin has detached it from that host";
-    return fmt::format("{} is freed when {} is back{}, or, if nothing runs there any more, by: mooring host lost {}",
-                       what, Quote(claim.node), by_controller, ShellQuote(claim.node));
+    return fmt::format(
+        "{} is freed when {} is back and has released it{}, or, if nothing runs there any more, by: mooring host lost "
+        "{}",
+        what, Quote(claim.node), by_controller, ShellQuote(claim.node));
   }
   const std::string there = hosts.size() > 1 ? fmt::format(" (on {})", Quote(claim.node)) : "";
   if (claim.state != Claim::State::kTaken) {

@@ -53,7 +53,7 @@ enum class ClaimDecision { kHeldAlready, kGrant };
 // mode for writing).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
-// The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unpublishing: the target is busy)".
+// The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unmount-failed: the target is busy)".
 std::string Holders(const std::vector<Claim>& claims, const std::vector<HostStatus>& hosts = {});
 
 // FAILED_PRECONDITION: its secrets or mount flags cannot be read, so no call to its plugin can be made with them.

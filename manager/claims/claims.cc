@@ -50,16 +50,16 @@ bool IsWorthStartingOver(const absl::Status& status, Clock::time_point until) {
   return absl::IsAborted(status) && Clock::now() < until;
 }
 
-ClaimAnswer WithClaim(ClaimAnswer answer, ClaimRecord claim) {
+ClaimAnswer WithClaim(ClaimAnswer answer, Claim claim) {
   answer.claim = std::move(claim);
   return answer;
 }
 
-bool IsStillTaken(const std::optional<ClaimRecord>& now, const ClaimRecord& claim) {
-  return now && now->state == ClaimRecord::State::kTaken && IsSameRecord(*now, claim);
+bool IsStillTaken(const std::optional<Claim>& now, const Claim& claim) {
+  return now && now->state == Claim::State::kTaken && IsSameRecord(*now, claim);
 }
 
-absl::Status ReleasedMeanwhile(const ClaimRecord& claim) {
+absl::Status ReleasedMeanwhile(const Claim& claim) {
   return Aborted("the claim on volume {} was released while it was taken: try again", ToString(claim.volume));
 }
 
@@ -98,7 +98,7 @@ absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request, Freshness f
   ClaimState state;
   state.volume = *std::move(use.volume);
   state.claims = std::move(use.claims);
-  std::erase_if(state.claims, [&](const ClaimRecord& claim) { return claim.lost && !AreOfOneClaim(claim, request); });
+  std::erase_if(state.claims, [&](const Claim& claim) { return claim.lost && !AreOfOneClaim(claim, request); });
   if (hosts_.is_shared()) state.hosts = hosts_.List();
   state.exhausted = exhausted_.IsSet(state.volume, request.node);
   const auto plugin = plugins_.Find(state.volume.plugin);
@@ -109,12 +109,12 @@ absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request, Freshness f
   return state;
 }
 
-absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time_point until) {
+absl::StatusOr<ClaimAnswer> Claims::Take(const ClaimRequest& asked, Clock::time_point until) {
   ClaimRequest request = asked;
   if (request.node.empty()) request.node = hosts_.self();
   const auto grant = GrantClaim(request, until);
   auto answer = grant.ok() ? absl::StatusOr<ClaimAnswer>(grant->answer) : grant.status();
-  if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*grant, until);
+  if (answer.ok() && answer->claim.publish == Claim::Publish::kSent) answer = Publish(*grant, until);
   if (answer.ok() && request.keep && !answer->claim.kept) answer = MarkKept(*std::move(answer));
   const bool refused_for_now = IsWorthAnotherTry(answer.status()) && !absl::IsResourceExhausted(answer.status());
   if (!answer.ok() && !refused_for_now && !absl::IsCancelled(answer.status())) {
@@ -139,9 +139,9 @@ absl::StatusOr<Claims::Grant> Claims::GrantClaim(const ClaimRequest& request, Cl
     grant.answer.lease = lease;
     if (grant.by == GrantedBy::kEarlierCall) return grant;
     Volume& volume = grant.answer.volume;
-    ClaimRecord& claim = grant.answer.claim;
+    Claim& claim = grant.answer.claim;
     // After a power cut the manager has to know what it sent to a controller, and what it answered to a user.
-    const bool at_once = request.keep || claim.publish != ClaimRecord::Publish::kNone;
+    const bool at_once = request.keep || claim.publish != Claim::Publish::kNone;
     const Durability durability = at_once ? Durability::kSynced : Durability::kOrdered;
     const auto revision = store_.Commit(changes.Put(volume).Put(claim).With(durability));
     if (revision.ok()) {
@@ -171,11 +171,11 @@ absl::StatusOr<Claims::Grant> Claims::PrepareGrant(const ClaimRequest& request, 
                                                    Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const ClaimDecision decision, Decide(request, state));
   MOORING_RETURN_IF_ERROR(CheckSecrets(state.volume));
-  ClaimRecord claim;
+  Claim claim;
   GrantedBy by = GrantedBy::kThisCall;
   if (decision == ClaimDecision::kHeldAlready) {
     claim = *std::find_if(state.claims.begin(), state.claims.end(),
-                          [&](const ClaimRecord& held) { return AreOfOneClaim(held, request); });
+                          [&](const Claim& held) { return AreOfOneClaim(held, request); });
     if (!claim.past && (claim.kept || !request.keep)) {
       return Grant{{.volume = std::move(state.volume), .claim = std::move(claim)}, GrantedBy::kEarlierCall};
     }
@@ -202,7 +202,7 @@ void Claims::RequireHost(const ClaimState& state, const std::string& node, Chang
 absl::Status Claims::CheckHeld(const ClaimAnswer& answer) {
   Lease& lease = store_.shared().lease();
   if (lease.Number() == answer.lease && Clock::now() < lease.ValidUntil()) return absl::OkStatus();
-  const ClaimRecord& own = answer.claim;
+  const Claim& own = answer.claim;
   MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Find(own.volume, own.mode, own.allocation));
   if (IsStillTaken(claim, own)) return absl::OkStatus();
   return FailedPrecondition("the claim of {} on volume {} was freed while this host had no lease",
@@ -214,9 +214,8 @@ absl::StatusOr<bool> Claims::IsHeld(const VolumeKey& volume, ClaimMode mode, con
   return claim && hosts_.IsOurs(claim->node) && IsBeforeNodeStep(*claim);
 }
 
-absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const ClaimState& state,
-                                             Clock::time_point until) {
-  ClaimRecord claim;
+absl::StatusOr<Claim> Claims::NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until) {
+  Claim claim;
   claim.volume = request.volume;
   claim.allocation = request.allocation;
   claim.node = request.node;
@@ -226,7 +225,7 @@ absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const 
   claim.taken_at = settings_.now();
   MOORING_ASSIGN_OR_RETURN(claim.external_node_id, ExternalNodeId(request, state, until));
   // Stored as sent before the call: after a crash the claim is unpublished, which is right in either case.
-  claim.publish = state.publishes ? ClaimRecord::Publish::kSent : ClaimRecord::Publish::kNone;
+  claim.publish = state.publishes ? Claim::Publish::kSent : Claim::Publish::kNone;
   return claim;
 }
 
@@ -234,7 +233,7 @@ absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const 
 absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
                                                    Clock::time_point until) {
   if (!request.external_node_id.empty()) return request.external_node_id;
-  for (const ClaimRecord& claim : state.claims) {
+  for (const Claim& claim : state.claims) {
     if (claim.node == request.node && !claim.external_node_id.empty()) return claim.external_node_id;
   }
   if (request.node != hosts_.self()) {
@@ -250,7 +249,7 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
 // earlier call took stays, and the error says so. A stop undoes nothing: the stored claim says that the publish was
 // sent, so the same claim continues it, or a release undoes it.
 absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_point until) {
-  const ClaimRecord& claim = grant.answer.claim;
+  const Claim& claim = grant.answer.claim;
   const auto hold = controller_.Lock(claim.volume, until);
   auto answer = hold.ok() ? PublishLocked(grant.answer, until) : absl::StatusOr<ClaimAnswer>(hold.status());
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
@@ -268,8 +267,8 @@ absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_poin
 
 // Another call of the same claim may have failed, and removed the mark again.
 absl::StatusOr<ClaimAnswer> Claims::MarkKept(ClaimAnswer answer) {
-  MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Change(answer.claim, [&](ClaimRecord& record) {
-    return record.state == ClaimRecord::State::kTaken && IsSameRecord(record, answer.claim) &&
+  MOORING_ASSIGN_OR_RETURN(const auto claim, records_.Change(answer.claim, [&](Claim& record) {
+    return record.state == Claim::State::kTaken && IsSameRecord(record, answer.claim) &&
            !std::exchange(record.kept, true);
   }));
   if (!IsStillTaken(claim, answer.claim)) return ReleasedMeanwhile(answer.claim);
@@ -278,12 +277,12 @@ absl::StatusOr<ClaimAnswer> Claims::MarkKept(ClaimAnswer answer) {
 }
 
 // A claim that is published by now may have been reported as kept to another caller, and stays so.
-void Claims::UnmarkKept(const ClaimRecord& claim) {
+void Claims::UnmarkKept(const Claim& claim) {
   records_
       .Change(claim,
-              [&](ClaimRecord& record) {
+              [&](Claim& record) {
                 const bool is_ours = IsSameRecord(record, claim);
-                if (!is_ours || record.publish != ClaimRecord::Publish::kSent) return false;
+                if (!is_ours || record.publish != Claim::Publish::kSent) return false;
                 record.kept = false;
                 return true;
               })
@@ -291,17 +290,17 @@ void Claims::UnmarkKept(const ClaimRecord& claim) {
 }
 
 absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& granted, Clock::time_point until) {
-  const ClaimRecord& own = granted.claim;
+  const Claim& own = granted.claim;
   MOORING_ASSIGN_OR_RETURN(auto claim, records_.Find(own.volume, own.mode, own.allocation));
   if (!IsStillTaken(claim, own)) return ReleasedMeanwhile(own);
-  if (claim->publish == ClaimRecord::Publish::kDone) return WithClaim(granted, *std::move(claim));
+  if (claim->publish == Claim::Publish::kDone) return WithClaim(granted, *std::move(claim));
 
   const auto context = controller_.Publish(WithClaim(granted, *claim), until);
   if (absl::IsResourceExhausted(context.status())) exhausted_.Set(own.volume, own.node, Message(context.status()));
   MOORING_RETURN_IF_ERROR(context.status());
-  const auto mark = [&](ClaimRecord& record) {
-    if (record.state != ClaimRecord::State::kTaken || !IsSameRecord(record, own)) return false;
-    record.publish = ClaimRecord::Publish::kDone;
+  const auto mark = [&](Claim& record) {
+    if (record.state != Claim::State::kTaken || !IsSameRecord(record, own)) return false;
+    record.publish = Claim::Publish::kDone;
     record.publish_context = *context;
     return true;
   };
@@ -322,25 +321,25 @@ void Claims::NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) {
   store_.ChangeVolume(volume, mark).IgnoreError();
 }
 
-absl::StatusOr<std::vector<ClaimRecord>> Claims::Resume() {
-  const auto is_ours = [&](const ClaimRecord& claim) { return hosts_.IsOurs(claim.node); };
-  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(is_ours));
+absl::StatusOr<std::vector<Claim>> Claims::Resume() {
+  const auto is_ours = [&](const Claim& claim) { return hosts_.IsOurs(claim.node); };
+  MOORING_ASSIGN_OR_RETURN(std::vector<Claim> claims, store_.ListClaims(is_ours));
   MOORING_RETURN_IF_ERROR(releaser_.Resume(claims));
   return claims;
 }
 
 absl::Status Claims::Recover(const std::string& host, Clock::time_point until) {
-  const auto is_held = [&](const ClaimRecord& claim) { return claim.node == host; };
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> held, store_.ListClaims(is_held));
+  const auto is_held = [&](const Claim& claim) { return claim.node == host; };
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> held, store_.ListClaims(is_held));
   std::set<VolumeKey> volumes;
-  for (const ClaimRecord& claim : held) volumes.insert(claim.volume);
+  for (const Claim& claim : held) volumes.insert(claim.volume);
   absl::Status first;  // a volume with an error does not keep the others
   for (const VolumeKey& volume : volumes) {
     const absl::Status status = GiveUp(volume, host);
     if (absl::IsAborted(status)) return status;
     first.Update(status);
   }
-  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> ending, store_.ListClaims(is_held));
+  MOORING_ASSIGN_OR_RETURN(std::vector<Claim> ending, store_.ListClaims(is_held));
   std::erase_if(ending, IsBeforeNodeStep);
   MOORING_RETURN_IF_ERROR(releaser_.Resume(ending));
   releaser_.WaitUntilTried(until);
@@ -357,10 +356,10 @@ absl::Status Claims::GiveUp(const VolumeKey& key, const std::string& name) {
     auto volume = store_.GetVolume(key);
     if (absl::IsNotFound(volume.status())) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(volume.status());
-    MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(key));
+    MOORING_ASSIGN_OR_RETURN(std::vector<Claim> claims, store_.ListClaims(key));
     Changes changes;
-    std::vector<ClaimRecord> marked;
-    for (ClaimRecord& claim : claims) {
+    std::vector<Claim> marked;
+    for (Claim& claim : claims) {
       if (claim.node != name || !MarkGivenUp(claim, *volume, host)) continue;
       changes.Put(claim);
       marked.push_back(claim);
@@ -371,7 +370,7 @@ absl::Status Claims::GiveUp(const VolumeKey& key, const std::string& name) {
     const absl::Status status = store_.Commit(changes.Put(*volume).Put(host).If(LiveKey(name), 0)).status();
     if (absl::IsAborted(status)) continue;
     MOORING_RETURN_IF_ERROR(status);
-    for (const ClaimRecord& claim : marked) {
+    for (const Claim& claim : marked) {
       records_.Report(
           claim, true,
           fmt::format("given up for host {}, which is {}", Quote(name), host.lost ? "lost" : "unreachable"));
@@ -381,13 +380,12 @@ absl::Status Claims::GiveUp(const VolumeKey& key, const std::string& name) {
 }
 
 // Gives whether there is something to store.
-bool Claims::MarkGivenUp(ClaimRecord& claim, const Volume& volume, const Host& host) {
+bool Claims::MarkGivenUp(Claim& claim, const Volume& volume, const Host& host) {
   if (host.lost) {
-    MarkNodeDetached(claim);
+    BeginControllerStep(claim);
     return !std::exchange(claim.lost, true);
   }
-  return claim.publish != ClaimRecord::Publish::kNone && controller_.HasControllerFor(volume) &&
-         MarkNodeDetached(claim);
+  return claim.publish != Claim::Publish::kNone && controller_.HasControllerFor(volume) && BeginControllerStep(claim);
 }
 
 }  // namespace mooring::manager

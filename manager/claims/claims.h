@@ -32,7 +32,7 @@ class Claims final : public ClaimBroker {
          Events& events, WorkQueue& queue, Settings settings);
 
   // An empty node means this host.
-  absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
+  absl::StatusOr<ClaimAnswer> Take(const ClaimRequest& request, Clock::time_point until) override;
   bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override {
     return releaser_.IsRollbackOwed(volume, mode, allocation);
   }
@@ -71,9 +71,9 @@ class Claims final : public ClaimBroker {
   absl::Status Recover(const std::string& host, Clock::time_point until);
 
   // Continues in the background what claims of this host need: releases that did not finish, and past claims. Errors
-  // are in ClaimRecord::problem. Called at the start, and now and then, because other hosts report that allocations are
+  // are in Claim::problem. Called at the start, and now and then, because other hosts report that allocations are
   // gone. Gives the claims of this host.
-  absl::StatusOr<std::vector<ClaimRecord>> Resume();
+  absl::StatusOr<std::vector<Claim>> Resume();
   bool WaitUntilTried(Clock::time_point until) { return releaser_.WaitUntilTried(until); }  // what was resumed
 
   // Frees the claims of a volume without asking the node, and also if the controller refuses or no host has one any
@@ -99,15 +99,15 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<Grant> Prepare(const ClaimRequest& request, Freshness freshness, Changes& changes,
                                 Clock::time_point until);
   absl::StatusOr<Grant> PrepareGrant(const ClaimRequest& request, ClaimState state, Clock::time_point until);
-  absl::StatusOr<ClaimRecord> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
+  absl::StatusOr<Claim> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
   absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
                                              Clock::time_point until);
   absl::StatusOr<ClaimAnswer> Publish(const Grant& grant, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& granted, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> MarkKept(ClaimAnswer answer);
-  void UnmarkKept(const ClaimRecord& claim);
+  void UnmarkKept(const Claim& claim);
   absl::Status GiveUp(const VolumeKey& volume, const std::string& host);
-  bool MarkGivenUp(ClaimRecord& claim, const Volume& volume, const Host& host);
+  bool MarkGivenUp(Claim& claim, const Volume& volume, const Host& host);
 
   RecordsStore& store_;
   PluginDirectory& plugins_;

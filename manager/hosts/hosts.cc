@@ -119,7 +119,8 @@ void Hosts::NoteAbsences() {
     host.away_since = std::chrono::system_clock::now();
     // Only one host notes it, and only while the other is still away.
     if (!store_.Commit(Changes().Put(host).If(LiveKey(host.name), 0)).ok()) continue;
-    Report(host.name, true, "unreachable: its lease has ended; its claims stay (docs/hosts.md)");
+    Report(host.name, true,
+           "unreachable: its lease has ended; only claims that a controller can detach are freed (docs/hosts.md)");
   }
 }
 

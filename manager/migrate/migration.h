@@ -1,5 +1,5 @@
-// Moves volumes, their secrets and claims from the local state of this host to the state that it shares with other
-// hosts, and back. Attachments and plugins stay local.
+// Moves volumes, their secrets, claims and snapshots between the local state of this host and the state that it shares
+// with other hosts. Attachments and plugins stay local.
 //
 //   1. check    anything in the way is refused, before a change
 //   2. note     in the local state (state/host_notes.h): the manager does not start until the move is complete

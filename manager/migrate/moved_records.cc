@@ -18,7 +18,8 @@
 namespace mooring::manager {
 namespace {
 
-// "<namespace>/<volume>" of a key of a volume, its secrets, or one of its claims.
+// "<namespace>/<volume>" of a key of a volume, its secrets, or one of its claims; "<plugin>/<volume's id>" of that of a
+// snapshot.
 std::string VolumeOf(const std::string& key, const std::string& prefix) {
   const std::size_t volume = key.find('/', prefix.size()) + 1;
   return key.substr(prefix.size(), key.find('/', volume) - prefix.size());
@@ -66,7 +67,7 @@ class Packer {
 
 absl::StatusOr<MovedRecords> ReadMovedRecords(State& state) {
   MovedRecords records;
-  for (const std::string& prefix : {ClaimsPrefix(), SecretsPrefix(), SnapshotsPrefix(), VolumesPrefix()}) {
+  for (const std::string& prefix : MovedPrefixes()) {
     MOORING_ASSIGN_OR_RETURN(Listing listing, state.List(prefix));
     for (KeyValue& value : listing.values) {
       if (!value.problem.empty()) return FailedPrecondition(value.problem);

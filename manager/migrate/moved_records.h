@@ -1,5 +1,5 @@
-// The records that are moved between two states: volumes, their secrets, and claims. Values are copied as they are.
-// And the steps of a move that both directions have.
+// The records that are moved between two states: volumes, their secrets, claims, and snapshots. Values are copied as
+// they are. And the steps of a move that both directions have.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 namespace mooring::manager {
 
 // The records of each volume, by "<namespace>/<volume>" as in the keys: its claims, its secrets, and last the volume.
+// Beside them the snapshots, by "<plugin>/<volume's id>".
 using MovedRecords = std::map<std::string, std::vector<KeyValue>>;
 
 absl::StatusOr<MovedRecords> ReadMovedRecords(State& state);
@@ -44,7 +45,7 @@ struct MovedCounts {
 };
 MovedCounts CountsOf(const MovedRecords& records);
 
-// "volume 'db'", "the secrets of volume 'db'", "the claim of volume 'db' to write for 'web-1'"
+// "volume 'db'", "the secrets of volume 'db'", "the claim of volume 'db' to write for 'web-1'", "snapshot 's' of …"
 std::string Describe(const KeyValue& record);
 
 // FAILED_PRECONDITION lists the records that `there` has with another value. `where`: "etcd".

@@ -38,7 +38,7 @@ constexpr std::array<Named<PluginType>, 2> kPluginTypeNames = {{
 }};
 constexpr std::array<Named<Claim::State>, 4> kClaimStates = {{
     {Claim::State::kTaken, "taken"},
-    {Claim::State::kUnpublishing, "unpublishing"},
+    {Claim::State::kUnmountFailed, "unmount-failed"},
     {Claim::State::kNodeDetached, "node-detached"},
     {Claim::State::kControllerDetached, "controller-detached"},
 }};

@@ -1,5 +1,5 @@
-// The records of the manager: volumes, claims, attachments and plugins. They are plain values; record_codec.h converts
-// them for the state and for callers.
+// The records of the manager: volumes, snapshots, claims, hosts, attachments and plugins. They are plain values;
+// record_codec.h converts them for the state and for callers.
 //
 // Every record has the revisions with which it was read from the state; 0: it was never stored. A change is refused if
 // the stored modify revision is another, so two writers never overwrite each other unnoticed.
@@ -152,9 +152,12 @@ struct Snapshot {
 
 // The claim of an allocation on a volume, in one mode. Each state is stored before the next step is taken:
 //
-//   taken ──▶ unpublishing ──▶ node-detached ──▶ controller-detached ──▶ (freed: the record is deleted)
+//   kTaken               the node may use the volume
+//   kUnmountFailed       the node has tried to unmount the volume, and may still use it
+//   kNodeDetached        the node does not use it any more, or has been given up. The controller is asked next
+//   kControllerDetached  the controller has detached it. The record is deleted next: the claim is freed
 struct Claim {
-  enum class State { kTaken, kUnpublishing, kNodeDetached, kControllerDetached };
+  enum class State { kTaken, kUnmountFailed, kNodeDetached, kControllerDetached };
 
   VolumeKey volume;
   std::string allocation;

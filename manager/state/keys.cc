@@ -65,6 +65,9 @@ std::string Escape(std::string_view name) {
 }
 
 std::string SharedPrefix() { return "shared/"; }
+std::vector<std::string> MovedPrefixes() {
+  return {ClaimsPrefix(), SecretsPrefix(), SnapshotsPrefix(), VolumesPrefix()};
+}
 std::string VolumesPrefix() { return "shared/volumes/"; }
 std::string VolumesPrefix(const std::string& ns) { return fmt::format("shared/volumes/{}/", Escape(ns)); }
 std::string VolumeStateKey(const VolumeKey& volume) { return VolumesPrefix(volume.ns) + Escape(volume.id); }

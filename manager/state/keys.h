@@ -1,5 +1,5 @@
-// The key of each record in the state. Records of all hosts (volumes and claims) and records of one host (its mounts
-// and plugins) have separate prefixes:
+// The key of each record in the state. Records of all hosts (volumes, snapshots, claims) and records of one host (its
+// mounts and plugins) have separate prefixes:
 //
 //   shared/volumes/<namespace>/<volume>                        Volume, without its secrets
 //   shared/secrets/<namespace>/<volume>                        its secrets
@@ -36,6 +36,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "manager/records/records.h"
@@ -52,7 +53,10 @@ absl::Status CheckName(std::string_view field, std::string_view name);
 // always escaped.
 std::string Escape(std::string_view name);
 
-std::string SharedPrefix();                        // of the records of all hosts
+std::string SharedPrefix();  // of the records of all hosts
+// The prefixes of the records that `mooring manager migrate` moves; the volumes are last. A host does not join a shared
+// state while its local one has such records.
+std::vector<std::string> MovedPrefixes();
 std::string VolumesPrefix();                       // of all namespaces
 std::string VolumesPrefix(const std::string& ns);  // of one namespace
 std::string VolumeStateKey(const VolumeKey& volume);

@@ -17,9 +17,13 @@ SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, PluginRec
       wanted_(std::move(wanted)),
       terminating_(!wanted_.run && wanted_.endpoint.empty()),
       terminator_(deps, name_, [this] { wake_.Wake(); }),
-      thread_([this, &deps, left = std::move(left)](const std::stop_token& stop) mutable {
-        PluginWorker(deps, *this, terminator_, wake_, std::move(left), stop).Run();
-      }) {}
+      supervision_(deps.work, {.kind = "supervision", .is_routine = true}) {
+  const auto run = [this, &deps, left = std::move(left)]() noexcept {
+    PluginWorker(deps, *this, terminator_, wake_, left, stop_.get_token()).Run();
+    return absl::OkStatus();
+  };
+  supervision_.Push({.key = name_, .lane = name_, .attempt = run});
+}
 
 SupervisedPlugin::~SupervisedPlugin() { Stop(); }
 
@@ -31,6 +35,11 @@ void SupervisedPlugin::Want(const PluginRecord& record) {
     status_.failed.clear();
     hurry_ = true;
   }
+  WakeUp();
+}
+
+void SupervisedPlugin::WakeUp() {
+  supervision_.TryNow();  // it may still wait for a thread
   wake_.Wake();
 }
 
@@ -56,9 +65,9 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
 }
 
 void SupervisedPlugin::EndSupervision() {
-  thread_.request_stop();
+  stop_.request_stop();
   changed_.notify_all();
-  wake_.Wake();
+  WakeUp();
 }
 
 absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
@@ -87,13 +96,14 @@ void SupervisedPlugin::BeginStop() {
     stopping_ = true;
   }
   terminator_.BeginStop();
+  supervision_.BeginStop();
+  if (!supervision_.Has(name_)) NoteOver();  // it never had a thread
   EndSupervision();
 }
 
 void SupervisedPlugin::Stop() {
   BeginStop();
-  const std::lock_guard<std::mutex> lock(join_mutex_);
-  if (thread_.joinable()) thread_.join();
+  supervision_.Stop();
 }
 
 std::string SupervisedPlugin::StatusText() const {

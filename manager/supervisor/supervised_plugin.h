@@ -1,5 +1,5 @@
-// A plugin under supervision: a thread that starts, watches, registers, restarts and replaces its instances, and the
-// state that it shares with callers. supervisor.h draws the states.
+// A plugin under supervision. A thread of the WorkQueue starts, watches, registers, restarts and replaces its
+// instances. This class has the state that it shares with callers. supervisor.h draws the states.
 //
 //   callers ── Want, Terminate, Stop ──▶ SupervisedPlugin ◀──▶ PluginWorker, in the thread ──▶ instances
 //           ◀── WaitUntilServing, StatusText ──┘
@@ -10,8 +10,8 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -74,6 +74,7 @@ class SupervisedPlugin {
     const std::lock_guard<std::mutex> lock(mutex_);
     return read();
   }
+  void WakeUp();
   void EndSupervision();
 
   const std::string name_;
@@ -90,8 +91,8 @@ class SupervisedPlugin {
 
   WakeEvent wake_;
   Terminator terminator_;
-  std::mutex join_mutex_;
-  std::jthread thread_;  // its stop ends the supervision
+  std::stop_source stop_;  // ends the supervision
+  WorkKind supervision_;   // one attempt, which lasts until then; at the limit of threads it waits for one
 };
 
 }  // namespace mooring::manager

@@ -1,4 +1,4 @@
-// Runs plugins: starts, watches, restarts, replaces and stops them. Each plugin has a thread.
+// Runs plugins: starts, watches, restarts, replaces and stops them. Each plugin has a thread of the WorkQueue.
 //
 //          ┌────────── back-off 1 s → 60 s ◀──────────┐
 //          ▼                                          │ died, or unhealthy for too long

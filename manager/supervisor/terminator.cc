@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <utility>
 
+#include "base/exception.h"
 #include "base/status.h"
 
 namespace mooring::manager {
@@ -84,6 +87,13 @@ void Terminator::BeginStop() {
 void Terminator::Stop() {
   BeginStop();
   ends_.Stop();
+  std::vector<std::shared_ptr<Termination>> untried;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::copy_if(terminations_.begin(), terminations_.end(), std::back_inserter(untried),
+                 [](const auto& each) { return each->tries == 0; });
+  }
+  for (const auto& each : untried) (void)Try(*each);  // its `cut` is stopped already, so it signals and does not wait
 }
 
 bool Terminator::IsStopping() const {
@@ -102,8 +112,20 @@ std::stop_token Terminator::BeginTry(Termination& termination) {
   return termination.cut.get_token();
 }
 
-// Reports the first error as an event, because most ends have no caller who would get it.
+// The work holds `termination` until it returns.
 absl::Status Terminator::Try(Termination& termination) {
+  absl::Status status;
+  try {
+    status = End(termination);
+  } catch (const std::exception& error) {  // an engine's answer, SQLite, out of memory
+    status = ExceptionStatus(error);
+  }
+  Conclude(termination, status);
+  return status;
+}
+
+// Reports the first error as an event, because most ends have no caller who would get it.
+absl::Status Terminator::End(Termination& termination) {
   SupervisedInstance& instance = *termination.instance;
   std::stop_token cut;
   absl::Status status;
@@ -118,11 +140,9 @@ absl::Status Terminator::Try(Termination& termination) {
     AddEvent(deps_.events, plugin_, "failed", true, &instance,
              "The process or container could not be ended; the manager tries again: " + Message(status));
   }
-  Conclude(termination, status);
   return status;
 }
 
-// The work holds `termination` until it returns.
 void Terminator::Conclude(Termination& termination, const absl::Status& status) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);

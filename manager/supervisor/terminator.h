@@ -38,7 +38,8 @@ class Terminator {
   std::string FailedInstance() const;  // the handle of an instance whose last try failed; "": none did
 
   void BeginStop();  // from any thread: gives up the tries under way, and begins no others
-  void Stop();       // the same, and waits for the tries
+  // The same, and waits for the tries. Instances that were not tried yet get their signal.
+  void Stop();
 
  private:
   struct Termination {
@@ -51,6 +52,7 @@ class Terminator {
   };
 
   absl::Status Try(Termination& termination);
+  absl::Status End(Termination& termination);
   std::stop_token BeginTry(Termination& termination);
   void Conclude(Termination& termination, const absl::Status& status);
   bool IsStopping() const;

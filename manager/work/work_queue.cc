@@ -32,7 +32,7 @@ void WorkQueue::Push(WorkKind& of, WorkItem item, Clock::duration delay) {
   if (!is_new) {
     std::swap(entry.state == State::kRunning ? entry.next : entry.item.attempt, item.attempt);
     WakeUp(entry, due);
-    return;
+    return StartTimer();
   }
   entry.of = &of;
   entry.item = std::move(item);
@@ -48,6 +48,7 @@ void WorkQueue::TryNow(const std::string& lane) {
   for (auto& [key, entry] : entries_) {
     if (entry.item.lane == lane) Hurry(entry);
   }
+  StartTimer();
 }
 
 void WorkQueue::TryNow(const WorkKind& of) {
@@ -55,6 +56,7 @@ void WorkQueue::TryNow(const WorkKind& of) {
   for (auto& [key, entry] : entries_) {
     if (entry.of == &of) Hurry(entry);
   }
+  StartTimer();
 }
 
 void WorkQueue::Hurry(Entry& entry) {
@@ -88,9 +90,9 @@ void WorkQueue::Schedule(Entry& entry, Clock::time_point due) {
   changed_.notify_all();
 }
 
-// If the thread cannot be started, the next entry that waits tries again.
+// If the thread cannot be started, the next entry that is pushed, hurried or done tries again.
 void WorkQueue::StartTimer() {
-  if (timer_.joinable()) return;
+  if (timer_.joinable() || waiting_.empty() || stopping_) return;
   try {
     timer_ = std::thread([this] { KeepTime(); });
   } catch (const std::system_error& error) {
@@ -135,6 +137,7 @@ void WorkQueue::Run(const Key& name, std::list<std::thread>::iterator self) {
     lock.unlock();
     done.clear();
     lock.lock();
+    StartTimer();
   }
   if (--lane.threads == 0) lanes_.erase(name);
   finished_.splice(finished_.end(), running_, self);

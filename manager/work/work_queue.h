@@ -3,8 +3,9 @@
 //   a failure, the start   ─▶ WorkKind::Push ──▶ WorkQueue ──▶ attempt: read the record, do one step, store it
 //   the plugin is healthy  ─▶ TryNow(lane) ──▶  │              OK: the entry goes      an error: again, after a pause
 //
-// An attempt that fails is repeated after 1, 2, 4 … 60 s. Work of one kind for one plugin is a lane with a few threads
-// of its own. So a plugin that hangs delays only its own work. A lane has threads only while it has work.
+// An attempt that fails is repeated after 1, 2, 4 … 60 s. Work of one kind for one lane has a few threads of its own,
+// and has them only while there is such work. A lane is what the attempt calls and what may hang: a plugin, one of its
+// instances, or a container engine. So it delays only its own work.
 #pragma once
 
 #include <chrono>
@@ -31,14 +32,14 @@ class WorkKind;
 
 struct WorkItem {
   std::string key;                        // unique in its kind; people read it
-  std::string lane = {};                  // the plugin that is called; "": none
+  std::string lane = {};                  // the plugin, instance or engine that is called; "": none
   std::function<absl::Status()> attempt;  // OK: nothing is left to do. May throw, which is an error
   std::string problem = {};               // why it is not done yet, if a try has failed before
 };
 
 // For people: what is not done yet, and why.
 struct OwedWork {
-  std::string kind, key, plugin;
+  std::string kind, key, plugin;            // plugin: the lane
   Time since = {};                          // of its Push
   int tries = 0;                            // that have failed
   std::string problem;                      // of the last one

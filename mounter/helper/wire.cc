@@ -12,18 +12,6 @@ absl::Status UnknownValue(const char* what, int value) {
   return InvalidArgument("a request to the mount helper has the unknown {} {}", what, value);
 }
 
-absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
-  for (const std::string* text : texts) {
-    if (text->size() > kMostText) {
-      return InvalidArgument("a request to the mount helper has a text of {} bytes", text->size());
-    }
-    if (text->find('\0') != std::string::npos) {
-      return InvalidArgument("a request to the mount helper has a NUL in the text {}", Quote(*text, 64));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // Enumerations have the same order on both sides. Tests convert every value.
 template <typename Enum, typename Message>
 absl::StatusOr<Enum> EnumFrom(Message value, Enum last, const char* what) {
@@ -124,6 +112,18 @@ void To(const NewRoot& root, pb::NewRoot& message) {
 
 }  // namespace
 
+absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
+  for (const std::string* text : texts) {
+    if (text->size() > kMostText) {
+      return InvalidArgument("a request to the mount helper has a text of {} bytes", text->size());
+    }
+    if (text->find('\0') != std::string::npos) {
+      return InvalidArgument("a request to the mount helper has a NUL in the text {}", Quote(*text, 64));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> From(const std::string& text) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&text}));
   return text;
@@ -199,32 +199,6 @@ absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
   return needs;
 }
 
-absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.backing_file(), &message.label()}));
-  return AttachLoopRequest{message.backing_file(), message.label(), message.read_only()};
-}
-
-absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.device(), &message.label()}));
-  return LoopInfo{.device = message.device(),
-                  .device_number = message.device_number(),
-                  .backing_device = message.backing_device(),
-                  .backing_inode = message.backing_inode(),
-                  .backing_rdev = message.backing_rdev(),
-                  .label = message.label(),
-                  .offset = message.offset(),
-                  .size_limit = message.size_limit(),
-                  .read_only = message.read_only(),
-                  .auto_clear = message.auto_clear(),
-                  .mounted = message.mounted(),
-                  .raw = message.raw()};
-}
-
-absl::StatusOr<std::pair<LoopInfo, LoopTuning>> From(const pb::TuneLoopRequest& message) {
-  MOORING_ASSIGN_OR_RETURN(LoopInfo loop, From(message.loop()));
-  return std::pair(std::move(loop), LoopTuning{message.read_ahead_bytes()});
-}
-
 absl::StatusOr<FormatRequest> From(const pb::FormatRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.path(), &message.fs_type()}));
   return FormatRequest{message.path(),
@@ -265,22 +239,15 @@ absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
   return FilesystemInfo{content, message.type(), message.size_bytes(), message.device_bytes(), message.needs_check()};
 }
 
-template <typename Struct, typename Message>
-static absl::StatusOr<std::vector<Struct>> ListFrom(const google::protobuf::RepeatedPtrField<Message>& messages) {
-  std::vector<Struct> list;
-  list.reserve(static_cast<std::size_t>(messages.size()));
-  for (const Message& message : messages) {
-    MOORING_ASSIGN_OR_RETURN(Struct value, From(message));
-    list.push_back(std::move(value));
-  }
-  return list;
-}
-
 absl::StatusOr<std::vector<ListedMount>> From(const pb::MountInfos& message) {
-  return ListFrom<ListedMount>(message.mounts());
+  std::vector<ListedMount> mounts;
+  mounts.reserve(static_cast<std::size_t>(message.mounts_size()));
+  for (const pb::MountInfo& mount : message.mounts()) {
+    MOORING_ASSIGN_OR_RETURN(ListedMount listed, From(mount));
+    mounts.push_back(std::move(listed));
+  }
+  return mounts;
 }
-
-absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message) { return ListFrom<LoopInfo>(message.loops()); }
 
 void To(const std::string& text, std::string& message) { message = text; }
 
@@ -334,32 +301,6 @@ void To(const Needs& needs, pb::NeedsRequest& message) {
   for (const std::string& directory : needs.seen_outside) message.add_seen_outside(directory);
 }
 
-void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message) {
-  message.set_backing_file(request.backing_file);
-  message.set_label(request.label);
-  message.set_read_only(request.read_only);
-}
-
-void To(const LoopInfo& info, pb::LoopInfo& message) {
-  message.set_device(info.device);
-  message.set_device_number(info.device_number);
-  message.set_backing_device(info.backing_device);
-  message.set_backing_inode(info.backing_inode);
-  message.set_backing_rdev(info.backing_rdev);
-  message.set_label(info.label);
-  message.set_offset(info.offset);
-  message.set_size_limit(info.size_limit);
-  message.set_read_only(info.read_only);
-  message.set_auto_clear(info.auto_clear);
-  message.set_mounted(info.mounted);
-  message.set_raw(info.raw);
-}
-
-void To(const LoopInfo& loop, const LoopTuning& tuning, pb::TuneLoopRequest& message) {
-  To(loop, *message.mutable_loop());
-  message.set_read_ahead_bytes(tuning.read_ahead_bytes);
-}
-
 void To(const FormatRequest& request, pb::FormatRequest& message) {
   message.set_path(request.path);
   message.set_fs_type(request.fs_type);
@@ -409,10 +350,6 @@ void To(const FilesystemInfo& info, pb::FilesystemInfo& message) {
 
 void To(const std::vector<ListedMount>& infos, pb::MountInfos& message) {
   for (const ListedMount& info : infos) To(info, *message.add_mounts());
-}
-
-void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message) {
-  for (const LoopInfo& info : infos) To(info, *message.add_loops());
 }
 
 absl::Status StatusOf(const pb::Answer& answer) {

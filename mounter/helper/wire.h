@@ -4,6 +4,7 @@
 // is decided in mounter/guard/guarded_mounter.h.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ inline constexpr int kMostOptions = 64;
 inline constexpr int kMostCopies = 256;
 
 // INVALID_ARGUMENT: an unknown enumeration value, a text with NUL or too long, too many options.
+absl::Status CheckTexts(std::initializer_list<const std::string*> texts);
 absl::StatusOr<std::string> From(const std::string& text);
 absl::StatusOr<MountRequest> From(const pb::MountRequest& message);
 absl::StatusOr<BindRequest> From(const pb::BindRequest& message);

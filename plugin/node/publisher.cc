@@ -107,10 +107,8 @@ absl::Status Publisher::PublishAlone(const PublishSpec& asked, const NodeVolume&
                             .staging_path = spec.target_path,
                             .capability = spec.capability,
                             .as_target = StageSpec::AsTarget{spec.propagation, PropagationFor(spec)}};
-  const absl::Status staged = stager_.StageMount(direct, volume, target);
-  if (!absl::IsFailedPrecondition(staged)) return staged;
-  const absl::StatusOr<PathInfo> now = mounter_.Find(spec.target_path);  // as in Stager::Stage
-  return now.ok() && now->mount ? CheckPublishedAlike(spec, volume, *now) : staged;
+  return stager_.StageMount(direct, volume, target,
+                            [&](const PathInfo& there) { return CheckPublishedAlike(spec, volume, there); });
 }
 
 // The usual case, in one call to the mounter: the volume is staged as its record says, and nothing is published at the

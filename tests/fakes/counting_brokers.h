@@ -82,8 +82,7 @@ class CountingClaims final : public manager::ClaimBroker {
     return held_;
   }
 
-  absl::StatusOr<manager::ClaimAnswer> Claim(const manager::ClaimRequest& request,
-                                             manager::Clock::time_point) override {
+  absl::StatusOr<manager::ClaimAnswer> Take(const manager::ClaimRequest& request, manager::Clock::time_point) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("claim", request.volume, request.allocation));
     const std::lock_guard<std::mutex> lock(mutex_);
     held_.insert(request.volume.id + " " + request.allocation);

@@ -138,6 +138,10 @@ std::string TimeText(std::int64_t unix_ms) {
   return is_date ? TimeUtil::ToString(TimeUtil::SecondsToTimestamp(seconds)) : "";
 }
 
+std::string NextTryText(const v1::OwedWork& work) {
+  return work.next_try_ms() == 0 ? "now" : fmt::format("in {:.0f} s", static_cast<double>(work.next_try_ms()) / 1000);
+}
+
 std::string PerAllocId(const std::string& id, std::uint32_t index) { return fmt::format("{}[{}]", id, index); }
 
 absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line) {

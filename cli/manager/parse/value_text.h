@@ -30,6 +30,7 @@ std::string ToString(v1::Claim::State state);            // "node-detached"
 std::string ToString(const v1::Capability& capability);  // "single-node-writer file-system"
 std::string ToString(const v1::VolumeKey& key);          // "db"; "prod/db" in another namespace than "default"
 std::string TimeText(std::int64_t unix_ms);              // "2026-11-22T04:05:06Z"; empty for 0
+std::string NextTryText(const v1::OwedWork& work);       // "in 4 s", "now"
 
 // "db[3]"
 std::string PerAllocId(const std::string& id, std::uint32_t index);

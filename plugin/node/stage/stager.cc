@@ -114,11 +114,7 @@ absl::Status Stager::Stage(const StageSpec& spec, const NodeVolume& volume) {
   if (spec.capability.access_type == AccessType::kBlock) {
     return StagingOf(volume) == Staging::kBlockDevice ? StageRawDevice(spec, volume) : loops_.StageBlock(spec, volume);
   }
-  const absl::Status staged = StageMount(spec, volume, place);
-  if (!absl::IsFailedPrecondition(staged)) return staged;
-  // The mount helper of a killed plugin may have finished its mount meanwhile.
-  const absl::StatusOr<PathInfo> now = mounts_.Find(spec.staging_path);
-  return now.ok() && now->mount ? CheckStagedAlike(spec, volume, *now) : staged;
+  return StageMount(spec, volume, place, [&](const PathInfo& there) { return CheckStagedAlike(spec, volume, there); });
 }
 
 // With StagingBy::kPlugin the mount creates the directory. A block volume is not mounted at its staging path.
@@ -131,7 +127,15 @@ absl::Status Stager::CheckStagingDirectory(const std::string& path, const PathIn
   return FailedPrecondition("staging path {} is not there: the orchestrator makes this directory", Quote(path));
 }
 
-absl::Status Stager::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
+absl::Status Stager::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place,
+                                const std::function<absl::Status(const PathInfo& there)>& check) {
+  const absl::Status staged = MountAnew(spec, volume, place);
+  if (!absl::IsFailedPrecondition(staged)) return staged;
+  const absl::StatusOr<PathInfo> now = mounts_.Find(spec.staging_path);
+  return now.ok() && now->mount ? check(*now) : staged;
+}
+
+absl::Status Stager::MountAnew(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!place.empty) {
     return FailedPrecondition("{} {} is not empty: a mount would hide what is in it; move it away",
                               spec.as_target ? "target path" : "staging path", Quote(spec.staging_path));

@@ -11,6 +11,7 @@
 // ALREADY_EXISTS: the volume is staged there with another capability.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -61,10 +62,13 @@ class Stager {
 
   absl::Status Stage(const StageSpec& spec, const NodeVolume& volume);
 
-  // Mounts the volume at a path where nothing is mounted. `place`: that path now.
-  absl::Status StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
+  // Mounts the volume at a path where nothing is mounted. `place`: that path now. If that is refused and a mount is
+  // there by now, `check` decides about it. The mount helper of a killed plugin may have finished it.
+  absl::Status StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place,
+                          const std::function<absl::Status(const PathInfo& there)>& check);
 
  private:
+  absl::Status MountAnew(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status CheckStagingDirectory(const std::string& path, const PathInfo& place) const;
   absl::Status CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status CheckBlockStagedThere(const StageSpec& spec);

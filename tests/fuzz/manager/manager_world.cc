@@ -365,7 +365,7 @@ void ManagerWorld::TakeDown() {
   }
   Require(claims_->Resume().ok() && claims_->WaitUntilTried(Soon()), "claims are tried again");
   const auto held = *store_.ListClaims();
-  for (const ClaimRecord& claim : held) {
+  for (const Claim& claim : held) {
     require_ok(attachments_->Release(claim.volume, claim.mode, claim.allocation, Soon()), "all can be released");
   }
   const auto volumes = *volumes_->List("");

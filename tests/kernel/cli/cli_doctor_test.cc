@@ -241,6 +241,15 @@ TEST_F(CliDoctorTest, DeadSocket) {
   EXPECT_TRUE(served) << ReadFile(Path("plugin.log"));
 }
 
+TEST_F(CliDoctorTest, ManagerThatDoesNotAnswer) {
+  SharedMount("srv");
+  const Ran found = Doctor("--manager " + Path("manager.sock"));
+  EXPECT_EQ(found.status, kFindings);
+  EXPECT_THAT(found.out, AllOf(HasSubstr("problem (unanswered-manager)"), HasSubstr("start the manager"),
+                               HasSubstr("unfinished work of the manager")));
+  EXPECT_THAT(Doctor("srv --manager " + Path("manager.sock")).out, HasSubstr("nothing wrong"));
+}
+
 TEST_F(CliDoctorTest, MissingCapability) {
   SharedMount("srv");
   const Ran ran = Mooring("doctor srv", "setpriv --bounding-set -sys_admin --inh-caps -sys_admin");

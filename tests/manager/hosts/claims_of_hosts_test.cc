@@ -35,7 +35,7 @@ class ClaimsOfHostsTest : public ClaimsFixture {
       settings.now = [&test] { return test.now_; };
       return settings;
     }
-    absl::Status Claim(const ClaimRequest& request) { return claims.Claim(request, Soon()).status(); }
+    absl::Status Take(const ClaimRequest& request) { return claims.Take(request, Soon()).status(); }
     absl::Status Release(const std::string& allocation) {
       return claims.Release({"default", "db"}, ClaimMode::kWrite, allocation, absl::OkStatus(), Soon());
     }
@@ -58,39 +58,39 @@ class ClaimsOfHostsTest : public ClaimsFixture {
 };
 
 TEST_F(ClaimsOfHostsTest, AccessModesHoldForAllHosts) {
-  ASSERT_OK(here_.Claim(Writer("web-1")));
-  EXPECT_THAT(there_.Claim(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "writer 'web-1' on 'here' since "));
+  ASSERT_OK(here_.Take(Writer("web-1")));
+  EXPECT_THAT(there_.Take(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "writer 'web-1' on 'here' since "));
   ASSERT_OK(here_.Release("web-1"));
-  EXPECT_OK(there_.Claim(Writer("web-2")));
+  EXPECT_OK(there_.Take(Writer("web-2")));
   EXPECT_EQ(TheClaim().node, "there");
 }
 
 TEST_F(ClaimsOfHostsTest, OldReadGrantsNothing) {
   const ClaimRequest second = WriterWithOldRead("web-2");
-  ASSERT_OK(there_.Claim(Writer("web-1")));
-  EXPECT_THAT(here_.Claim(second), FailsWith(Code::kFailedPrecondition, "writer 'web-1' on 'there'"));
+  ASSERT_OK(there_.Take(Writer("web-1")));
+  EXPECT_THAT(here_.Take(second), FailsWith(Code::kFailedPrecondition, "writer 'web-1' on 'there'"));
   EXPECT_EQ(TheClaim().allocation, "web-1");
 }
 
 TEST_F(ClaimsOfHostsTest, OldReadRefusesNothing) {
-  ASSERT_OK(there_.Claim(Writer("web-1")));
+  ASSERT_OK(there_.Take(Writer("web-1")));
   const ClaimRequest second = WriterWithOldRead("web-2");
   ASSERT_OK(there_.Release("web-1"));
-  EXPECT_OK(here_.Claim(second));
+  EXPECT_OK(here_.Take(second));
   EXPECT_EQ(TheClaim().node, "here");
 }
 
 TEST_F(ClaimsOfHostsTest, OldReadHoldsNothing) {
-  ASSERT_OK(here_.Claim(Writer("web-1")));
+  ASSERT_OK(here_.Take(Writer("web-1")));
   const std::int64_t before = TheClaim().revisions.create;
   const ClaimRequest again = WriterWithOldRead("web-1");
   ASSERT_OK(here_.Release("web-1"));
-  EXPECT_OK(here_.Claim(again));
+  EXPECT_OK(here_.Take(again));
   EXPECT_GT(TheClaim().revisions.create, before);
 }
 
 TEST_F(ClaimsOfHostsTest, ClaimOfAnotherHostIsNotReleasedHere) {
-  ASSERT_OK(there_.Claim(Writer("web-1")));
+  ASSERT_OK(there_.Take(Writer("web-1")));
   EXPECT_OK(here_.Release("web-1")) << "of an attachment whose claim others have by now";
   EXPECT_THAT(here_.claims.ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()),
               FailsWith(Code::kFailedPrecondition, "is one of host 'there': release it there"));
@@ -100,57 +100,58 @@ TEST_F(ClaimsOfHostsTest, ClaimOfAnotherHostIsNotReleasedHere) {
 }
 
 TEST_F(ClaimsOfHostsTest, DrainedHostTakesNoNewClaims) {
-  ASSERT_OK(here_.Claim(Request("web-1")));
+  ASSERT_OK(here_.Take(Request("web-1")));
   ASSERT_OK(there_.hosts.Drain("here", true));
   // It has not looked since: the commit finds out.
-  EXPECT_THAT(here_.Claim(Request("web-2")), FailsWith(Code::kFailedPrecondition, "host 'here' is being drained"));
-  EXPECT_OK(here_.Claim(Request("web-1"))) << "a claim that it holds stays";
-  EXPECT_OK(there_.Claim(Request("web-3")));
+  EXPECT_THAT(here_.Take(Request("web-2")), FailsWith(Code::kFailedPrecondition, "host 'here' is being drained"));
+  EXPECT_OK(here_.Take(Request("web-1"))) << "a claim that it holds stays";
+  EXPECT_OK(there_.Take(Request("web-3")));
   ASSERT_OK(there_.hosts.Drain("here", false));
-  EXPECT_OK(here_.Claim(Request("web-2"))) << "it has not looked since, so it looks before it refuses";
+  EXPECT_OK(here_.Take(Request("web-2"))) << "it has not looked since, so it looks before it refuses";
 }
 
 // A node that has no room says nothing about other nodes.
 TEST_F(ClaimsOfHostsTest, ExhaustedHostKeepsNoOtherHostOut) {
   here_.claims.MarkExhausted({"default", "db"}, "no loop device is free");
-  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kResourceExhausted, "no loop device is free"));
+  EXPECT_THAT(here_.Take(Writer("web-1")), FailsWith(Code::kResourceExhausted, "no loop device is free"));
   there_.claims.PluginHealthChanged("fake.csi");
-  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kResourceExhausted, "no loop device is free"));
-  ASSERT_OK(there_.Claim(Writer("web-2")));
+  EXPECT_THAT(here_.Take(Writer("web-1")), FailsWith(Code::kResourceExhausted, "no loop device is free"));
+  ASSERT_OK(there_.Take(Writer("web-2")));
   ASSERT_OK(there_.Release("web-2"));
   here_.claims.PluginHealthChanged("fake.csi");
-  EXPECT_OK(here_.Claim(Writer("web-1")));
+  EXPECT_OK(here_.Take(Writer("web-1")));
 }
 
 TEST_F(ClaimsOfHostsTest, ControllerThatIsFullForANodeKeepsNoOtherHostOut) {
   plugin_->Fail("ControllerPublishVolume", ResourceExhausted("node has 64 volumes"));
-  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kResourceExhausted, "64 volumes"));
-  EXPECT_OK(there_.Claim(Writer("web-2")));
+  EXPECT_THAT(here_.Take(Writer("web-1")), FailsWith(Code::kResourceExhausted, "64 volumes"));
+  EXPECT_OK(there_.Take(Writer("web-2")));
 }
 
 TEST_F(ClaimsOfHostsTest, NodeMustBeAHostThatIsAlive) {
   ClaimRequest request = Request("web-1");
   request.external_node_id = "node";
   request.node = "nowhere";
-  EXPECT_THAT(here_.Claim(request), FailsWith(Code::kInvalidArgument, "'nowhere' is none of the hosts"));
+  EXPECT_THAT(here_.Take(request), FailsWith(Code::kInvalidArgument, "'nowhere' is none of the hosts"));
   request.node = "there";
   Vanish(store_, "there");  // seen by the commit only
-  EXPECT_THAT(here_.Claim(request), FailsWith(Code::kUnavailable, "host 'there' is unreachable"));
+  EXPECT_THAT(here_.Take(request), FailsWith(Code::kUnavailable, "host 'there' is unreachable"));
 }
 
 TEST_F(ClaimsOfHostsTest, RefusalSaysWhatFreesTheClaimOfAHostThatIsAway) {
-  ASSERT_OK(there_.Claim(Writer("web-1")));
+  ASSERT_OK(there_.Take(Writer("web-1")));
   Vanish(store_, "there");
   Look();
-  EXPECT_THAT(here_.Claim(Writer("web-2")),
+  EXPECT_THAT(here_.Take(Writer("web-2")),
               FailsWith(Code::kFailedPrecondition,
-                        "(unreachable); the claim of 'web-1' is freed when 'there' is back, or once the controller of "
+                        "(unreachable); the claim of 'web-1' is freed when 'there' is back and has released it, or "
+                        "once the controller of "
                         "its plugin has detached it from that host, or, if nothing runs there any more, by: mooring "
                         "host lost there"));
 }
 
 TEST_F(ClaimsOfHostsTest, ControllerFreesTheClaimsOfAnUnreachableHost) {
-  ASSERT_OK(there_.Claim(Writer("web-1")));
+  ASSERT_OK(there_.Take(Writer("web-1")));
   EXPECT_THAT(here_.claims.Recover("there", Soon()), FailsWith(Code::kAborted, "host 'there' is back"));
   EXPECT_EQ(TheClaim().state, State::kTaken);
 
@@ -159,17 +160,17 @@ TEST_F(ClaimsOfHostsTest, ControllerFreesTheClaimsOfAnUnreachableHost) {
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_THAT(TheClaim().problem, HasSubstr("still attached"));
   EXPECT_TRUE(Record("there").gave_up_claims);
-  EXPECT_THAT(here_.Claim(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "no free write claim"));
+  EXPECT_THAT(here_.Take(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "no free write claim"));
 
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
-  EXPECT_OK(here_.Claim(Writer("web-2")));
+  EXPECT_OK(here_.Take(Writer("web-2")));
 }
 
 TEST_F(ClaimsOfHostsTest, WithoutAControllerOnlyAPersonFreesThem) {
   WithoutController();
-  ASSERT_OK(there_.Claim(Writer("web-1")));
+  ASSERT_OK(there_.Take(Writer("web-1")));
   Vanish(store_, "there");
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_EQ(TheClaim().state, State::kTaken);
@@ -183,32 +184,32 @@ TEST_F(ClaimsOfHostsTest, WithoutAControllerOnlyAPersonFreesThem) {
 
 // The controller is still asked, but nobody waits for it.
 TEST_F(ClaimsOfHostsTest, ClaimsOfALostHostExcludeNobody) {
-  ASSERT_OK(there_.Claim(Writer("web-1")));
+  ASSERT_OK(there_.Take(Writer("web-1")));
   Vanish(store_, "there");
   ASSERT_OK(here_.hosts.DeclareLost("there"));
   directory_.SetHealthy("fake.csi", true, false);
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_TRUE(TheClaim().lost);
   EXPECT_FALSE(Stored("db").in_use);
-  EXPECT_THAT(here_.Claim(Writer("web-1")), FailsWith(Code::kAborted, "is still being released"))
+  EXPECT_THAT(here_.Take(Writer("web-1")), FailsWith(Code::kAborted, "is still being released"))
       << "the same allocation waits for its own old claim";
   directory_.SetHealthy("fake.csi", true, true);
-  EXPECT_OK(here_.Claim(Writer("web-2")));
+  EXPECT_OK(here_.Take(Writer("web-2")));
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_EQ(TheClaim().allocation, "web-2");
   EXPECT_TRUE(Stored("db").in_use) << "the mode of the new claim stays";
 }
 
 TEST_F(ClaimsOfHostsTest, ReaderAndWriterOfAHostAreGivenUpTogether) {
-  ASSERT_OK(there_.Claim(Request("web-1")));
+  ASSERT_OK(there_.Take(Request("web-1")));
   ClaimRequest reader = Request("web-2");
   reader.mode = ClaimMode::kRead;
-  ASSERT_OK(there_.Claim(reader));
+  ASSERT_OK(there_.Take(reader));
   Vanish(store_, "there");
   plugin_->Fail("ControllerUnpublishVolume", absl::NotFoundError("no such node"), 1, 2);
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   ASSERT_THAT(AllClaims(), SizeIs(2)) << "NOT_FOUND does not say that the node has let the volume go";
-  for (const ClaimRecord& claim : AllClaims()) EXPECT_EQ(claim.state, State::kNodeDetached);
+  for (const Claim& claim : AllClaims()) EXPECT_EQ(claim.state, State::kNodeDetached);
   ASSERT_OK(here_.claims.Recover("there", Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
@@ -216,12 +217,12 @@ TEST_F(ClaimsOfHostsTest, ReaderAndWriterOfAHostAreGivenUpTogether) {
 
 // A manager that stood still must not take the claim of another host for its own.
 TEST_F(ClaimsOfHostsTest, ClaimThatOthersTookIsNotTheOwnOne) {
-  absl::StatusOr<ClaimAnswer> mine = there_.claims.Claim(Writer("web"), Soon());
+  absl::StatusOr<ClaimAnswer> mine = there_.claims.Take(Writer("web"), Soon());
   ASSERT_OK(mine);
   EXPECT_OK(there_.claims.CheckHeld(*mine));
   Vanish(store_, "there");
   ASSERT_OK(here_.claims.Recover("there", Soon()));
-  ASSERT_OK(here_.Claim(Writer("web")));
+  ASSERT_OK(here_.Take(Writer("web")));
   mine->lease = 0;  // it has another lease by now
   EXPECT_THAT(there_.claims.CheckHeld(*mine), FailsWith(Code::kFailedPrecondition, "was freed"));
   EXPECT_OK(there_.Release("web"));
@@ -235,15 +236,15 @@ TEST_F(ClaimsOfHostsTest, LostSecretsKeyDoesNotKeepAClaim) {
   Claims claims(store, directory_, here_.hosts, locks_, events_, queue_, HostSide::SettingsOf(*this));
   Join(store, "here");
   ASSERT_OK(here_.hosts.Refresh());
-  ASSERT_OK(claims.Claim(Writer("web-1"), Soon()));
+  ASSERT_OK(claims.Take(Writer("web-1"), Soon()));
   state.LoseSecretsKey();
-  EXPECT_THAT(claims.Claim(Writer("web-1"), Soon()), FailsWith(Code::kFailedPrecondition, "no key file for secrets"));
+  EXPECT_THAT(claims.Take(Writer("web-1"), Soon()), FailsWith(Code::kFailedPrecondition, "no key file for secrets"));
   plugin_->Fail("ControllerUnpublishVolume", InvalidArgument("password is missing"));
   const VolumeKey db{"default", "db"};
   EXPECT_THAT(claims.Release(db, ClaimMode::kWrite, "web-1", absl::OkStatus(), Soon()),
               FailsWith(Code::kInvalidArgument, "password is missing; it was called without secrets: this manager"));
   ASSERT_OK(claims.Force(
-      db, [](const ClaimRecord&) { return false; }, Soon()));
+      db, [](const Claim&) { return false; }, Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 

@@ -16,7 +16,7 @@ class RecoveryTest : public ClaimsFixture {
     ClaimRequest request = Request("web-1", kWriter);
     Claims there(store_, directory_, elsewhere_, locks_, events_, queue_, {});
     EXPECT_OK(elsewhere_.Refresh());
-    EXPECT_OK(there.Claim(request, Soon()));
+    EXPECT_OK(there.Take(request, Soon()));
     testing::Vanish(store_, "there");
     EXPECT_OK(known_.DeclareLost("there"));
   }
@@ -31,7 +31,7 @@ TEST_F(RecoveryTest, ClaimsAreFreeWhenItReturns) {
   ASSERT_OK(recovery_.RecoverNow("there", Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
-  EXPECT_OK(claims_here_.Claim(Request("web-2", kWriter), Soon()));
+  EXPECT_OK(claims_here_.Take(Request("web-2", kWriter), Soon()));
 }
 
 TEST_F(RecoveryTest, WaitsForAnotherHostThatDoesIt) {

@@ -1,6 +1,5 @@
 // The supervisor ends plugins, and finds them again after a restart of the manager.
 #include "tests/manager/supervisor/supervisor_fixture.h"
-#include "tests/support/no_new_threads.h"
 #include "tests/support/wait_until.h"
 
 namespace mooring::testing {
@@ -136,19 +135,13 @@ TEST_F(SupervisorStopTest, NextManagerEndsWhatAnUpdateReplaced) {
   EXPECT_TRUE(testing::WaitUntil([&] { return work_->List().empty(); }, seconds(20)));
 }
 
-TEST_F(SupervisorStopTest, ShutdownDoesNotWaitForAnEndWithoutAThread) {
+TEST_F(SupervisorStopTest, StopReportsAnExceptionInAnEnd) {
   ASSERT_OK(RunPlugin("one"));
-  std::promise<void> go;
-  auto stopped = std::async(std::launch::async, [&] {
-    go.get_future().wait();
-    return supervisor_->StopPlugin("one", "", Clock::now() + hours(1));
-  });
-  const NoNewThreads none;
-  go.set_value();
-  EXPECT_TRUE(testing::WaitUntil([&] { return !work_->List().empty(); }, seconds(20)));
-  supervisor_->Stop();
-  EXPECT_THAT(stopped.get(), FailsWith(Code::kUnavailable, "the manager is stopping"));
-  EXPECT_EQ(exec_.Alive(), 1);
+  exec_.OnEnd([](const auto&) { throw std::runtime_error("the engine's answer is odd"); });
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), FailsWith(Code::kInternal, "answer is odd"));
+  exec_.OnEnd(nullptr);
+  EXPECT_OK(supervisor_->StopPlugin("one", "", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
 }
 
 TEST_F(SupervisorStopTest, RunsAsLongAsAnyDeclarerIsLeft) {

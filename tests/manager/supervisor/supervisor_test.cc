@@ -6,7 +6,6 @@
 #include <set>
 
 #include "tests/manager/supervisor/supervisor_fixture.h"
-#include "tests/support/no_new_threads.h"
 #include "tests/support/wait_until.h"
 
 namespace mooring::testing {
@@ -309,15 +308,6 @@ TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
   EXPECT_OK(RunPlugin("one", "better"));
   EXPECT_TRUE(testing::WaitUntil([&] { return exec_.Alive() == 1; }, seconds(20)));
   EXPECT_NE(Front("one")->instance_id, old_one);
-}
-
-TEST_F(SupervisorTest, LaunchWithoutAThreadIsAFailure) {
-  ASSERT_OK(RunPlugin("one", "old"));
-  {
-    const NoNewThreads none;
-    EXPECT_THAT(RunPlugin("one", "new"), FailsWith(Code::kUnavailable, "cannot start a thread"));
-  }
-  EXPECT_OK(RunPlugin("one", "new"));
 }
 
 TEST_F(SupervisorTest, FailingUpdateDoesNotChangeTheProbeInterval) {

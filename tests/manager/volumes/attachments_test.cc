@@ -92,7 +92,7 @@ TEST_F(AttachmentsTest, UndoesFailedMountAndReleasesClaim) {
   log_.Fail("mount", Internal("NodePublishVolume of plugin 'p': no"));
   const auto attached = Attach(Request());
   EXPECT_EQ(attached.status().code(), Code::kInternal);
-  EXPECT_THAT(Message(attached.status()), HasSubstr("nothing of it is left"));
+  EXPECT_THAT(Message(attached.status()), HasSubstr("nothing is mounted for it any more"));
   ExpectNothingIsLeft();
 }
 

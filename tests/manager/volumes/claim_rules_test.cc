@@ -155,11 +155,11 @@ TEST(ClaimRulesTest, NeedsSchedulableVolume) {
 
 TEST(ClaimRulesTest, RefusalNamesHolders) {
   ClaimState state = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
-  state.claims[0].state = Claim::State::kUnpublishing;
+  state.claims[0].state = Claim::State::kUnmountFailed;
   state.claims[0].problem = "the target is busy";
   EXPECT_THAT(Message(Decide(ARequest(ClaimMode::kWrite, AccessMode::kSingleNodeWriter), state).status()),
               AllOf(HasSubstr("'db'"), HasSubstr("no free write claim"), HasSubstr("single-node-writer"),
-                    HasSubstr("writer 'writer' on 'here' (unpublishing: the target is busy)")));
+                    HasSubstr("writer 'writer' on 'here' (unmount-failed: the target is busy)")));
 }
 
 TEST(ClaimRulesTest, RefusalSaysSinceWhenAndWhatFreesTheClaim) {
@@ -181,7 +181,7 @@ TEST(ClaimRulesTest, RefusalSaysSinceWhenAndWhatFreesTheClaim) {
 
 TEST(ClaimRulesTest, ClaimCountsUntilItsRecordIsDeleted) {
   const std::pair<Claim::State, const char*> steps[] = {
-      {Claim::State::kUnpublishing, "(unpublishing)"},
+      {Claim::State::kUnmountFailed, "(unmount-failed)"},
       {Claim::State::kNodeDetached, "(unmounted on its host, but not released by its controller yet)"},
       {Claim::State::kControllerDetached, "(controller-detached)"}};
   for (const auto& [step, words] : steps) {

@@ -46,7 +46,7 @@ class FakeNode final : public VolumeMounter {
 
 class ClaimsFixture : public ::testing::Test {
  protected:
-  using State = ClaimRecord::State;
+  using State = Claim::State;
 
   static constexpr Capability kWriter = {AccessMode::kSingleNodeWriter, AttachmentMode::kFileSystem};
   static constexpr Capability kWriters = {AccessMode::kMultiNodeMultiWriter, AttachmentMode::kFileSystem};
@@ -65,7 +65,7 @@ class ClaimsFixture : public ::testing::Test {
     Claims::Settings settings;
     settings.retry = retry_;
     settings.first_retry = hours(1);  // no test waits for it
-    settings.is_mounted = [this](const ClaimRecord&) { return is_mounted_; };
+    settings.is_mounted = [this](const Claim&) { return is_mounted_; };
     settings.now = [this] { return now_; };
     claims_ = std::make_unique<Claims>(store_, directory_, hosts_, locks_, events_, queue_, settings);
     snapshots_ = std::make_unique<Snapshots>(store_, directory_, hosts_, locks_, events_, queue_, retry_);
@@ -115,15 +115,15 @@ class ClaimsFixture : public ::testing::Test {
     return request;
   }
 
-  absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request) { return claims_->Claim(request, Soon()); }
+  absl::StatusOr<ClaimAnswer> Take(const ClaimRequest& request) { return claims_->Take(request, Soon()); }
   absl::Status Release(const std::string& allocation, const absl::Status& node = absl::OkStatus()) {
     return claims_->Release({"default", "db"}, ClaimMode::kWrite, allocation, node, Soon());
   }
 
-  std::vector<ClaimRecord> AllClaims() {
+  std::vector<Claim> AllClaims() {
     const auto claims = store_.ListClaims();
     EXPECT_OK(claims);
-    return claims.value_or(std::vector<ClaimRecord>());
+    return claims.value_or(std::vector<Claim>());
   }
   void WithoutController() {
     auto features = plugin_->features();
@@ -133,10 +133,10 @@ class ClaimsFixture : public ::testing::Test {
   }
 
   // The only claim.
-  ClaimRecord TheClaim() {
+  Claim TheClaim() {
     const auto claims = AllClaims();
     EXPECT_EQ(claims.size(), 1U);
-    return claims.size() == 1 ? claims[0] : ClaimRecord();
+    return claims.size() == 1 ? claims[0] : Claim();
   }
 
   std::set<std::string> AttachedTo(const std::string& external_id = "ext-db") {

@@ -9,11 +9,11 @@ class ForceTest : public ClaimsFixture {
  protected:
   ForceTest() {
     AddVolume("db");
-    EXPECT_OK(Claim(Request("web-1")));
+    EXPECT_OK(Take(Request("web-1")));
   }
 
-  static bool Nowhere(const ClaimRecord&) { return false; }
-  static bool Everywhere(const ClaimRecord&) { return true; }
+  static bool Nowhere(const Claim&) { return false; }
+  static bool Everywhere(const Claim&) { return true; }
 };
 
 TEST_F(ForceTest, ForceNeedsDeadAllocations) {
@@ -61,7 +61,7 @@ TEST_F(ForceTest, ErrorThatTellsNothingKeepsTheClaim) {
         claims_->Force(TheClaim().volume, Nowhere, Soon()),
         FailsWith(code, "the claim of 'web-1' stays, because it is unknown whether 'here' still has the volume"));
     ASSERT_EQ(TheClaim().state, State::kNodeDetached);
-    EXPECT_THAT(Claim(Request("web-2", kWriter)), FailsWith(Code::kFailedPrecondition, "no free write claim"));
+    EXPECT_THAT(Take(Request("web-2", kWriter)), FailsWith(Code::kFailedPrecondition, "no free write claim"));
   }
   directory_.Remove("fake.csi");
   ASSERT_OK(claims_->Force(TheClaim().volume, Nowhere, Soon())) << "nobody can be asked any more";

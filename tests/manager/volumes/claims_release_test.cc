@@ -11,7 +11,7 @@ class ReleaseTest : public ClaimsFixture {
  protected:
   ReleaseTest() {
     AddVolume("db");
-    EXPECT_OK(Claim(Request("web-1")));
+    EXPECT_OK(Take(Request("web-1")));
   }
 
   // The stored states of the claim, in order.
@@ -40,7 +40,7 @@ TEST_F(ReleaseTest, StoresEachStepBeforeTheNext) {
     ASSERT_OK(Release("web-1"));
   });
   EXPECT_THAT(states,
-              ElementsAre(State::kTaken, State::kUnpublishing, State::kNodeDetached, State::kControllerDetached))
+              ElementsAre(State::kTaken, State::kUnmountFailed, State::kNodeDetached, State::kControllerDetached))
       << "as it was before each commit; the last one freed it";
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
@@ -54,7 +54,7 @@ TEST_F(ReleaseTest, ClaimWithoutControllerIsFreedInOneCommit) {
   request.volume.id = "plain";
   for (const bool keep : {false, true}) {
     request.keep = keep;
-    ASSERT_OK(Claim(request));
+    ASSERT_OK(Take(request));
     const int commits = state_.commits();
     if (keep) {
       ASSERT_OK(claims_->ReleaseKept(request.volume, request.mode, "web-2", Soon()));
@@ -69,8 +69,8 @@ TEST_F(ReleaseTest, ClaimWithoutControllerIsFreedInOneCommit) {
 TEST_F(ReleaseTest, KeptClaimSurvivesDetach) {
   ClaimRequest by_user = Request("web-1");
   by_user.keep = true;
-  ASSERT_OK(Claim(by_user)) << "what an attach has claimed, kept from now on";
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(by_user)) << "what an attach has claimed, kept from now on";
+  ASSERT_OK(Take(Request("web-1")));
   ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
   ASSERT_OK(Release("web-1"));
   EXPECT_EQ(TheClaim().state, State::kTaken);
@@ -94,31 +94,31 @@ TEST_F(ReleaseTest, SyncsBeforeControllerCallsAndAnswersToUsers) {
   ClaimRequest by_user = Request("web-2");
   by_user.keep = true;
   EXPECT_EQ(synced([&] { ASSERT_OK(Release("web-1")); }), "synced ordered ordered ");
-  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(Request("web-1"))); }), "synced ordered ");
-  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced synced ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Take(Request("web-1"))); }), "synced ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Take(by_user)); }), "synced synced ");
   EXPECT_EQ(synced([&] {
               ASSERT_OK(claims_->ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-2", Soon()));
             }),
             "synced ordered synced ");
   ASSERT_OK(Release("web-1"));
   WithoutController();
-  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(Request("web-1"))); }), "ordered ");
-  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Take(Request("web-1"))); }), "ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Take(by_user)); }), "synced ");
 }
 
 TEST_F(ReleaseTest, FailedUnmountNeverSkipsNodeStep) {
   ASSERT_OK(Release("web-1", FailedPrecondition("unmount '/t': busy")));
-  EXPECT_EQ(TheClaim().state, State::kUnpublishing);
+  EXPECT_EQ(TheClaim().state, State::kUnmountFailed);
   EXPECT_EQ(TheClaim().problem, "unmount '/t': busy");
   Resume();
-  EXPECT_EQ(TheClaim().state, State::kUnpublishing) << "only who unmounts it knows when it is unmounted";
+  EXPECT_EQ(TheClaim().state, State::kUnmountFailed) << "only who unmounts it knows when it is unmounted";
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
 }
 
 TEST_F(ReleaseTest, FailedUnmountKeepsClaim) {
   ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
-  EXPECT_THAT(Claim(Request("web-2", kWriter)), FailsWith(Code::kFailedPrecondition, "busy"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kAborted, "is still being released"));
+  EXPECT_THAT(Take(Request("web-2", kWriter)), FailsWith(Code::kFailedPrecondition, "busy"));
+  EXPECT_THAT(Take(Request("web-1")), FailsWith(Code::kAborted, "is still being released"));
 }
 
 TEST_F(ReleaseTest, ReleaseOfUnknownClaimIsOk) {
@@ -136,7 +136,7 @@ TEST_F(ReleaseTest, ResumesAfterKillAtEveryStep) {
   for (int after = 0;; ++after) {
     SCOPED_TRACE("killed after " + std::to_string(after) + " commits");
     state_.DieAfter(after);
-    const bool claimed = Claim(Request("web-2")).ok();
+    const bool claimed = Take(Request("web-2")).ok();
     const bool released = claimed && Release("web-2").ok();
     state_.DieAfter(-1);
     if (released) break;
@@ -155,11 +155,11 @@ TEST_F(ReleaseTest, ResumesAfterKillAtEveryStep) {
 }
 
 TEST_F(ReleaseTest, SkipsUnpublishWhileNodeHasAnotherClaim) {
-  ASSERT_OK(Claim(Request("web-2")));
+  ASSERT_OK(Take(Request("web-2")));
   ClaimRequest elsewhere = Request("web-3");
   elsewhere.node = "there";
   elsewhere.external_node_id = "node-2";
-  ASSERT_OK(Claim(elsewhere));
+  ASSERT_OK(Take(elsewhere));
 
   ASSERT_OK(Release("web-1"));
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1", "node-2"));
@@ -172,7 +172,7 @@ TEST_F(ReleaseTest, SkipsUnpublishWhileNodeHasAnotherClaim) {
 }
 
 TEST_F(ReleaseTest, LastOfTwoReleasesUnpublishes) {
-  ASSERT_OK(Claim(Request("web-2")));
+  ASSERT_OK(Take(Request("web-2")));
   directory_.SetHealthy("fake.csi", true, false);
   ASSERT_OK(Release("web-1")) << "the other one has it still";
   ASSERT_OK(Release("web-2"));
@@ -237,7 +237,7 @@ TEST_F(ReleaseTest, HangingPluginDelaysOnlyItsOwnClaims) {
   AddVolume("other", "hung.csi");
   ClaimRequest request = Request("web-2");
   request.volume.id = "other";
-  ASSERT_OK(Claim(request));
+  ASSERT_OK(Take(request));
   directory_.SetHealthy("fake.csi", true, false);
   directory_.SetHealthy("hung.csi", true, false);
   ASSERT_OK(Release("web-1"));
@@ -289,7 +289,7 @@ TEST_F(ReleaseTest, LivingClaimsAreNotCollected) {
 
 TEST_F(ReleaseTest, NewClaimRevivesAllocation) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   EXPECT_FALSE(TheClaim().past);
   CollectAfter(hours(1), Mounted::kNowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
@@ -299,7 +299,7 @@ TEST_F(ReleaseTest, NewClaimClearsProblemOfPastClaim) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   CollectAfter(std::chrono::minutes(6), Mounted::kEverywhere);
   EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   EXPECT_EQ(TheClaim().problem, "");
 }
 
@@ -331,7 +331,7 @@ TEST_F(ReleaseTest, StuckClaimDelaysNoOther) {
   AddVolume("other");
   ClaimRequest request = Request("web-2");
   request.volume.id = "other";
-  ASSERT_OK(Claim(request));
+  ASSERT_OK(Take(request));
   directory_.SetHealthy("fake.csi", true, false);
   ASSERT_OK(Release("web-1"));
   ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));

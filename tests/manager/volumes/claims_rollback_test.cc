@@ -16,7 +16,7 @@ class ClaimsRollbackTest : public ClaimsFixture {
 
 TEST_F(ClaimsRollbackTest, UndoesClaimAfterFailedPublish) {
   plugin_->Fail("ControllerPublishVolume", FailedPrecondition("attached elsewhere"));
-  EXPECT_THAT(Claim(Request("web-1")),
+  EXPECT_THAT(Take(Request("web-1")),
               FailsWith(Code::kFailedPrecondition, "ControllerPublishVolume of plugin 'fake.csi': attached elsewhere"));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
@@ -25,7 +25,7 @@ TEST_F(ClaimsRollbackTest, UndoesClaimAfterFailedPublish) {
 // A call without an answer may have taken effect, and is undone.
 TEST_F(ClaimsRollbackTest, LostAnswerIsUndoneByUnpublish) {
   plugin_->Fail("ControllerPublishVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
-  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_FALSE(Take(Request("web-1")).ok());
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 1);
   EXPECT_THAT(AttachedTo(), IsEmpty());
   EXPECT_THAT(AllClaims(), IsEmpty());
@@ -34,7 +34,7 @@ TEST_F(ClaimsRollbackTest, LostAnswerIsUndoneByUnpublish) {
 TEST_F(ClaimsRollbackTest, FailedRollbackIsOwed) {
   plugin_->FailAlways("ControllerPublishVolume", Unavailable("away"));
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
-  EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(Code::kUnavailable, "away"));
+  EXPECT_THAT(claims_->Take(Request("web-1"), AtOnce()), FailsWith(Code::kUnavailable, "away"));
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_THAT(TheClaim().problem, HasSubstr("ControllerUnpublishVolume"));
   plugin_->ClearFaults();
@@ -46,7 +46,7 @@ TEST_F(ClaimsRollbackTest, UndoesClaimThatNeverReachedTheController) {
   {
     const auto busy = locks_.Acquire(VolumeStateKey({"default", "db"}), "", Soon());
     ASSERT_OK(busy);
-    EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(Code::kAborted, ""));
+    EXPECT_THAT(claims_->Take(Request("web-1"), AtOnce()), FailsWith(Code::kAborted, ""));
   }
   EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "owed: nobody else would free it";
   Resume();
@@ -57,7 +57,7 @@ TEST_F(ClaimsRollbackTest, UndoesClaimThatNeverReachedTheController) {
 TEST_F(ClaimsRollbackTest, RollbackIsOwedIfStoreFails) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   state_.DieAfter(1);
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kInternal, "taking it back failed"));
+  EXPECT_THAT(Take(Request("web-1")), FailsWith(Code::kInternal, "taking it back failed"));
   queue_.TryNow("");
   EXPECT_TRUE(WaitUntil([&] { return queue_.List().front().tries == 1; }, seconds(30)));
   EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
@@ -72,9 +72,9 @@ TEST_F(ClaimsRollbackTest, RollbackIsOwedIfStoreFails) {
 TEST_F(ClaimsRollbackTest, RollbackSparesNewClaim) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   state_.DieAfter(1);
-  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_FALSE(Take(Request("web-1")).ok());
   state_.DieAfter(-1);
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   queue_.TryNow("");
   EXPECT_TRUE(WaitUntil([&] { return queue_.List().empty(); }, seconds(30)));
   EXPECT_EQ(TheClaim().state, State::kTaken);
@@ -86,24 +86,24 @@ TEST_F(ClaimsRollbackTest, RollbackSparesNewClaim) {
 TEST_F(ClaimsRollbackTest, FailedRepeatKeepsHeldClaim) {
   ClaimRequest by_user = Request("web-1");
   by_user.keep = true;
-  ASSERT_OK(Claim(by_user));
-  ClaimRecord lost = TheClaim();
-  lost.publish = ClaimRecord::Publish::kSent;
+  ASSERT_OK(Take(by_user));
+  Claim lost = TheClaim();
+  lost.publish = Claim::Publish::kSent;
   ASSERT_OK(store_.Commit(Changes().Put(lost)));
   Restart();
   plugin_->Fail("ControllerPublishVolume", Internal("not now"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kInternal, "not now"));
+  EXPECT_THAT(Take(Request("web-1")), FailsWith(Code::kInternal, "not now"));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_TRUE(TheClaim().kept);
-  EXPECT_OK(Claim(Request("web-1")));
-  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+  EXPECT_OK(Take(Request("web-1")));
+  EXPECT_EQ(TheClaim().publish, Claim::Publish::kDone);
 }
 
 // A host whose plugin was started without the pool of a shared volume must not keep other hosts from it.
 TEST_F(ClaimsRollbackTest, PluginThatRefusesPublishAndUnpublishHoldsNothing) {
   plugin_->FailAlways("ControllerPublishVolume", FailedPrecondition("the pool is not one of this plugin's"));
   plugin_->FailAlways("ControllerUnpublishVolume", FailedPrecondition("the pool is not one of this plugin's"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kFailedPrecondition, "not one of this plugin's"));
+  EXPECT_THAT(Take(Request("web-1")), FailsWith(Code::kFailedPrecondition, "not one of this plugin's"));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
 }
@@ -111,7 +111,7 @@ TEST_F(ClaimsRollbackTest, PluginThatRefusesPublishAndUnpublishHoldsNothing) {
 TEST_F(ClaimsRollbackTest, RefusedPublishIsRememberedUntilTheUnpublishIsAnswered) {
   plugin_->FailAlways("ControllerPublishVolume", NotFound("no such volume here"));
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("busy"));
-  EXPECT_THAT(claims_->Claim(Request("web-1"), Clock::now() + milliseconds(100)), FailsWith(Code::kNotFound, ""));
+  EXPECT_THAT(claims_->Take(Request("web-1"), Clock::now() + milliseconds(100)), FailsWith(Code::kNotFound, ""));
   ASSERT_EQ(TheClaim().state, State::kNodeDetached);
   Restart();
   plugin_->ClearFaults();
@@ -124,20 +124,20 @@ TEST_F(ClaimsRollbackTest, RefusedPublishIsRememberedUntilTheUnpublishIsAnswered
 TEST_F(ClaimsRollbackTest, PublishWithUnknownOutcomeStaysUntilUnpublished) {
   plugin_->Fail("ControllerPublishVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
   plugin_->FailAlways("ControllerUnpublishVolume", FailedPrecondition("still attached"));
-  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_FALSE(Take(Request("web-1")).ok());
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_EQ(TheClaim().problem, "ControllerUnpublishVolume of plugin 'fake.csi': still attached");
 }
 
 // A past claim has no owner, so a failed attempt to take it over undoes it.
 TEST_F(ClaimsRollbackTest, UndoesPastClaimAfterFailedPublish) {
-  ASSERT_OK(Claim(Request("web-1")));
-  ClaimRecord past = TheClaim();
-  past.publish = ClaimRecord::Publish::kSent;
+  ASSERT_OK(Take(Request("web-1")));
+  Claim past = TheClaim();
+  past.publish = Claim::Publish::kSent;
   past.past = true;
   ASSERT_OK(store_.Commit(Changes().Put(past)));
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
-  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_FALSE(Take(Request("web-1")).ok());
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 

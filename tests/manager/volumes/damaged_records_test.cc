@@ -83,7 +83,7 @@ TEST_F(DamagedRecordsTest, ClaimThatAnUnreadableAttachmentMayShareStays) {
 TEST_F(DamagedRecordsTest, KeptClaimOfAnUnreadableAttachmentIsNotReleased) {
   ClaimRequest by_user = Request("web-1");
   by_user.keep = true;
-  ASSERT_OK(Claim(by_user));
+  ASSERT_OK(Take(by_user));
   Damage(MountStateKey("here", "web-1", "a"));
   Open();
   EXPECT_THAT(attachments_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()),
@@ -106,7 +106,7 @@ TEST_F(DamagedRecordsTest, VolumeThatMayHaveAnUnreadableRecordIsRefused) {
   EXPECT_OK(volumes_->Create(Registered("unique", ""), Soon())) << "the manager chooses a name that nobody has";
   ClaimRequest other = Request("web-1");
   other.volume.id = "other";
-  EXPECT_OK(Claim(other));
+  EXPECT_OK(Take(other));
   Delete(key);
   EXPECT_OK(volumes_->Register(Registered("twin", "ext-db"), Soon())) << "without a restart";
 }

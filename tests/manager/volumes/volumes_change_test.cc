@@ -75,7 +75,7 @@ TEST_F(VolumesChangeTest, UpdateKeepsModeInUse) {
   bool first = true;
   state_.BeforeCommit([&](const Transaction&) {
     if (std::exchange(first, false)) {
-      EXPECT_OK(Claim(Request("web-1")));
+      EXPECT_OK(Take(Request("web-1")));
     }
   });
   Volume next = Stored("db");
@@ -88,7 +88,7 @@ TEST_F(VolumesChangeTest, ExpandsAtControllerThenNode) {
   ASSERT_OK(Create(Asked()));
   EXPECT_EQ(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon())->capacity_bytes, 2 * kGiB);
   EXPECT_THAT(node_.expanded, IsEmpty()) << "not in use";
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   node_.outcome = Internal("resize2fs failed");
   EXPECT_THAT(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()),
               FailsWith(Code::kInternal, "has 3221225472 bytes at its plugin"));
@@ -104,7 +104,7 @@ TEST_F(VolumesChangeTest, NodeExpansionNeedsMountedVolume) {
   Can([](auto& features) { features.controller = features.expands = false; });
   EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
               FailsWith(Code::kFailedPrecondition, "attach 'db' first"));
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
   EXPECT_THAT(node_.expanded, ElementsAre(Pair("db", 2 * kGiB)));
   Can([](auto& features) { features.node_expands = false; });
@@ -115,7 +115,7 @@ TEST_F(VolumesChangeTest, NodeExpansionNeedsMountedVolume) {
 TEST_F(VolumesChangeTest, RefusedNodeExpansionIsNotOwed) {
   AddVolume("db");
   Can([](auto& features) { features.controller = features.expands = false; });
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
   node_.outcome = OutOfRange("the device has 2 GiB");
   EXPECT_THAT(volumes_->Expand({"default", "db"}, 100 * kGiB, 0, Soon()),
@@ -169,7 +169,7 @@ TEST_F(VolumesChangeTest, ExpansionOfUnmountedVolumeIsOwed) {
   ASSERT_OK(Create(Asked()));
   ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
   EXPECT_TRUE(Stored("db").node_expansion_owed);
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   node_.mounted = false;
   ASSERT_OK(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()));
   EXPECT_TRUE(Stored("db").node_expansion_owed) << "claimed, and not mounted";

@@ -173,7 +173,7 @@ TEST_F(VolumesTest, DeletionResumesAfterKillAtEveryStep) {
     Restart();
     ResumeVolumes();
     if (after == 0) {
-      EXPECT_OK(Claim(Request("web-1"))) << "it had not begun";
+      EXPECT_OK(Take(Request("web-1"))) << "it had not begun";
       EXPECT_OK(Release("web-1"));
       EXPECT_OK(Delete());
     }
@@ -184,7 +184,7 @@ TEST_F(VolumesTest, DeletionResumesAfterKillAtEveryStep) {
 
 TEST_F(VolumesTest, RefusesDeleteOfClaimedVolume) {
   ASSERT_OK(Create(Asked()));
-  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Take(Request("web-1")));
   plugin_->ClearLog();
   EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "in use by writer 'web-1'"));
   EXPECT_THAT(volumes_->Deregister({"default", "db"}, Soon()), FailsWith(Code::kFailedPrecondition, "'web-1'"));
@@ -202,7 +202,7 @@ TEST_F(VolumesTest, ConcurrentClaimStopsDelete) {
   bool first = true;
   state_.BeforeCommit([&](const Transaction&) {
     if (std::exchange(first, false)) {
-      EXPECT_OK(Claim(Request("web-1")));
+      EXPECT_OK(Take(Request("web-1")));
     }
   });
   // The claim waits for the lock of the deletion: it is stored before the commit, and published afterwards.
@@ -218,7 +218,7 @@ TEST_F(VolumesTest, RefusesClaimDuringDelete) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", Internal("half-way"));
   EXPECT_THAT(Delete(), FailsWith(Code::kInternal, "delete it again to continue"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(Code::kFailedPrecondition, "is being deleted"));
+  EXPECT_THAT(Take(Request("web-1")), FailsWith(Code::kFailedPrecondition, "is being deleted"));
   EXPECT_THAT(Create(Asked()), FailsWith(Code::kAlreadyExists, "is being deleted"));
   ASSERT_OK(Delete());
 }
@@ -227,7 +227,7 @@ TEST_F(VolumesTest, RefusedDeleteLeavesVolumeReady) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
   EXPECT_THAT(Delete(), FailsWith(Code::kFailedPrecondition, "it has snapshots"));
-  EXPECT_OK(Claim(Request("web-1")));
+  EXPECT_OK(Take(Request("web-1")));
 }
 
 TEST_F(VolumesTest, RefusedDeleteKeepsConcurrentChange) {

@@ -164,6 +164,19 @@ TEST_F(WorkQueueTest, GoesOnOnceThreadsCanBeStarted) {
   EXPECT_EQ(tries, 1);
 }
 
+TEST_F(WorkQueueTest, OtherWorkStartsTheTimerThatCouldNotBeStarted) {
+  std::atomic<int> tries = 0;
+  const auto attempt = [&] { return ++tries, absl::OkStatus(); };
+  WorkKind work(queue_, Slow());
+  {
+    const testing::NoNewThreads none;
+    work.Push({.key = "a", .attempt = attempt});
+  }
+  work.Push({.key = "b", .attempt = attempt});
+  ExpectDone();
+  EXPECT_EQ(tries, 2);
+}
+
 TEST_F(WorkQueueTest, OneEntryForAKeyAndTheNewestAttemptCounts) {
   WorkKind work(queue_, Slow());
   std::atomic<int> first = 0, second = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cli/doctor/unfinished_work.h"
 #include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_file.h"
 #include "manager.pb.h"
@@ -75,6 +76,29 @@ TEST_F(ManagerAnswersTest, ManagerSaysWhatItHasNotDoneYet) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("version"), HasSubstr("\nNOT DONE YET  RECORD "),
                                 HasSubstr("claim         write claim of 'web-1' on db  p "),
                                 HasSubstr(" 3      in 4 s "), HasSubstr("owed to plugin 'p': \\x1b[31maway\n")));
+}
+
+TEST_F(ManagerAnswersTest, DoctorShowsWhatTheManagerHasNotDoneYet) {
+  using doctor_area::Severity;
+  Answer<v1::GetManagerInfoResponse>(R"(owed {
+    kind: "claim" what: "write claim of 'web-1' on db" plugin: "p" since_ms: 1700000000000 tries: 3 problem: "away"
+    next_try_ms: 4400 } owed { kind: "volume" what: "db" since_ms: 1700000000000 })");
+  const auto findings = doctor_area::FindUnfinishedWork(manager_.socket());
+  ASSERT_TRUE(findings.ok() && findings->size() == 2);
+  EXPECT_EQ(findings->at(0).severity, Severity::kProblem);
+  EXPECT_EQ(findings->at(0).what,
+            "the manager has not finished this claim since 2023-11-14T22:13:20Z: write claim of 'web-1' on db (plugin "
+            "p). Tries that failed: 3; the next one: in 4 s. The last one: away");
+  EXPECT_EQ(findings->at(1).severity, Severity::kNote);
+  EXPECT_THAT(findings->at(1).what, HasSubstr(": db. It is the first try"));
+}
+
+TEST_F(ManagerAnswersTest, DoctorFindsAManagerThatDoesNotAnswer) {
+  manager_.Stop();
+  const auto findings = doctor_area::FindUnfinishedWork(manager_.socket());
+  ASSERT_TRUE(findings.ok() && findings->size() == 1);
+  EXPECT_EQ(findings->at(0).kind, "unanswered-manager");
+  EXPECT_THAT(findings->at(0).what, HasSubstr("systemctl start mooring-manager"));
 }
 
 TEST_F(ManagerAnswersTest, ManagerThatHasDoneAllShowsNoTable) {

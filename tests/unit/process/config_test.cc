@@ -1,49 +1,12 @@
-#include "plugin/config/config.h"
-
-#include <unistd.h>
-
+// The flags and variables of the plugin.
 #include <cstdlib>
 
 #include "base/file/path.h"
 #include "mounter/guard/guarded_mounter.h"
-#include "tests/unit/unit_test.h"
+#include "tests/unit/process/config_fixture.h"
 
 namespace mooring::testing {
 namespace {
-
-// Variables for one test, whatever the environment of the test run is.
-class ConfigTest : public ::testing::Test {
- protected:
-  void SetUp() override { UnsetVariables(); }
-  void TearDown() override { UnsetVariables(); }
-  static void UnsetVariables() {
-    std::vector<std::string> names;
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string variable = *entry;
-      const bool is_ours = variable.starts_with("MOORING_") || variable.starts_with("CSI_ENDPOINT=");
-      if (is_ours) names.push_back(variable.substr(0, variable.find('=')));
-    }
-    for (const std::string& name : names) ::unsetenv(name.c_str());
-  }
-
-  absl::StatusOr<Config> Parse(const std::vector<std::string>& arguments) {
-    std::vector<const char*> argv = {"mooring-plugin"};
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    return ParseConfig(static_cast<int>(argv.size()), argv.data());
-  }
-
-  // With an endpoint, so that only `arguments` can be wrong.
-  absl::StatusOr<Config> ParseServing(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"--endpoint", "/run/csi.sock"});
-    return Parse(arguments);
-  }
-
-  void ExpectRefused(const std::vector<std::string>& arguments, const std::string& text) {
-    const absl::StatusOr<Config> config = ParseServing(arguments);
-    ASSERT_TRUE(absl::IsInvalidArgument(config.status())) << config.status();
-    EXPECT_THAT(Message(config.status()), AllOf(HasSubstr(text), Not(HasSubstr("\n"))));
-  }
-};
 
 TEST_F(ConfigTest, OnlyTheEndpointIsRequired) {
   const absl::StatusOr<Config> config = Parse({"--endpoint", "unix:///csi/csi.sock"});
@@ -104,19 +67,6 @@ TEST_F(ConfigTest, OtherMountersAndRootsThatAreNoDirectoriesAreRefused) {
   ExpectRefused({"--mounter="}, "--mounter");
   for (const char* root : {"relative", "/a/../b", "", "/a\nb"}) {
     ExpectRefused({std::string("--mount-root=") + root}, "--mount-root");
-  }
-}
-
-// CSI allows 256 bytes for a node's id, and 63 for the value of a topology segment.
-TEST_F(ConfigTest, TheLongestNamesOfHostsAndNodesAreNodeIds) {
-  for (const std::size_t length : {63U, 64U, 253U, 256U}) {
-    const auto value_of = [&](char last) {
-      const absl::StatusOr<Config> config = ParseServing({"--node-id", std::string(length - 1, 'n') + last});
-      EXPECT_OK(config) << length;
-      return config->topology.at("topology.mooring.csi/node");
-    };
-    EXPECT_LE(value_of('a').size(), 63U);
-    EXPECT_NE(value_of('a'), value_of('b')) << "nodes whose names differ at the end";
   }
 }
 
@@ -334,63 +284,6 @@ TEST_F(ConfigTest, ASwitchIsOffUntilItsFlagOrVariableTurnsItOn) {
       EXPECT_EQ(one.is_on(*ParseServing({})), value) << one.variable;
     }
   }
-}
-
-TEST_F(ConfigTest, PathsOfKubeletAreTakenAsPathsOfTheHost) {
-  const auto config = ParseServing({"--kubelet-registration-dir", "/var/lib/kubelet/plugins_registry/"});
-  ASSERT_OK(config);
-  EXPECT_EQ(config->kubelet_registration_dir, "/var/lib/kubelet/plugins_registry");
-  EXPECT_EQ(config->kubelet_endpoint, "/run/csi.sock");
-}
-
-TEST_F(ConfigTest, PathsInAContainerNeedTheKubeletEndpoint) {
-  ExpectRefused(
-      {"--kubelet-registration-dir", "/registration"},
-      "--kubelet-endpoint is missing: --kubelet-registration-dir '/registration' is not the path that kubelet "
-      "has for it (…/plugins_registry), so '/run/csi.sock' will be another for it, too: give it, as "
-      "/var/lib/kubelet/plugins/mooring.csi/csi.sock");
-  ::setenv("MOORING_KUBELET_REGISTRATION_DIR", "/registration", 1);
-  ::setenv("MOORING_KUBELET_ENDPOINT", "unix:///k/plugins/mooring.csi//csi.sock", 1);
-  const auto config = ParseServing({});
-  ASSERT_OK(config);
-  EXPECT_EQ(config->kubelet_endpoint, "/k/plugins/mooring.csi/csi.sock");
-}
-
-TEST_F(ConfigTest, RefusesARegistrationThatKubeletWouldRefuse) {
-  const std::string directory = "/var/lib/kubelet/plugins_registry";
-  ExpectRefused({"--kubelet-registration-dir", directory, "--mode", "controller"}, "not with --mode controller");
-  ExpectRefused({"--kubelet-registration-dir", "/run"}, "that is where --endpoint is");
-  ExpectRefused({"--kubelet-registration-dir", "relative"}, "--kubelet-registration-dir");
-  ExpectRefused({"--kubelet-registration-dir", "/" + std::string(95, 'd')}, "the limit of a socket address is 107");
-  ExpectRefused({"--kubelet-endpoint", "/k/csi.sock"}, "give --kubelet-registration-dir, too");
-  ExpectRefused({"--kubelet-registration-dir", directory, "--kubelet-endpoint", "tcp://h:1"}, "--kubelet-endpoint");
-}
-
-TEST_F(ConfigTest, ADriverNameIsADomainNameBetweenLetters) {
-  for (const char* name : {"a", "mooring", "mooring.csi", "a-b.c9d.org", "A.b"}) {
-    EXPECT_OK(ParseServing({"--driver-name", name})) << name;
-  }
-  EXPECT_OK(ParseServing({"--driver-name", std::string(54, 'a')}));
-  for (const std::string& name :
-       {std::string("1a"), std::string("a1"), std::string(".a"), std::string("a..b"), std::string("a_b"),
-        std::string("a/b"), std::string("a-.b"), std::string("a b"), std::string("a\n"), std::string(55, 'a')}) {
-    ExpectRefused({"--driver-name", name}, "--driver-name");
-  }
-}
-
-TEST_F(ConfigTest, TopologyKeysGetThePrefixOrHaveExactlyIt) {
-  ExpectRefused({"--topology", "zone"}, "use key=value");
-  ExpectRefused({"--topology", "=a"}, "the key");
-  ExpectRefused({"--topology", "zone="}, "the value");
-  ExpectRefused({"--topology", "zone=a b"}, "the value");
-  ExpectRefused({"--topology", "other.example/zone=a"}, "topology.mooring.csi/");
-  ExpectRefused({"--topology", "topology.mooring.csi/a/b=c"}, "the key");
-  ExpectRefused({"--topology", "topology.kubernetes.io/zone=a"}, "prefix");
-  ExpectRefused({"--topology", "zone=a", "--topology", "Zone=b"}, "twice");
-  ExpectRefused({"--topology", "node=other"}, "--node-id");
-  ExpectRefused({"--topology", std::string(64, 'k') + "=v"}, "the key");
-  ExpectRefused({"--topology", "k=" + std::string(64, 'v')}, "the value");
-  EXPECT_OK(ParseServing({"--topology", std::string(63, 'k') + "=" + std::string(63, 'v')}));
 }
 
 TEST_F(ConfigTest, NoEndpointIsAnErrorThatSaysHow) {
