@@ -51,11 +51,12 @@ template <typename Arguments>
 struct SharedFlags {
   using Flag = FlagOf<Arguments>;
 
-  static constexpr Flag kTimeout{"--timeout", "SECONDS",
-                                 "Time limit of the command (default: 60; 600 if the manager creates or copies data)",
-                                 &Arguments::timeout, "MOORING_TIMEOUT"};
+  static constexpr Flag kTimeout{
+      "--timeout", "SECONDS",
+      "Time limit of the command, or of each CSI call (default: 60, longer where data is copied)", &Arguments::timeout,
+      "MOORING_TIMEOUT"};
   static constexpr Flag kVerbose{"-v,--verbose", "",
-                                 "Print to stderr each request, without its secrets, and each step of the manager",
+                                 "Print to stderr each request, without its secrets, and what is done for it",
                                  &Arguments::verbose};
   static constexpr Flag kJson{"--json", "", "Print the answer as JSON", &Arguments::json};
   static constexpr Flag kTime{"--time", "", "Print to stderr how long each call took", &Arguments::show_time};

@@ -281,10 +281,19 @@ class Examiner {
   absl::Status CheckManager() {
     std::error_code error;
     if (question_.manager.empty() && !fs::exists(manager_area::kDefaultSocket, error)) return absl::OkStatus();
-    MOORING_ASSIGN_OR_RETURN(
-        Findings findings,
-        FindUnfinishedWork(question_.manager.empty() ? manager_area::kDefaultSocket : question_.manager));
-    Append(result_.findings, std::move(findings));
+    absl::StatusOr<Findings> findings =
+        FindUnfinishedWork(question_.manager.empty() ? manager_area::kDefaultSocket : question_.manager);
+    const char* const environment = std::getenv("MOORING_MANAGER_SOCKET");
+    if (!findings.ok() && environment != nullptr && question_.manager == environment) {
+      result_.findings.push_back(
+          {"bad-endpoint",
+           Severity::kNote,
+           fmt::format("MOORING_MANAGER_SOCKET in the environment is not a socket: {}", Message(findings.status())),
+           {}});
+      return absl::OkStatus();
+    }
+    MOORING_RETURN_IF_ERROR(findings.status());
+    Append(result_.findings, *std::move(findings));
     result_.checked.push_back("unfinished work of the manager");
     return absl::OkStatus();
   }

@@ -22,11 +22,11 @@ constexpr std::chrono::seconds kPatience{2};
 Finding FindingOf(const v1::OwedWork& work) {
   std::string what = fmt::format("the manager has not finished this {} since {}: {}", work.kind(),
                                  manager_area::TimeText(work.since_ms()), work.what());
-  if (!work.plugin().empty()) what += fmt::format(" (plugin {})", work.plugin());
-  if (work.tries() == 0) return {"unfinished-work", Severity::kNote, what + ". It is the first try", {}};
-  what += fmt::format(". Tries that failed: {}; the next one: {}. The last one: {}", work.tries(),
-                      manager_area::NextTryText(work), work.problem());
-  return {"unfinished-work", Severity::kProblem, what, {}};
+  if (!work.plugin().empty()) what += fmt::format(" ({})", work.plugin());
+  what += fmt::format(". The next try: {}", manager_area::NextTryText(work));
+  if (work.problem().empty()) return {"unfinished-work", Severity::kNote, what, {}};
+  if (work.tries() > 0) what += fmt::format(". Tries that failed: {}", work.tries());
+  return {"unfinished-work", Severity::kProblem, what + ". It has failed: " + work.problem(), {}};
 }
 
 }  // namespace

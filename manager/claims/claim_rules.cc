@@ -49,11 +49,13 @@ bool Has(const std::vector<Capability>& capabilities, const Capability& wanted) 
   return std::find(capabilities.begin(), capabilities.end(), wanted) != capabilities.end();
 }
 
-// How far its release has come.
-std::string ReleaseState(const Claim& claim) {
-  const std::string_view state = claim.state == Claim::State::kNodeDetached
-                                     ? "unmounted on its host, but not released by its controller yet"
-                                     : ToString(claim.state);
+// How far its release has come. Other hosts give up a claim of a host that is away, although nothing was unmounted.
+std::string ReleaseState(const Claim& claim, const std::vector<HostStatus>& hosts) {
+  const bool is_given_up = claim.lost || !Absence(hosts, claim.node).empty();
+  const std::string_view state =
+      claim.state != Claim::State::kNodeDetached ? ToString(claim.state)
+      : is_given_up ? "given up for its host, which may use it still; its controller has not detached it yet"
+                    : "unmounted on its host, but not released by its controller yet";
   return fmt::format("{}{}{}", state, claim.problem.empty() ? "" : ": ", claim.problem);
 }
 
@@ -64,7 +66,7 @@ std::string Holder(const Claim& claim, const std::vector<HostStatus>& hosts) {
     words += fmt::format(" since {:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(claim.taken_at)));
   }
   if (claim.state != Claim::State::kTaken) {
-    words += fmt::format(" ({})", ReleaseState(claim));
+    words += fmt::format(" ({})", ReleaseState(claim, hosts));
   } else if (const std::string absence = Absence(hosts, claim.node); !absence.empty()) {
     words += fmt::format(" ({})", absence);
   } else if (claim.past) {
@@ -142,10 +144,11 @@ absl::Status CheckAttachment(const ClaimRequest& request, const Volume& volume) 
 }
 
 // Compares the request with the claim that its allocation holds.
-absl::StatusOr<ClaimDecision> CompareWithHeld(const ClaimRequest& request, const Claim& held) {
+absl::StatusOr<ClaimDecision> CompareWithHeld(const ClaimRequest& request, const Claim& held,
+                                              const std::vector<HostStatus>& hosts) {
   const std::string what = fmt::format("volume {} for {}", ToString(held.volume), Quote(held.allocation));
   if (held.state != Claim::State::kTaken) {
-    return Aborted("{} is still being released ({}): try again", what, ReleaseState(held));
+    return Aborted("{} is still being released ({}): try again", what, ReleaseState(held, hosts));
   }
   if (held.node != request.node) {
     return FailedPrecondition("{} is claimed on node {}, not on {}", what, Quote(held.node), Quote(request.node));
@@ -282,7 +285,7 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
   MOORING_RETURN_IF_ERROR(CheckRequest(request, state.volume));
   MOORING_RETURN_IF_ERROR(CheckAttachment(request, state.volume));
   for (const Claim& claim : state.claims) {
-    if (AreOfOneClaim(claim, request)) return CompareWithHeld(request, claim);
+    if (AreOfOneClaim(claim, request)) return CompareWithHeld(request, claim, state.hosts);
   }
   MOORING_RETURN_IF_ERROR(CheckReady(state.volume));
   MOORING_RETURN_IF_ERROR(CheckNode(request, state));

@@ -10,6 +10,11 @@
 #include "manager/supervisor/supervised_instance.h"
 
 namespace mooring::manager {
+namespace {
+
+constexpr char kNoThread[] = "it waits until the manager can start a thread for it";
+
+}  // namespace
 
 SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, PluginRecord wanted,
                                    std::vector<InstanceDirectory> left)
@@ -19,6 +24,7 @@ SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, PluginRec
       terminator_(deps, name_, [this] { wake_.Wake(); }),
       supervision_(deps.work, {.kind = "supervision", .is_routine = true}) {
   const auto run = [this, &deps, left = std::move(left)]() noexcept {
+    NoteBegun();
     PluginWorker(deps, *this, terminator_, wake_, left, stop_.get_token()).Run();
     return absl::OkStatus();
   };
@@ -53,7 +59,9 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
   const bool in_time = changed_.wait_until(lock, until, settled);
   if (status_.serving == version) return absl::OkStatus();
   if (stopping_) return Stopping();
-  const std::string problem = status_.problem.empty() ? "it has not answered yet" : status_.problem;
+  const std::string problem = !begun_                   ? kNoThread
+                              : status_.problem.empty() ? "it has not answered yet"
+                                                        : status_.problem;
   if (!in_time) {
     return absl::DeadlineExceededError(
         fmt::format("plugin {} is not ready: {}; the manager goes on waiting for it", Quote(name_), problem));
@@ -81,6 +89,9 @@ absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
   EndSupervision();
   terminator_.EndBy(until);
   std::unique_lock<std::mutex> lock(mutex_);
+  if (!changed_.wait_until(lock, until, [&] { return begun_ || over_; })) {
+    return absl::DeadlineExceededError(fmt::format("plugin {} has not ended: {}", Quote(name_), kNoThread));
+  }
   changed_.wait(lock, [&] { return over_ || tries_to_terminate_ > tried; });
   if (tries_to_terminate_ == 0 || absl::IsCancelled(terminated_)) {
     return Unavailable(
@@ -110,6 +121,7 @@ std::string SupervisedPlugin::StatusText() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto now = Clock::now();
   std::string text;
+  if (!begun_) return kNoThread;
   if (!status_.serving.empty()) text = wanted_.run ? "runs as " + status_.handle : "";
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
   if (status_.starting_since) add("starting for " + Seconds(now - *status_.starting_since));
@@ -154,6 +166,12 @@ bool SupervisedPlugin::NoteTermination(const absl::Status& outcome, bool nothing
   ++tries_to_terminate_;
   changed_.notify_all();
   return over_;
+}
+
+void SupervisedPlugin::NoteBegun() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  begun_ = true;
+  changed_.notify_all();
 }
 
 void SupervisedPlugin::NoteOver() {

@@ -74,6 +74,7 @@ class SupervisedPlugin {
     const std::lock_guard<std::mutex> lock(mutex_);
     return read();
   }
+  void NoteBegun();
   void WakeUp();
   void EndSupervision();
 
@@ -85,6 +86,7 @@ class SupervisedPlugin {
   bool hurry_ = false;
   bool terminating_;  // stays as it is once the manager is stopping
   bool stopping_ = false;
+  bool begun_ = false;  // false: no thread could be started yet
   bool over_ = false;
   int tries_to_terminate_ = 0;
   absl::Status terminated_;  // the outcome of the last of these tries

@@ -112,27 +112,25 @@ std::stop_token Terminator::BeginTry(Termination& termination) {
   return termination.cut.get_token();
 }
 
-// The work holds `termination` until it returns.
-absl::Status Terminator::Try(Termination& termination) {
-  absl::Status status;
+absl::Status Terminator::End(SupervisedInstance& instance, Clock::time_point until, const std::stop_token& cut) {
   try {
-    status = End(termination);
+    absl::Status status = instance.Deregister(deps_.plugins);
+    status.Update(instance.End(until, cut));
+    return status;
   } catch (const std::exception& error) {  // an engine's answer, SQLite, out of memory
-    status = ExceptionStatus(error);
+    return ExceptionStatus(error);
   }
-  Conclude(termination, status);
-  return status;
 }
 
-// Reports the first error as an event, because most ends have no caller who would get it.
-absl::Status Terminator::End(Termination& termination) {
+// Reports the first error as an event, because most ends have no caller who would get it. The work holds `termination`
+// until this returns.
+absl::Status Terminator::Try(Termination& termination) {
   SupervisedInstance& instance = *termination.instance;
   std::stop_token cut;
   absl::Status status;
   do {  // again with the new deadline, where EndBy has changed it
     cut = BeginTry(termination);
-    status = instance.Deregister(deps_.plugins);
-    status.Update(instance.End(termination.until, cut));
+    status = End(instance, termination.until, cut);
   } while (!status.ok() && cut.stop_requested() && !IsStopping());
   if (status.ok() && instance.IsOurs()) {
     AddEvent(deps_.events, plugin_, "stopped", false, &instance, instance.Handle() + " has ended.");
@@ -140,6 +138,7 @@ absl::Status Terminator::End(Termination& termination) {
     AddEvent(deps_.events, plugin_, "failed", true, &instance,
              "The process or container could not be ended; the manager tries again: " + Message(status));
   }
+  Conclude(termination, status);
   return status;
 }
 

@@ -52,7 +52,7 @@ class Terminator {
   };
 
   absl::Status Try(Termination& termination);
-  absl::Status End(Termination& termination);
+  absl::Status End(SupervisedInstance& instance, Clock::time_point until, const std::stop_token& cut);
   std::stop_token BeginTry(Termination& termination);
   void Conclude(Termination& termination, const absl::Status& status);
   bool IsStopping() const;

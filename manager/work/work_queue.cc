@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <system_error>
+#include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -41,6 +42,7 @@ void WorkQueue::Push(WorkKind& of, WorkItem item, Clock::duration delay) {
   entry.pause = of.settings_.first_retry;
   entry.problem = entry.item.problem;
   Schedule(entry, due);
+  StartTimer();
 }
 
 void WorkQueue::TryNow(const std::string& lane) {
@@ -96,6 +98,7 @@ void WorkQueue::StartTimer() {
   try {
     timer_ = std::thread([this] { KeepTime(); });
   } catch (const std::system_error& error) {
+    if (std::exchange(lacks_timer_, true)) return;
     log::Error("cannot start the timer thread: unfinished work waits", {{"cause", error.what()}});
   }
 }

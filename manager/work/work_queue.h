@@ -114,7 +114,8 @@ class WorkQueue {
   std::set<std::pair<std::string, std::string>> seen_;  // kinds, and plugins of their entries so far
   std::set<std::pair<Clock::time_point, Entry*>> waiting_;
   std::map<Key, Lane> lanes_;
-  std::thread timer_;  // started with the first entry that waits
+  std::thread timer_;         // started with the first entry that waits
+  bool lacks_timer_ = false;  // it could not be started, and the log says so
   std::list<std::thread> running_, finished_;
 };
 
@@ -125,7 +126,7 @@ class WorkKind {
     std::string kind;  // "attachment"
     int width = 1;     // threads for each lane
     Clock::duration first_retry = std::chrono::seconds(1), longest_retry = std::chrono::seconds(60);
-    bool is_routine = false;  // it comes again and again, and nobody waits for it
+    bool is_routine = false;  // it comes again and again, or lasts: List has it only after a failure
   };
 
   WorkKind(WorkQueue& queue, Settings settings);

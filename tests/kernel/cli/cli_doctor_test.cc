@@ -250,6 +250,12 @@ TEST_F(CliDoctorTest, ManagerThatDoesNotAnswer) {
   EXPECT_THAT(Doctor("srv --manager " + Path("manager.sock")).out, HasSubstr("nothing wrong"));
 }
 
+TEST_F(CliDoctorTest, BadManagerSocketInTheEnvironment) {
+  SharedMount("srv");
+  const Ran ran = Mooring("doctor", "env MOORING_MANAGER_SOCKET=tcp://nowhere:1");
+  EXPECT_THAT(ran.out, HasSubstr("note (bad-endpoint): MOORING_MANAGER_SOCKET"));
+}
+
 TEST_F(CliDoctorTest, MissingCapability) {
   SharedMount("srv");
   const Ran ran = Mooring("doctor srv", "setpriv --bounding-set -sys_admin --inh-caps -sys_admin");

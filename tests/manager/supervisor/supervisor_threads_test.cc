@@ -32,6 +32,7 @@ TEST_F(SupervisorThreadsTest, ADeclaredPluginRunsLater) {
 TEST_F(SupervisorThreadsTest, ShutdownDoesNotWaitForAPlugin) {
   const NoNewThreads none;
   EXPECT_OK(StartPlugin("one", "plugin"));
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Clock::now()), FailsWith(Code::kDeadlineExceeded, "start a thread"));
   supervisor_->Stop();
 }
 
