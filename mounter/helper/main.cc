@@ -22,6 +22,7 @@
 #include "mounter/helper/helper_flags.h"
 #include "mounter/helper/helper_server.h"
 #include "mounter/helper/spawner.h"
+#include "mounter/mount/scratch.h"
 #include "mounter/process/helper_calls.h"
 #include "mounter/process/privileges.h"
 
@@ -48,8 +49,11 @@ void BlockSignals() {
 int Serve(const mooring::UniqueFd& control, const mooring::HelperPolicy& policy) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
+  // Removes at once what a killed helper has left. If that fails, the first mount says why.
+  mooring::PrepareScratch().IgnoreError();
   mooring::GuardedStack stack(policy);
   const absl::Status served = mooring::ServeHelper(control, stack.mounter, kPatience);
+  mooring::RemoveScratch();
   if (served.ok()) return 0;
   mooring::ThawAllForGood();  // a running copy then fails
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});

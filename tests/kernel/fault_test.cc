@@ -4,6 +4,7 @@
 #include <fstream>
 #include <set>
 
+#include "mounter/mount/scratch.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/support/syscall_faults.h"
 
@@ -24,12 +25,14 @@ class FaultTest : public KernelTest {
  protected:
   // Targets lie in a shared mount, which another namespace sees. No other process writes to this /run.
   void SetUp() override {
+    RemoveScratch();
     ASSERT_EQ(::mount("none", "/run", "tmpfs", 0, nullptr), 0);
     SharedMount("shared");
     peer_ = std::make_unique<MountNamespace>(MountNamespace::Kind::kPeer);
   }
   void TearDown() override {
     peer_.reset();
+    RemoveScratch();
     EXPECT_EQ(::umount2("/run", 0), 0);
     KernelTest::TearDown();
   }

@@ -106,5 +106,24 @@ TEST_F(ChangeMountTest, AFilesystemOnADeviceTakesWhatItIsAllowed) {
               FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
 }
 
+TEST_F(ChangeMountTest, WhatTheSuperblockHasStays) {
+  MountRequest request = MountOf(Ext4Image("a.img"), Dir("m"));
+  request.options = {{"lazytime", std::nullopt}, {"sync", std::nullopt}, {"commit", "20"}};
+  ASSERT_OK(mounter_.Mount(request));
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .options = {{"commit", "30"}}}));
+  const MountLine changed = *MountAt(Path("m"));
+  EXPECT_TRUE(changed.SuperHas("commit=30") && changed.SuperHas("lazytime") && changed.SuperHas("sync"));
+  ASSERT_EQ(Tool("mount -o remount,ro " + Path("m")), 0);
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .options = {{"commit", "25"}}}));
+  EXPECT_TRUE(MountAt(Path("m"))->SuperHas("commit=25"));
+  EXPECT_TRUE(MountAt(Path("m"))->SuperHas("ro"));
+}
+
+TEST_F(ChangeMountTest, ARefusedChangeTellsTheKernelsReason) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(Tool("head -c 3M /dev/zero > " + Path("m/file")), 0);
+  EXPECT_THAT(mounter_.Change(SizeOf(Path("m"), kMiB)), Refused("tmpfs: Too small a size for current use"));
+}
+
 }  // namespace
 }  // namespace mooring::testing
