@@ -57,7 +57,7 @@ int Run(const Config& config) {
   if (!socket.ok()) return Fail(socket.status());
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());
-  mooring::PrepareScratch().IgnoreError();  // removes what a killed manager has left; the first mount reports an error
+  mooring::RemoveDeadScratches();
   mooring::KernelMounter kernel;
   const mooring::HeapTrimmer trimmer;
   const auto manager = Manager::Start(config, kernel);

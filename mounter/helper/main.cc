@@ -49,12 +49,14 @@ void BlockSignals() {
 int Serve(const mooring::UniqueFd& control, const mooring::HelperPolicy& policy) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
-  // Removes at once what a killed helper has left. If that fails, the first mount says why.
-  mooring::PrepareScratch().IgnoreError();
+  mooring::RemoveDeadScratches();
   mooring::GuardedStack stack(policy);
   const absl::Status served = mooring::ServeHelper(control, stack.mounter, kPatience);
-  mooring::RemoveScratch();
-  if (served.ok()) return 0;
+  if (served.ok()) {
+    mooring::RemoveScratch();
+    return 0;
+  }
+  // Leaves the scratch to the next helper: a thread that hangs still uses it.
   mooring::ThawAllForGood();  // a running copy then fails
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});
   ::_exit(1);  // without destructors: a thread still uses these objects

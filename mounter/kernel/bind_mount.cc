@@ -20,8 +20,8 @@ absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, con
   const bool owner = request.group || request.new_root;
   MountFlags flags = request.flags;
   if (owner) flags.read_only = false;
-  MOORING_ASSIGN_OR_RETURN(NewMount copy,
-                           BindMount(source, request.source, flags, request.propagation, request.recursive));
+  MOORING_ASSIGN_OR_RETURN(NewMount copy, BindMount(source, request.source, request.target_kind, flags,
+                                                    request.propagation, request.recursive));
   if (owner) MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
   if (request.new_root) MOORING_RETURN_IF_ERROR(copy.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));

@@ -41,12 +41,6 @@ absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recur
                       : ErrnoStatus(errno, fmt::format("{} of the new mount of", what), path);
 }
 
-absl::Status SetPropagationOf(const UniqueFd& fd, Propagation propagation, bool recursive, const std::string& path) {
-  mount_attr attributes = {};
-  attributes.propagation = MountBitsOf(propagation);
-  return SetAttributes(fd, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)), path);
-}
-
 constexpr mode_t kModeOfNewRoot = 0755;  // of mkfs, and of SourceGuard::HandToTasks
 
 // Whether owner and mode are as they were made, or already as asked for: an earlier call may have been interrupted.
@@ -116,15 +110,18 @@ absl::Status NewMount::Hide() {
   return absl::OkStatus();
 }
 
-absl::Status NewMount::MoveTo(const UniqueFd& place, const std::string& path) {
+absl::Status NewMount::MoveTo(const UniqueFd& target, const std::string& path) {
   const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
-  if (::move_mount(fd_.get(), "", place.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", path);
+  if (::move_mount(fd_.get(), "", target.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", path);
   if (place_) place_->Release();
   return absl::OkStatus();
 }
 
 absl::Status NewMount::SetPropagation(Propagation propagation, bool recursive) {
-  return SetPropagationOf(fd_, propagation, recursive, source_);
+  mount_attr attributes = {};
+  attributes.propagation = MountBitsOf(propagation);
+  return SetAttributes(fd_, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)),
+                       source_);
 }
 
 absl::StatusOr<UniqueFd> NewMount::OpenRoot() const {
@@ -169,7 +166,7 @@ namespace {
 using Explain = std::function<absl::Status(int error)>;
 
 // Lets libmount mount into a place of the scratch. Tries once more if the scratch was taken away.
-absl::StatusOr<NewMount> MakeInScratch(ScratchPlace::Kind kind, LibmountCall call, const std::string& source,
+absl::StatusOr<NewMount> MakeInScratch(TargetKind kind, LibmountCall call, const std::string& source,
                                        const Explain& explain) {
   for (bool again = false;; again = true) {
     MOORING_ASSIGN_OR_RETURN(ScratchPlace place, ScratchPlace::Take(kind));
@@ -177,7 +174,7 @@ absl::StatusOr<NewMount> MakeInScratch(ScratchPlace::Kind kind, LibmountCall cal
     const int error = RunLibmount(call);
     if (!again && (error == EINVAL || error == ENOENT) && !place.IsUsable()) continue;
     if (error != 0) return explain(error);
-    UniqueFd root(::open(place.path().c_str(), O_PATH | O_CLOEXEC));
+    UniqueFd root = place.Open();
     if (!root.ok()) return ErrnoStatus(errno, "open the new mount of", source);
     return NewMount(std::move(root), source, std::move(place));
   }
@@ -192,7 +189,7 @@ absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::strin
   LibmountCall call = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
   AddWords(call.words, PropagationWord(request.propagation, false));
   AddWords(call.words, OptionWords(complete.options));
-  return MakeInScratch(ScratchPlace::Kind::kDirectory, std::move(call), request.source,
+  return MakeInScratch(TargetKind::kDirectory, std::move(call), request.source,
                        [&](int error) { return ReasonOfRefusal(complete, device, error); });
 }
 
@@ -202,15 +199,12 @@ absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std:
   return mount;
 }
 
-absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& path, const MountFlags& flags,
-                                   Propagation propagation, bool recursive) {
-  struct stat status = {};
-  if (::fstat(source.get(), &status) != 0) return ErrnoStatus(errno, "inspect", path);
+absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& path, TargetKind kind,
+                                   const MountFlags& flags, Propagation propagation, bool recursive) {
   LibmountCall call = {.source = LinkTo(source), .fs_type = "none", .words = recursive ? "rbind" : "bind"};
   AddWords(call.words, FlagWords(flags));
   AddWords(call.words, PropagationWord(propagation, recursive));
-  return MakeInScratch(S_ISDIR(status.st_mode) ? ScratchPlace::Kind::kDirectory : ScratchPlace::Kind::kFile,
-                       std::move(call), path, [&](int error) { return ErrnoStatus(error, "bind", path); });
+  return MakeInScratch(kind, std::move(call), path, [&](int error) { return ErrnoStatus(error, "bind", path); });
 }
 
 absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& path, bool recursive) {
@@ -233,7 +227,8 @@ absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags) {
 // another mount of the filesystem.
 absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, const std::string& kept,
                               const std::vector<FilesystemOption>& options) {
-  MOORING_ASSIGN_OR_RETURN(const NewMount view, BindMount(mount, path, {}, Propagation::kPrivate, false));
+  MOORING_ASSIGN_OR_RETURN(const NewMount view,
+                           BindMount(mount, path, TargetKind::kDirectory, {}, Propagation::kPrivate, false));
   LibmountCall call = {.target = LinkTo(view.fd()), .words = "remount"};
   AddWords(call.words, kept);
   AddWords(call.words, OptionWords(options));

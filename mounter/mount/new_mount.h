@@ -33,8 +33,8 @@ class NewMount {
   // Takes it out of the scratch. It lives as long as this object, or another open file of it.
   absl::Status Hide();
 
-  // The last step. `place` is open, and of the same kind as the mount's root; `path` is for the message.
-  absl::Status MoveTo(const UniqueFd& place, const std::string& path);
+  // The last step. `target` is open, and of the same kind as the mount's root; `path` is for the message.
+  absl::Status MoveTo(const UniqueFd& target, const std::string& path);
 
   // Before or after MoveTo. Not kInherit.
   absl::Status SetPropagation(Propagation propagation, bool recursive);
@@ -65,9 +65,10 @@ absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::strin
 // The same for work on the filesystem, in a mount that is attached nowhere.
 absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std::string& device);
 
-// libmount binds the mount under `source`, and with `recursive` all mounts below it.
-absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& path, const MountFlags& flags,
-                                   Propagation propagation, bool recursive);
+// libmount binds the mount under `source`, and with `recursive` all mounts below it. `kind` is that of the source. The
+// source is not asked, because its filesystem may hang.
+absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& path, TargetKind kind,
+                                   const MountFlags& flags, Propagation propagation, bool recursive);
 
 // The same without libmount, flags and propagation: a copy that is attached nowhere, open_tree(2). It can be attached
 // in another mount namespace, or be a view for work on the filesystem.

@@ -7,31 +7,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
+#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
-#include <vector>
 
-#include "base/file/file_lock.h"
+#include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/libmount_call.h"
 #include "mounter/path/lazy_unmount.h"
 #include "mounter/sys/syscalls.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {
 
-constexpr std::array kBases = {"/run/mooring-scratch", "/dev/shm/mooring-scratch"};
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
-std::string LinkTo(const UniqueFd& directory, const std::string& name) {
-  return fmt::format("/proc/self/fd/{}/{}", directory.get(), name);
-}
 
 // 0: unknown.
 std::uint64_t MountOf(const UniqueFd& root) {
@@ -41,157 +36,131 @@ std::uint64_t MountOf(const UniqueFd& root) {
   return failed == 0 && is_root ? status.stx_mnt_id : 0;
 }
 
-// Opens and locks the directory that holds the scratches. Others could have made one in /dev/shm.
-absl::StatusOr<UniqueFd> OpenBase(const std::string& path) {
-  constexpr std::chrono::seconds kPatience{5};
-  for (;;) {
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", path);
-    UniqueFd base(::open(path.c_str(), kDirectoryFlags));
-    if (!base.ok() && errno == ENOENT) continue;  // another process has just removed it
-    if (!base.ok()) return ErrnoStatus(errno, "open", path);
-    MOORING_RETURN_IF_ERROR(LockFile(base, path, kPatience));
-    struct stat status = {};
-    if (::fstat(base.get(), &status) != 0) return ErrnoStatus(errno, "inspect", path);
-    if (status.st_nlink == 0) continue;
-    if (status.st_uid == ::geteuid() && (status.st_mode & 0777) == 0700) return base;
-    return FailedPrecondition("{} belongs to somebody else, or is open to others: remove it", Quote(path));
-  }
+// Others could have made the directory that holds the scratches, in /dev/shm. NOT_FOUND: it does not exist.
+absl::Status CheckBase(const std::string& path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "inspect", path);
+  const bool is_private = S_ISDIR(status.st_mode) && (status.st_mode & 0777) == 0700;
+  if (is_private && status.st_uid == ::geteuid()) return absl::OkStatus();
+  return FailedPrecondition("{} belongs to somebody else, or is open to others: remove it", Quote(path));
 }
 
-// Not ok: the directory is locked by another process, or is missing.
+// Not ok: errno is EWOULDBLOCK if another process has locked the directory, and ENOENT if it is missing.
 UniqueFd OpenLocked(const std::string& path) {
   UniqueFd directory(::open(path.c_str(), kDirectoryFlags));
   if (directory.ok() && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) directory.reset();
   return directory;
 }
 
-// Removes the scratch with this name if its process has ended. `base` is locked, so no other process is just making it.
-void RemoveIfDead(const UniqueFd& base, const std::string& name) {
-  {
-    const UniqueFd root = OpenLocked(LinkTo(base, name));
-    if (!root.ok()) return;
-    if (MountOf(root) != 0) UnmountLazily(LinkTo(base, name));
-  }
-  ::unlinkat(base.get(), name.c_str(), AT_REMOVEDIR);
+std::string MountPointIn(const std::string& path) { return path + "/tmpfs"; }
+
+// Where nothing is mounted any more, only the directories are removed.
+void Remove(const std::string& path) {
+  UnmountLazily(MountPointIn(path));
+  ::rmdir(MountPointIn(path).c_str());
+  ::rmdir(path.c_str());
+  ::rmdir(std::string(ParentOf(path)).c_str());  // fails while another process has one there
 }
 
-void RemoveDead(const UniqueFd& base) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(LinkTo(base, "."), error)) {
-    names.push_back(entry.path().filename());
-  }
-  for (const std::string& name : names) RemoveIfDead(base, name);
-}
-
-std::string NewName(const UniqueFd& base) {
-  for (int number = 0;; ++number) {
-    std::string name = fmt::format("{}-{}", ::getpid(), number);
-    if (::mkdirat(base.get(), name.c_str(), 0700) == 0) return name;
-    if (errno != EEXIST) return "";
+// `lock` keeps others from doing the same.
+void RemoveInThread(const std::string& path, UniqueFd lock) {
+  try {
+    std::thread([path, lock = std::move(lock)] { Remove(path); }).detach();
+  } catch (const std::system_error&) {  // too many threads: the next start removes it
   }
 }
 
 }  // namespace
 
-// The tmpfs, and its places that are free.
 class Scratch {
  public:
   static absl::StatusOr<std::shared_ptr<Scratch>> Make() {
-    absl::Status failure;
-    for (const char* base : kBases) {
+    std::string failures;
+    for (const char* base : kScratchBases) {
       auto made = MakeIn(base);
-      if (made.ok()) return made;
-      if (failure.ok()) failure = made.status();
+      if (!absl::IsNotFound(made.status())) {
+        return made.ok() ? std::move(made) : Annotate(made.status(), "prepare a private place for new mounts");
+      }
+      failures += (failures.empty() ? "" : "; ") + Message(made.status());
     }
-    return Annotate(failure, "prepare a private place for new mounts");
+    return FailedPrecondition("there is no private place for new mounts: {}", failures);
   }
 
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    if (!IsOwn()) return;
-    const absl::StatusOr<UniqueFd> base = OpenBase(base_);
-    if (!base.ok()) return;
-    UnmountLazily(fmt::format("/proc/self/fd/{}", root_.get()));
-    ::unlinkat(base->get(), name_.c_str(), AT_REMOVEDIR);
-    RemoveDead(*base);
-    ::rmdir(base_.c_str());  // fails while another process has one there
+    if (IsOwn()) Remove(path_);
   }
 
   // A process that was forked has the memory of its parent, but not its scratch.
   bool IsOwn() const { return owner_ == ::getpid(); }
 
   bool IsHere() const {
-    const UniqueFd found(::open(fmt::format("{}/{}", base_, name_).c_str(), kDirectoryFlags));
+    const UniqueFd found(::open(mount_point().c_str(), kDirectoryFlags));
     const std::uint64_t mount = found.ok() ? MountOf(found) : 0;
     return mount != 0 && mount == MountOf(root_);
   }
 
-  static std::string NameOf(ScratchPlace::Kind kind, int number) {
-    return fmt::format("{}{}", kind == ScratchPlace::Kind::kFile ? 'f' : 'd', number);
-  }
-  std::string PathOf(ScratchPlace::Kind kind, int number) const {
-    return fmt::format("{}/{}/{}", base_, name_, NameOf(kind, number));
-  }
-
-  absl::StatusOr<int> Take(ScratchPlace::Kind kind) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<int>& free = Free(kind);
-    if (!free.empty()) {
-      const int number = free.back();
-      free.pop_back();
-      return number;
-    }
-    // Made in the tmpfs itself, so that a path to another place does not exist.
-    const std::string name = NameOf(kind, made_);
-    const bool is_file = kind == ScratchPlace::Kind::kFile;
-    const UniqueFd file(is_file ? ::openat(root_.get(), name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1);
-    const bool made = is_file ? file.ok() : ::mkdirat(root_.get(), name.c_str(), 0700) == 0;
-    if (!made && errno != EEXIST) return ErrnoStatus(errno, "create the mount point", PathOf(kind, made_));
-    return made_++;
-  }
-
-  void Return(ScratchPlace::Kind kind, int number) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Free(kind).push_back(number);
-  }
+  std::string mount_point() const { return MountPointIn(path_); }
+  const UniqueFd& root() const { return root_; }
+  std::string NewName() { return std::to_string(made_++); }
 
  private:
-  Scratch(std::string base, std::string name, UniqueFd below, UniqueFd root)
-      : base_(std::move(base)), name_(std::move(name)), below_(std::move(below)), root_(std::move(root)) {}
+  Scratch(std::string path, UniqueFd lock, UniqueFd root)
+      : path_(std::move(path)), lock_(std::move(lock)), root_(std::move(root)) {}
 
-  static absl::StatusOr<std::shared_ptr<Scratch>> MakeIn(const std::string& path) {
-    MOORING_ASSIGN_OR_RETURN(const UniqueFd base, OpenBase(path));
-    RemoveDead(base);
-    const std::string name = NewName(base);
-    if (name.empty()) return ErrnoStatus(errno, "create a directory in", path);
-    const std::string link = LinkTo(base, name);
-    UniqueFd below = OpenLocked(link);
-    const int error = RunLibmount({.source = "mooring-scratch",
-                                   .target = link,
-                                   .fs_type = "tmpfs",
-                                   .words = "nosuid,nodev,noexec,mode=0700,size=64k,unbindable"});
-    UniqueFd root = OpenLocked(link);
-    if (error == 0 && below.ok() && root.ok() && MountOf(root) != 0) {
-      return std::shared_ptr<Scratch>(new Scratch(path, name, std::move(below), std::move(root)));
+  // NOT_FOUND: nothing can be made in this directory. Another process may take a scratch that is not locked yet for a
+  // dead one, or remove the directory because it is empty. Then it is tried again, with another name.
+  static absl::StatusOr<std::shared_ptr<Scratch>> MakeIn(const std::string& base) {
+    constexpr int kMost = 10000;
+    for (int number = 0; number < kMost; ++number) {
+      if (::mkdir(base.c_str(), 0700) != 0 && errno != EEXIST) return CannotMake(base);
+      const absl::Status checked = CheckBase(base);
+      if (absl::IsNotFound(checked)) continue;
+      if (!checked.ok()) return checked;
+      const std::string path = fmt::format("{}/{}-{}", base, ::getpid(), number);
+      if (::mkdir(path.c_str(), 0700) != 0) {
+        if (errno == EEXIST || errno == ENOENT) continue;
+        return CannotMake(path);
+      }
+      MOORING_ASSIGN_OR_RETURN(std::shared_ptr<Scratch> made, MountIn(path));
+      if (made != nullptr) return made;
     }
-    root.reset();
-    UnmountLazily(link);
-    ::unlinkat(base.get(), name.c_str(), AT_REMOVEDIR);
-    return ErrnoStatus(error != 0 ? error : EINVAL, "mount a tmpfs at", path + "/" + name);
+    return Aborted("others remove each directory below {} at once", Quote(base));
   }
 
-  std::vector<int>& Free(ScratchPlace::Kind kind) { return kind == ScratchPlace::Kind::kFile ? files_ : directories_; }
+  static absl::Status CannotMake(const std::string& path) {
+    const bool unusable = errno == ENOENT || errno == EROFS || errno == EACCES;
+    const absl::Status status = ErrnoStatus(errno, "create the directory", path);
+    return unusable ? WithCode(absl::StatusCode::kNotFound, status) : status;
+  }
+
+  // Null: another process has locked or removed it.
+  static absl::StatusOr<std::shared_ptr<Scratch>> MountIn(const std::string& path) {
+    UniqueFd lock = OpenLocked(path);
+    if (!lock.ok()) return Failed(errno, path);
+    const std::string mount_point = MountPointIn(path);
+    if (::mkdir(mount_point.c_str(), 0700) != 0) return Failed(errno, path);
+    const int error = RunLibmount({.source = "mooring-scratch",
+                                   .target = mount_point,
+                                   .fs_type = "tmpfs",
+                                   .words = "nosuid,nodev,noexec,mode=0700,size=64k,unbindable"});
+    if (error != 0) return Failed(error, path);
+    UniqueFd root(::open(mount_point.c_str(), kDirectoryFlags));
+    if (!root.ok()) return Failed(errno, path);
+    return std::shared_ptr<Scratch>(new Scratch(path, std::move(lock), std::move(root)));
+  }
+
+  static absl::StatusOr<std::shared_ptr<Scratch>> Failed(int error, const std::string& path) {
+    if (error == EWOULDBLOCK || error == ENOENT) return nullptr;
+    Remove(path);
+    return ErrnoStatus(error, "mount a tmpfs in", path);
+  }
 
   const pid_t owner_ = ::getpid();
-  const std::string base_, name_;
-  // Both are locked. In a mount namespace without the tmpfs, another process finds the directory below it, and removing
-  // that would unmount the tmpfs here.
-  const UniqueFd below_, root_;
-  std::mutex mutex_;
-  std::vector<int> directories_, files_;  // free places
-  int made_ = 0;
+  const std::string path_;
+  const UniqueFd lock_, root_;
+  std::atomic<int> made_ = 0;
 };
 
 namespace {
@@ -214,28 +183,27 @@ void Forget(const std::shared_ptr<Scratch>& scratch) {
 
 }  // namespace
 
+// Made in the tmpfs itself, so that a path to another place does not exist.
 absl::StatusOr<ScratchPlace> ScratchPlace::Take(Kind kind) {
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<Scratch> scratch, Current());
-  MOORING_ASSIGN_OR_RETURN(const int number, scratch->Take(kind));
-  return ScratchPlace(std::move(scratch), kind, number);
+  std::string name = scratch->NewName();
+  const int root = scratch->root().get();
+  const int made =
+      kind == Kind::kDirectory ? ::mkdirat(root, name.c_str(), 0700) : ::mknodat(root, name.c_str(), S_IFREG | 0600, 0);
+  if (made != 0) return ErrnoStatus(errno, "create a mount point in", scratch->mount_point());
+  return ScratchPlace(std::move(scratch), kind, std::move(name));
 }
 
-ScratchPlace::ScratchPlace(std::shared_ptr<Scratch> scratch, Kind kind, int number)
-    : scratch_(std::move(scratch)), kind_(kind), number_(number), path_(scratch_->PathOf(kind, number)) {}
-
-ScratchPlace::ScratchPlace(ScratchPlace&& other) noexcept = default;
-
-ScratchPlace& ScratchPlace::operator=(ScratchPlace&& other) noexcept {
-  std::swap(scratch_, other.scratch_);
-  std::swap(kind_, other.kind_);
-  std::swap(number_, other.number_);
-  std::swap(path_, other.path_);
-  return *this;
-}
+ScratchPlace::ScratchPlace(std::shared_ptr<Scratch> scratch, Kind kind, std::string name)
+    : scratch_(std::move(scratch)), kind_(kind), name_(std::move(name)), path_(scratch_->mount_point() + "/" + name_) {}
 
 // The kernel may lack memory for a moment. If it fails again, the end of this process unmounts it.
 ScratchPlace::~ScratchPlace() {
   if (Unmount() != 0) Unmount();
+}
+
+UniqueFd ScratchPlace::Open() const {
+  return UniqueFd(::openat(scratch_->root().get(), name_.c_str(), O_PATH | O_CLOEXEC));
 }
 
 bool ScratchPlace::IsUsable() const {
@@ -246,7 +214,7 @@ bool ScratchPlace::IsUsable() const {
 
 void ScratchPlace::Release() {
   if (scratch_ == nullptr) return;
-  scratch_->Return(kind_, number_);
+  ::unlinkat(scratch_->root().get(), name_.c_str(), kind_ == Kind::kDirectory ? AT_REMOVEDIR : 0);
   scratch_.reset();
 }
 
@@ -258,7 +226,16 @@ int ScratchPlace::Unmount() {
   return 0;
 }
 
-absl::Status PrepareScratch() { return Current().status(); }
+void RemoveDeadScratches() {
+  for (const char* base : kScratchBases) {
+    if (!CheckBase(base).ok()) continue;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(base, error)) {
+      UniqueFd lock = OpenLocked(entry.path());
+      if (lock.ok()) RemoveInThread(entry.path(), std::move(lock));
+    }
+  }
+}
 
 void RemoveScratch() {
   const std::lock_guard<std::mutex> lock(current_mutex);

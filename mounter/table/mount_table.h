@@ -22,6 +22,9 @@ absl::StatusOr<ListedMount> AskForMountOf(const UniqueFd& file, const std::strin
 // The same, by the mount table where there is no statmount(2).
 absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path);
 
+// The directories of the scratches (mounter/mount/scratch.h).
+inline constexpr const char* kScratchBases[] = {"/run/mooring-scratch", "/dev/shm/mooring-scratch"};
+
 // All mounts at or below `path`, ordered by target: parents before children.
 absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path);
 

@@ -199,7 +199,7 @@ int Run(const mooring::Config& asked) {
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());
   if (config.mounter == mooring::MounterKind::kInProcess) {
-    mooring::PrepareScratch().IgnoreError();  // as the helper does
+    mooring::RemoveDeadScratches();
     mooring::KernelMounter mounter(config.mount_roots);
     return Serve(config, signals, mounter,
                  {.helper_health = [] { return absl::OkStatus(); },

@@ -68,10 +68,9 @@ TEST_F(HelperProcessTest, NoUnusedDescriptorIsOpen) {
   const absl::StatusOr<HelperProcess> helper = spawner->StartHelper();
   ASSERT_OK(helper);
   seen_ = {spawner->pid(), helper->pid};
-  // The output streams belong to the test. A new helper first closes the spawner's socket. Then it makes its scratch.
-  // It opens the mount root and the directories above it, as far as they are on the mount of "/".
-  const std::string scratch = fmt::format("/run/mooring-scratch/{}-0", helper->pid);
-  std::vector<std::string> above = {scratch, Path("csi")};
+  // The output streams belong to the test. A new helper first closes the spawner's socket. Then it opens the mount root
+  // and the directories above it, as far as they are on the mount of "/".
+  std::vector<std::string> above = {Path("csi")};
   while (above.back() != "/") above.emplace_back(ParentOf(above.back()));
   const auto has_only = [](pid_t pid, const std::vector<std::string>& kept) {
     std::vector<std::string> open = OpenFiles(pid);
