@@ -1,18 +1,15 @@
 // Changes the flags of existing mounts and the options of their filesystems.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/statfs.h>
-#include <sys/statvfs.h>
 
-#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/change_propagation.h"
 #include "mounter/mount/filesystem_context.h"
-#include "mounter/mount/libmount_call.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
@@ -24,20 +21,14 @@ namespace {
 
 struct Filesystem {
   std::string type;
-  std::string words;  // of its superblock, as ChangeFilesystem needs them
+  bool lazytime;
 };
 
-// Mooring gives its memory none of these words.
+// A tmpfs writes no times.
 absl::StatusOr<Filesystem> FilesystemOf(const UniqueFd& mount, const std::string& path) {
-  if (RecallMemory(mount)) return Filesystem{std::string(kMemoryFsType), ""};
-  MOORING_ASSIGN_OR_RETURN(const ListedMount info, LookUpMountOf(mount, path));
-  Filesystem filesystem = {info.fs_type, ""};
-  if (info.superblock_read_only) AddWords(filesystem.words, "ro");
-  if (info.lazytime) AddWords(filesystem.words, "lazytime");
-  struct statfs status = {};
-  const bool known = ::fstatfs(mount.get(), &status) == 0;
-  if (known && (static_cast<std::uint64_t>(status.f_flags) & ST_SYNCHRONOUS) != 0) AddWords(filesystem.words, "sync");
-  return filesystem;
+  if (RecallMemory(mount)) return Filesystem{std::string(kMemoryFsType), false};
+  MOORING_ASSIGN_OR_RETURN(ListedMount info, LookUpMountOf(mount, path));
+  return Filesystem{std::move(info.fs_type), info.lazytime};
 }
 
 }  // namespace
@@ -55,7 +46,8 @@ absl::Status KernelMounter::Change(const ChangeRequest& request) {
     MOORING_ASSIGN_OR_RETURN(const Filesystem filesystem, FilesystemOf(mount, request.target));
     MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(filesystem.type, request.options));
     const std::string what = fmt::format("change the filesystem at {}", Quote(request.target));
-    MOORING_RETURN_IF_ERROR(Annotate(ChangeFilesystem(mount, request.target, filesystem.words, request.options), what));
+    MOORING_RETURN_IF_ERROR(
+        Annotate(ChangeFilesystem(mount, request.target, filesystem.lazytime, request.options), what));
   }
   const std::string what = fmt::format("change the mount at {}", Quote(request.target));
   if (request.flags) MOORING_RETURN_IF_ERROR(Annotate(SetMountFlags(mount, *request.flags), what));

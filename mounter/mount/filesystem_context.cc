@@ -98,7 +98,7 @@ absl::Status ReasonOfRefusal(const MountRequest& request, const std::string& dev
   return FilesystemError(error, "", request);  // it would accept it now
 }
 
-absl::Status ReasonOfRefusedChange(const UniqueFd& mount, const std::vector<FilesystemOption>& options) {
+absl::Status ChangeByKernel(const UniqueFd& mount, const std::vector<FilesystemOption>& options) {
   const UniqueFd context(::fspick(mount.get(), "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH));
   if (!context.ok()) return ErrnoStatus(errno, "open it for a change");
   const auto refused = [&context](int error, const std::string& what) {

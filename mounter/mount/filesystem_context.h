@@ -22,9 +22,8 @@ MountRequest WithUsualOptions(MountRequest request);
 // an option. The message holds the kernel's own words.
 absl::Status ReasonOfRefusal(const MountRequest& request, const std::string& device, int error);
 
-// libmount has refused to change the options of a mounted filesystem. So the kernel is asked once more, through
-// fspick(2). FAILED_PRECONDITION: the filesystem does not take them now. The message holds the kernel's own words. OK:
-// now it did.
-absl::Status ReasonOfRefusedChange(const UniqueFd& mount, const std::vector<FilesystemOption>& options);
+// Changes the options of a mounted filesystem through fspick(2), because libmount cannot, or has refused without
+// telling why. FAILED_PRECONDITION: the filesystem does not take them now. The message holds the kernel's own words.
+absl::Status ChangeByKernel(const UniqueFd& mount, const std::vector<FilesystemOption>& options);
 
 }  // namespace mooring

@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -223,16 +226,34 @@ absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags) {
   return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags), "");
 }
 
+namespace {
+
+// mount(2) takes these words away from the superblock unless they are given again.
+absl::StatusOr<std::string> KeptWords(NewMount& view, bool lazytime) {
+  MOORING_RETURN_IF_ERROR(view.Set({}, Propagation::kInherit, false));  // then statfs(2) tells of the superblock alone
+  struct statfs status = {};
+  if (::fstatfs(view.fd().get(), &status) != 0) return ErrnoStatus(errno, "inspect the filesystem");
+  const auto flags = static_cast<std::uint64_t>(status.f_flags);
+  std::string words;
+  if ((flags & ST_RDONLY) != 0) AddWords(words, "ro");
+  if ((flags & ST_SYNCHRONOUS) != 0) AddWords(words, "sync");
+  if (lazytime) AddWords(words, "lazytime");
+  return words;
+}
+
+}  // namespace
+
 // A remount by mount(2) also sets the flags of its mount, for a moment to those of a writable one. So it is done to
-// another mount of the filesystem.
-absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, const std::string& kept,
+// another mount of the filesystem. An unbindable mount, or that of a file, gets no other here.
+absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, bool lazytime,
                               const std::vector<FilesystemOption>& options) {
-  MOORING_ASSIGN_OR_RETURN(const NewMount view,
-                           BindMount(mount, path, TargetKind::kDirectory, {}, Propagation::kPrivate, false));
-  LibmountCall call = {.target = LinkTo(view.fd()), .words = "remount"};
+  absl::StatusOr<NewMount> view = BindMount(mount, path, TargetKind::kDirectory, {}, Propagation::kPrivate, false);
+  if (!view.ok()) return ChangeByKernel(mount, options);
+  LibmountCall call = {.target = LinkTo(view->fd()), .words = "remount"};
+  MOORING_ASSIGN_OR_RETURN(const std::string kept, KeptWords(*view, lazytime));
   AddWords(call.words, kept);
   AddWords(call.words, OptionWords(options));
-  return RunLibmount(call) == 0 ? absl::OkStatus() : ReasonOfRefusedChange(view.fd(), options);
+  return RunLibmount(call) == 0 ? absl::OkStatus() : ChangeByKernel(view->fd(), options);
 }
 
 }  // namespace mooring

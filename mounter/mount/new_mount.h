@@ -77,10 +77,9 @@ absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& p
 // Lets libmount set exactly these flags of an attached mount, and change nothing else of it.
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags);
 
-// Lets libmount change options of the mounted filesystem, and so of all its mounts, whose flags stay. `kept` are the
-// words for the superblock as it is, because a remount by mount(2) takes away those that are not named: "ro", "sync",
-// "lazytime". `path` is for messages. FAILED_PRECONDITION: the filesystem does not take the options now.
-absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, const std::string& kept,
+// Lets libmount change options of the mounted filesystem, and so of all its mounts, whose flags stay. `lazytime`: its
+// superblock has that option. `path` is for messages. FAILED_PRECONDITION: the filesystem does not take them now.
+absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, bool lazytime,
                               const std::vector<FilesystemOption>& options);
 
 // Attaches the mount at the target, which is made where it is missing and removed again on failure. Propagation is set

@@ -83,6 +83,24 @@ TEST_F(ChangeMountTest, MemoryGrowsThroughAReadOnlyMountAndStaysWritable) {
   EXPECT_EQ(TryWrite(Path("ro/file"), "x"), EROFS);
 }
 
+// libmount 2.38.1 takes away what is not said again.
+TEST_F(ChangeMountTest, MemoryThatBecameReadOnlyGrowsAndStaysSo) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(Tool("mount -o remount,ro " + Path("m")), 0);
+  ASSERT_OK(mounter_.Change(SizeOf(Path("m"), 16 * kMiB)));
+  EXPECT_EQ(BytesAt(Path("m")), 16 * kMiB);
+  EXPECT_TRUE(MountAt(Path("m"))->SuperHas("ro"));
+}
+
+// It cannot be bound, and libmount changes another mount of the filesystem.
+TEST_F(ChangeMountTest, AnUnbindableMountIsChangedToo) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(::mount(nullptr, Path("m").c_str(), nullptr, MS_UNBINDABLE, nullptr), 0);
+  ASSERT_OK(mounter_.Change(SizeOf(Path("m"), 16 * kMiB)));
+  EXPECT_EQ(BytesAt(Path("m")), 16 * kMiB);
+  EXPECT_THAT(mounter_.Change(SizeOf(Path("m"), 0)), FailsWith(StatusCode::kInvalidArgument, "the size"));
+}
+
 TEST_F(ChangeMountTest, MemoryNeverBecomesSmallerThanWhatIsInIt) {
   ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
   ASSERT_EQ(Tool("head -c 3M /dev/zero > " + Path("m/file")), 0);
