@@ -135,6 +135,21 @@ TEST_F(ScratchTest, TheNextStartRemovesThoseOfKilledProcesses) {
   EXPECT_THAT(MountsBelow(Path("source")), SizeIs(2));
 }
 
+// Nobody could unmount it, so a deletion does not name it, but removes it.
+TEST_F(ScratchTest, AMountThatAKilledProcessLeftIsNotListed) {
+  const std::string scratch = LeaveABindBehind();
+  EXPECT_THAT(MountsBelow(scratch), SizeIs(2));
+  const absl::StatusOr<std::vector<ListedMount>> listed = ListMounts("/");
+  ASSERT_OK(listed);
+  for (const ListedMount& mount : *listed) EXPECT_THAT(mount.target, Not(HasSubstr("scratch")));
+  EXPECT_THAT(MountsBelow(scratch), SizeIs(2));
+  EXPECT_OK(mounter_.List("/"));
+  EXPECT_TRUE(NothingIsLeft());
+  LeaveABindBehind();
+  EXPECT_OK(mounter_.FindLoops(""));
+  EXPECT_TRUE(NothingIsLeft());
+}
+
 // The last unmount of a filesystem writes to its device, which may not answer.
 TEST_F(ScratchTest, OneWhoseDeviceHangsDelaysNobody) {
   FuseServer fuse(Dir("fuse"));
