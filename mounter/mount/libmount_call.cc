@@ -22,13 +22,14 @@ bool Prepare(libmnt_context* context, const LibmountCall& call) {
          mnt_context_append_options(context, call.words.c_str()) == 0;
 }
 
-// `result` is a negative or positive errno, or a code of libmount, which begin at 5000.
+// `result` is a negative or positive errno, or a code of libmount, which begin at 5000. libmount 2.38.1 does not tell
+// the errno of a propagation: it is `last`.
 int ErrorOf(libmnt_context* context, int result, int last) {
   if (const int call = mnt_context_get_syscall_errno(context); call > 0) return call;
   constexpr int kFirstOfLibmount = 5000;
   const int code = std::abs(result);
   if (code > 1 && code < kFirstOfLibmount) return code;
-  return last != 0 ? last : EINVAL;
+  return code == MNT_ERR_APPLYFLAGS && last != 0 ? last : EINVAL;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct LibmountCall {
 //
 // libmount runs no helper, asks libblkid nothing, writes no table, and reads neither fstab nor the table of mounts.
 // libmount 2.38.1 calls mount(2), and 2.41 the calls of the new mount API. Neither sets all flags of a bind exactly
-// (mounter/README.md), so SetMountFlags follows. Neither tells why a filesystem refuses a mount: see
+// (mounter/README.md), so NewMount::Set or SetMountFlags follows. Neither tells why a filesystem refuses a mount: see
 // ReasonOfRefusal in mounter/mount/filesystem_context.h.
 int RunLibmount(const LibmountCall& call);
 

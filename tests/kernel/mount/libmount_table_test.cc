@@ -184,6 +184,9 @@ TEST_F(LibmountTest, TheKernelsOwnWordsAreInTheError) {
   EXPECT_THAT(fails({"commit", "often"}), HasSubstr("ext4: Bad value for 'commit'"));
   request.fs_type = "xfs";
   EXPECT_THAT(fails({"largeio", std::nullopt}), HasSubstr("the kernel's log may say more"));
+  request.fs_type = "tmpfs";
+  request.source = "UUID=abc";  // libmount takes it for a tag
+  EXPECT_THAT(fails({"size", "4096"}), HasSubstr("Invalid argument"));
   request.fs_type = "nofs";
   EXPECT_THAT(fails({"x", std::nullopt}), HasSubstr("the kernel knows no filesystem nofs"));
 }
