@@ -51,6 +51,8 @@ constexpr long kStatMountNumber = 457;  // as in mounter/sys/syscalls.cc
 constexpr const char* kNoMounts = "nothing can be mounted";
 
 const NeededCall kCalls[] = {
+    {"mount", "1.0", Severity::kProblem, kNoMounts,
+     [] { return ::syscall(SYS_mount, nullptr, nullptr, nullptr, 0, nullptr); }},
     {"openat2", "5.6", Severity::kProblem, kNoMounts, [] { return ::syscall(SYS_openat2, -1, nullptr, nullptr, 0); }},
     {"open_tree", "5.2", Severity::kProblem, kNoMounts, [] { return ::syscall(SYS_open_tree, -1, nullptr, ~0U); }},
     {"move_mount", "5.2", Severity::kProblem, kNoMounts,

@@ -26,6 +26,7 @@
 #include "manager/process/server.h"
 #include "metrics/listener.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "mounter/mount/scratch.h"
 
 namespace {
 
@@ -56,6 +57,7 @@ int Run(const Config& config) {
   if (!socket.ok()) return Fail(socket.status());
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());
+  mooring::RemoveDeadScratches();
   mooring::KernelMounter kernel;
   const mooring::HeapTrimmer trimmer;
   const auto manager = Manager::Start(config, kernel);

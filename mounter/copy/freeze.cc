@@ -198,7 +198,8 @@ absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
   request.fs_type = fs_type;
   if (fs_type == "xfs") request.options = {{"nouuid", std::nullopt}};
   const auto open = [&]() -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(mount_, MakeMount(request, device_));
+    MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeHiddenMount(request, device_));
+    mount_.emplace(std::move(mount));
     MOORING_ASSIGN_OR_RETURN(root_, mount_->OpenRoot());
     return absl::OkStatus();
   };

@@ -108,7 +108,7 @@ absl::Status GrowThroughMount(const LockedImage& image) {
   MountRequest request;
   request.source = image.path;
   request.fs_type = "ext4";
-  MOORING_ASSIGN_OR_RETURN(const NewMount mount, MakeMount(request, loop.info.device));
+  MOORING_ASSIGN_OR_RETURN(const NewMount mount, MakeHiddenMount(request, loop.info.device));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, mount.OpenRoot());
   return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
 }

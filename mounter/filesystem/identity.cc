@@ -106,7 +106,7 @@ absl::Status ReplayXfsLog(const std::string& path) {
     request.source = path;
     request.fs_type = "xfs";
     request.options = {{"nouuid", std::nullopt}};
-    MOORING_RETURN_IF_ERROR(MakeMount(request, loop.info.device).status());
+    MOORING_RETURN_IF_ERROR(MakeHiddenMount(request, loop.info.device).status());
   }
   return LockUnattached(image).status();
 }

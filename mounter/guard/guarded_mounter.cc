@@ -28,9 +28,9 @@ constexpr std::string_view kSystem[] = {
     // /run
     "/run/NetworkManager", "/run/binfmt.d", "/run/containerd", "/run/containers", "/run/credentials", "/run/crio",
     "/run/cryptsetup", "/run/dbus", "/run/docker", "/run/initramfs", "/run/lock", "/run/log", "/run/lvm",
-    "/run/modprobe.d", "/run/modules-load.d", "/run/mooring", "/run/mooring-manager", "/run/mount", "/run/podman",
-    "/run/polkit-1", "/run/sudo", "/run/sysctl.d", "/run/systemd", "/run/sysusers.d", "/run/tmpfiles.d", "/run/udev",
-    "/run/user", "/run/xtables.lock",
+    "/run/modprobe.d", "/run/modules-load.d", "/run/mooring", "/run/mooring-manager", "/run/mooring-scratch",
+    "/run/mount", "/run/podman", "/run/polkit-1", "/run/sudo", "/run/sysctl.d", "/run/systemd", "/run/sysusers.d",
+    "/run/tmpfiles.d", "/run/udev", "/run/user", "/run/xtables.lock",
     // /var
     "/var/cache", "/var/log", "/var/mail", "/var/spool", "/var/lib/AccountsService", "/var/lib/NetworkManager",
     "/var/lib/apt", "/var/lib/bluetooth", "/var/lib/cloud", "/var/lib/cni", "/var/lib/containerd",

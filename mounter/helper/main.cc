@@ -22,6 +22,7 @@
 #include "mounter/helper/helper_flags.h"
 #include "mounter/helper/helper_server.h"
 #include "mounter/helper/spawner.h"
+#include "mounter/mount/scratch.h"
 #include "mounter/process/helper_calls.h"
 #include "mounter/process/privileges.h"
 
@@ -48,9 +49,14 @@ void BlockSignals() {
 int Serve(const mooring::UniqueFd& control, const mooring::HelperPolicy& policy) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
+  mooring::RemoveDeadScratches();
   mooring::GuardedStack stack(policy);
   const absl::Status served = mooring::ServeHelper(control, stack.mounter, kPatience);
-  if (served.ok()) return 0;
+  if (served.ok()) {
+    mooring::RemoveScratch();
+    return 0;
+  }
+  // Leaves the scratch to the next helper: a thread that hangs still uses it.
   mooring::ThawAllForGood();  // a running copy then fails
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});
   ::_exit(1);  // without destructors: a thread still uses these objects

@@ -16,12 +16,16 @@ namespace mooring {
 namespace {
 
 absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, const Target& target) {
-  MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(source, request.source, request.recursive));
-  // Makes the copy writable first: the source may be mounted read-only on a writable filesystem.
-  if (request.group || request.new_root) MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
+  // Owner and group need a writable copy. The source may be mounted read-only on a writable filesystem.
+  const bool owner = request.group || request.new_root;
+  MountFlags flags = request.flags;
+  if (owner) flags.read_only = false;
+  MOORING_ASSIGN_OR_RETURN(NewMount copy, BindMount(source, request.source, request.target_kind, flags,
+                                                    request.propagation, request.recursive));
+  if (owner) MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
   if (request.new_root) MOORING_RETURN_IF_ERROR(copy.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));
-  MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
+  MOORING_RETURN_IF_ERROR(copy.Set(request.flags, Propagation::kInherit, request.recursive));
   if (DeadlineScope::HasPassed()) {
     return absl::DeadlineExceededError("binding " + Quote(request.source) + " took too long: nothing was mounted");
   }

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "mounter/mount/change_propagation.h"
 #include "mounter/mount/filesystem_context.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
@@ -18,10 +19,16 @@
 namespace mooring {
 namespace {
 
-absl::StatusOr<std::string> TypeOf(const UniqueFd& mount, const std::string& path) {
-  if (RecallMemory(mount)) return std::string(kMemoryFsType);
-  MOORING_ASSIGN_OR_RETURN(MountInfo info, LookUpMountOf(mount, path));
-  return std::move(info.fs_type);
+struct Filesystem {
+  std::string type;
+  bool lazytime;
+};
+
+// A tmpfs writes no times.
+absl::StatusOr<Filesystem> FilesystemOf(const UniqueFd& mount, const std::string& path) {
+  if (RecallMemory(mount)) return Filesystem{std::string(kMemoryFsType), false};
+  MOORING_ASSIGN_OR_RETURN(ListedMount info, LookUpMountOf(mount, path));
+  return Filesystem{std::move(info.fs_type), info.lazytime};
 }
 
 }  // namespace
@@ -36,15 +43,16 @@ absl::Status KernelMounter::Change(const ChangeRequest& request) {
   // The filesystem may refuse its options, so they come first: after a failure nothing has changed.
   if (!request.options.empty()) {
     MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(mount, request.target));
-    MOORING_ASSIGN_OR_RETURN(const std::string fs_type, TypeOf(mount, request.target));
-    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(fs_type, request.options));
+    MOORING_ASSIGN_OR_RETURN(const Filesystem filesystem, FilesystemOf(mount, request.target));
+    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(filesystem.type, request.options));
     const std::string what = fmt::format("change the filesystem at {}", Quote(request.target));
-    MOORING_RETURN_IF_ERROR(Annotate(ReconfigureFilesystem(mount, request.options), what));
+    MOORING_RETURN_IF_ERROR(
+        Annotate(ChangeFilesystem(mount, request.target, filesystem.lazytime, request.options), what));
   }
   const std::string what = fmt::format("change the mount at {}", Quote(request.target));
   if (request.flags) MOORING_RETURN_IF_ERROR(Annotate(SetMountFlags(mount, *request.flags), what));
   if (request.propagation == Propagation::kInherit) return absl::OkStatus();
-  return Annotate(SetMountPropagation(mount, request.propagation), what);
+  return Annotate(SetMountPropagation(mount, request.propagation, false), what);
 }
 
 }  // namespace mooring

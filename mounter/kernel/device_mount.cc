@@ -50,7 +50,7 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
   // Only this mount becomes read-only. The superblock stays writable, to set owner and group here and for other mounts.
   if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
-  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
+  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, Propagation::kInherit, false));
   return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
 }
 

@@ -17,6 +17,7 @@
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/mount/new_mount.h"
+#include "mounter/mount/scratch.h"
 #include "mounter/path/target.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/table/mount_table.h"
@@ -117,7 +118,11 @@ absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   return Inspect(*target, sources_);
 }
 
-absl::StatusOr<std::vector<ListedMount>> KernelMounter::List(const std::string& path) { return ListMounts(path); }
+// A mount that a killed process has left would refuse the deletion of a volume, and is not listed.
+absl::StatusOr<std::vector<ListedMount>> KernelMounter::List(const std::string& path) {
+  RemoveDeadScratches();
+  return ListMounts(path);
+}
 
 absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(path, kEverywhere));
@@ -177,6 +182,7 @@ absl::Status KernelMounter::Flush(const std::string& device) {
 absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }
 
 absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
+  RemoveDeadScratches();  // as List
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
   if (!backing_file.empty()) {
     struct stat file = {};

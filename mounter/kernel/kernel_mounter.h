@@ -1,9 +1,10 @@
 // The Mounter that acts in this process, with its privileges and its mount namespace. It checks a request, resolves its
 // paths to descriptors, and calls the other folders of mounter/ (mounter/README.md).
 //
-// A mount is built detached, where nobody can see it, and attached when it is complete. So no mount is ever visible
-// without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot build mounts like
-// that, so it only reads the mount table.
+// libmount makes a mount in the scratch of this process (mounter/mount/scratch.h), which nobody else uses. The mount is
+// attached when it is complete. So no mount is ever visible at a target without its flags, and a failure before the
+// last step leaves nothing there to undo. Unmounting is umount2(2): libmount 2.38.1 and 2.41 read the whole mount table
+// for it, which takes 60 ms with 30,000 mounts.
 //
 // The kernel or a seccomp profile may lack statmount(2). Then Find asks in other ways for the mount of a block device
 // that is a volume's (inspect.cc). For other mounts it reads the mount table, which takes

@@ -52,14 +52,14 @@ bool IsRootOf(const UniqueFd& mount, const struct stat& held) {
 
 // Checks the open and locked file or directory, which the mount goes on, whatever is at the name by then. The mount
 // must hide nothing.
-absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& place, const struct stat& held,
+absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& opened, const struct stat& held,
                        const UniqueFd& mount) {
   const PathInfo::Kind found = S_ISDIR(held.st_mode)   ? PathInfo::Kind::kDirectory
                                : S_ISREG(held.st_mode) ? PathInfo::Kind::kRegular
                                                        : PathInfo::Kind::kOther;
   MOORING_RETURN_IF_ERROR(CheckKind(target, kind, found, static_cast<std::uint64_t>(held.st_size)));
   if (kind == TargetKind::kFile) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(place, target.path()));
+  MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(opened, target.path()));
   if (empty || IsRootOf(mount, held)) return absl::OkStatus();
   return FailedPrecondition("{} is not empty: a mount would hide what is in it; move it away", Quote(target.path()));
 }
@@ -86,8 +86,8 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, Ta
 // Among all processes one call at a time checks a target and mounts on it. Two would each find it free, and the kernel
 // would stack the mounts. The lock is on the directory or file below the mount, so it holds for its other names too.
 // Empty: the target was removed or replaced.
-absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKind kind, const UniqueFd& mount,
-                                                  bool& made) {
+absl::StatusOr<std::optional<UniqueFd>> LockTarget(const Target& target, TargetKind kind, const UniqueFd& mount,
+                                                   bool& made) {
   MOORING_ASSIGN_OR_RETURN(const bool made_now, target.Make(kind));
   made = made || made_now;
   if (!made_now) MOORING_RETURN_IF_ERROR(CheckByName(target, kind));
@@ -96,10 +96,10 @@ absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKi
 
 // NOT_FOUND: another process removed the target. For example, the call that made it failed.
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, mount.fd(), made));
-  if (!place) return NotFound("{} is made and removed again all the time", Quote(target.path()));
-  MarkTarget(*place);
-  return mount.MoveTo(*place, target.path());
+  MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> opened, LockTarget(target, kind, mount.fd(), made));
+  if (!opened) return NotFound("{} is made and removed again all the time", Quote(target.path()));
+  MarkTarget(*opened);
+  return mount.MoveTo(*opened, target.path());
 }
 
 absl::Status DetachAfterFailure(const Target& target, const NewMount& mount, const absl::Status& failure) {

@@ -4,12 +4,14 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/superblock/superblock_guard.h"
 
 namespace mooring {
 namespace {
@@ -54,7 +56,6 @@ absl::Status ContextError(int error, const UniqueFd& context, const MountRequest
   return FilesystemError(error, ContextLog(context), request);
 }
 
-// Without SELinux there are no labels. mount(8) leaves the options out, too, so that a fstab serves all hosts.
 bool HasSelinux() { return ::access("/sys/fs/selinux", F_OK) == 0; }
 
 absl::Status Configure(const UniqueFd& context, const MountRequest& request, const std::string& device) {
@@ -62,7 +63,6 @@ absl::Status Configure(const UniqueFd& context, const MountRequest& request, con
     return ContextError(errno, context, request);
   }
   for (const FilesystemOption& option : request.options) {
-    if (IsLabelOption(option.key) && !HasSelinux()) continue;
     if (SetOption(context, option) != 0) return Annotate(ContextError(errno, context, request), "option " + option.key);
   }
   if (::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
@@ -82,16 +82,23 @@ absl::Status CheckFilesystemOptions(const std::string& fs_type, const std::vecto
   return absl::OkStatus();
 }
 
-absl::StatusOr<UniqueFd> OpenFilesystem(const MountRequest& request, const std::string& device) {
+MountRequest WithUsualOptions(MountRequest request) {
+  const auto names_errors = [](const FilesystemOption& option) { return option.key == "errors"; };
+  if (!HasSelinux()) std::erase_if(request.options, [](const auto& option) { return IsLabelOption(option.key); });
+  if (IsExt(request.fs_type) && std::none_of(request.options.begin(), request.options.end(), names_errors)) {
+    request.options.push_back({"errors", "remount-ro"});
+  }
+  return request;
+}
+
+absl::Status ReasonOfRefusal(const MountRequest& request, const std::string& device, int error) {
   const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));
   if (!context.ok()) return FilesystemError(errno, "", request);
   MOORING_RETURN_IF_ERROR(Configure(context, request, device));
-  UniqueFd mount(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
-  if (!mount.ok()) return ErrnoStatus(errno, "make a mount of", request.source);
-  return mount;
+  return FilesystemError(error, "", request);  // it would accept it now
 }
 
-absl::Status ReconfigureFilesystem(const UniqueFd& mount, const std::vector<FilesystemOption>& options) {
+absl::Status ChangeByKernel(const UniqueFd& mount, const std::vector<FilesystemOption>& options) {
   const UniqueFd context(::fspick(mount.get(), "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH));
   if (!context.ok()) return ErrnoStatus(errno, "open it for a change");
   const auto refused = [&context](int error, const std::string& what) {

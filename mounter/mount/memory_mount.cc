@@ -78,7 +78,7 @@ absl::Status MountMemory(const MountRequest& request, const Target& target) {
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, request.source));
   if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
-  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
+  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, Propagation::kInherit, false));
   RememberMemory(mount.fd(), request.source);
   return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
 }

@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -16,20 +18,16 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/filesystem_context.h"
+#include "mounter/mount/libmount_call.h"
 #include "mounter/propagation.h"
-#include "mounter/superblock/superblock_guard.h"
 
 namespace mooring {
 namespace {
 
-MountRequest WithErrorsOption(MountRequest request) {
-  const auto names_errors = [](const FilesystemOption& option) { return option.key == "errors"; };
-  if (!IsExt(request.fs_type) || std::any_of(request.options.begin(), request.options.end(), names_errors)) {
-    return request;
-  }
-  request.options.push_back({"errors", "remount-ro"});
-  return request;
-}
+// "rw,relatime" is what the kernel does without a word.
+std::string FlagWords(const MountFlags& flags) { return flags == MountFlags() ? "" : ToString(flags); }
+
+std::string LinkTo(const UniqueFd& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
 
 mount_attr Exactly(const MountFlags& flags) {
   mount_attr attributes = {};
@@ -44,12 +42,6 @@ absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recur
   if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return absl::OkStatus();
   return path.empty() ? ErrnoStatus(errno, what)
                       : ErrnoStatus(errno, fmt::format("{} of the new mount of", what), path);
-}
-
-absl::Status SetPropagationOf(const UniqueFd& fd, Propagation propagation, bool recursive, const std::string& path) {
-  mount_attr attributes = {};
-  attributes.propagation = MountBitsOf(propagation);
-  return SetAttributes(fd, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)), path);
 }
 
 constexpr mode_t kModeOfNewRoot = 0755;  // of mkfs, and of SourceGuard::HandToTasks
@@ -114,14 +106,25 @@ absl::Status NewMount::Set(const MountFlags& flags, Propagation propagation, boo
   return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags), source_);
 }
 
-absl::Status NewMount::MoveTo(const UniqueFd& place, const std::string& path) {
+absl::Status NewMount::Hide() {
+  const int error = place_ ? place_->Unmount() : 0;
+  if (error != 0) return ErrnoStatus(error, "take out of the private place the new mount of", source_);
+  place_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status NewMount::MoveTo(const UniqueFd& target, const std::string& path) {
   const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
-  if (::move_mount(fd_.get(), "", place.get(), "", flags) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "mount at", path);
+  if (::move_mount(fd_.get(), "", target.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", path);
+  if (place_) place_->Release();
+  return absl::OkStatus();
 }
 
 absl::Status NewMount::SetPropagation(Propagation propagation, bool recursive) {
-  return SetPropagationOf(fd_, propagation, recursive, source_);
+  mount_attr attributes = {};
+  attributes.propagation = MountBitsOf(propagation);
+  return SetAttributes(fd_, attributes, recursive, fmt::format("set the propagation {}", ToString(propagation)),
+                       source_);
 }
 
 absl::StatusOr<UniqueFd> NewMount::OpenRoot() const {
@@ -161,9 +164,50 @@ absl::Status NewMount::SetGroup(gid_t group) const {
       group, Quote(source_));
 }
 
+namespace {
+
+using Explain = std::function<absl::Status(int error)>;
+
+// Lets libmount mount into a place of the scratch. Tries once more if the scratch was taken away.
+absl::StatusOr<NewMount> MakeInScratch(TargetKind kind, LibmountCall call, const std::string& source,
+                                       const Explain& explain) {
+  for (bool again = false;; again = true) {
+    MOORING_ASSIGN_OR_RETURN(ScratchPlace place, ScratchPlace::Take(kind));
+    call.target = place.path();
+    const int error = RunLibmount(call);
+    if (!again && (error == EINVAL || error == ENOENT) && !place.IsUsable()) continue;
+    if (error != 0) return explain(error);
+    UniqueFd root = place.Open();
+    if (!root.ok()) return ErrnoStatus(errno, "open the new mount of", source);
+    return NewMount(std::move(root), source, std::move(place));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(UniqueFd mount, OpenFilesystem(WithErrorsOption(request), device));
-  return NewMount(std::move(mount), request.source);
+  const MountRequest complete = WithUsualOptions(request);
+  MountFlags flags = request.flags;
+  flags.read_only = false;
+  LibmountCall call = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
+  AddWords(call.words, PropagationWord(request.propagation, false));
+  AddWords(call.words, OptionWords(complete.options));
+  return MakeInScratch(TargetKind::kDirectory, std::move(call), request.source,
+                       [&](int error) { return ReasonOfRefusal(complete, device, error); });
+}
+
+absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, device));
+  MOORING_RETURN_IF_ERROR(mount.Hide());
+  return mount;
+}
+
+absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& path, TargetKind kind,
+                                   const MountFlags& flags, Propagation propagation, bool recursive) {
+  LibmountCall call = {.source = LinkTo(source), .fs_type = "none", .words = recursive ? "rbind" : "bind"};
+  AddWords(call.words, FlagWords(flags));
+  AddWords(call.words, PropagationWord(propagation, recursive));
+  return MakeInScratch(kind, std::move(call), path, [&](int error) { return ErrnoStatus(error, "bind", path); });
 }
 
 absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& path, bool recursive) {
@@ -174,12 +218,42 @@ absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& p
   return NewMount(std::move(tree), path);
 }
 
+// libmount 2.41 takes no flag away, and 2.38.1 changes no access times to strict ones. Until the second call, the mount
+// has the flags of before in addition.
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags) {
+  const int error = RunLibmount({.target = LinkTo(mount), .words = "remount,bind," + ToString(flags)});
+  if (error != 0) return ErrnoStatus(error, "set the flags " + ToString(flags));
   return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags), "");
 }
 
-absl::Status SetMountPropagation(const UniqueFd& mount, Propagation propagation) {
-  return SetPropagationOf(mount, propagation, false, "");
+namespace {
+
+// mount(2) takes these words away from the superblock unless they are given again.
+absl::StatusOr<std::string> KeptWords(NewMount& view, bool lazytime) {
+  MOORING_RETURN_IF_ERROR(view.Set({}, Propagation::kInherit, false));  // then statfs(2) tells of the superblock alone
+  struct statfs status = {};
+  if (::fstatfs(view.fd().get(), &status) != 0) return ErrnoStatus(errno, "inspect the filesystem");
+  const auto flags = static_cast<std::uint64_t>(status.f_flags);
+  std::string words;
+  if ((flags & ST_RDONLY) != 0) AddWords(words, "ro");
+  if ((flags & ST_SYNCHRONOUS) != 0) AddWords(words, "sync");
+  if (lazytime) AddWords(words, "lazytime");
+  return words;
+}
+
+}  // namespace
+
+// A remount by mount(2) also sets the flags of its mount, for a moment to those of a writable one. So it is done to
+// another mount of the filesystem. An unbindable mount, or that of a file, gets no other here.
+absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, bool lazytime,
+                              const std::vector<FilesystemOption>& options) {
+  absl::StatusOr<NewMount> view = BindMount(mount, path, TargetKind::kDirectory, {}, Propagation::kPrivate, false);
+  if (!view.ok()) return ChangeByKernel(mount, options);
+  LibmountCall call = {.target = LinkTo(view->fd()), .words = "remount"};
+  MOORING_ASSIGN_OR_RETURN(const std::string kept, KeptWords(*view, lazytime));
+  AddWords(call.words, kept);
+  AddWords(call.words, OptionWords(options));
+  return RunLibmount(call) == 0 ? absl::OkStatus() : ChangeByKernel(view->fd(), options);
 }
 
 }  // namespace mooring

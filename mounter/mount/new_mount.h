@@ -1,33 +1,40 @@
-// A mount that no process sees yet: it is completed first, then attached. The object detaches it again unless it was
-// attached.
+// A mount that is completed in a private place first, and then attached at its target. libmount makes it in the scratch
+// of this process (mounter/mount/scratch.h). The object unmounts it there, unless it was attached.
 //
-// It is made by the mount API of Linux 5.2 (open_tree, fsopen, move_mount) and mount_setattr(2) of Linux 5.12. The
-// default seccomp profiles of Docker 20.10.18, Podman 4.3 and newer allow these calls with CAP_SYS_ADMIN.
+// Each step but libmount's acts on the open mount: mount_setattr(2) of Linux 5.12 and move_mount(2) of 5.2. The default
+// seccomp profiles of Docker 20.10.18, Podman 4.3 and newer allow these calls with CAP_SYS_ADMIN.
 #pragma once
 
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
+#include "mounter/mount/scratch.h"
 #include "mounter/path/target.h"
 
 namespace mooring {
 
 class NewMount {
  public:
-  // `source`, for messages: the image, device or path that is mounted.
-  NewMount(UniqueFd fd, std::string source) : fd_(std::move(fd)), source_(std::move(source)) {}
+  // `source`, for messages: the image, device or path that is mounted. Without a place the mount is attached nowhere.
+  NewMount(UniqueFd fd, std::string source, std::optional<ScratchPlace> place = std::nullopt)
+      : place_(std::move(place)), fd_(std::move(fd)), source_(std::move(source)) {}
 
   // Sets exactly these flags, and the propagation. The mounts below a recursive copy keep their flags and get these in
   // addition.
   absl::Status Set(const MountFlags& flags, Propagation propagation, bool recursive);
 
-  // The last step. `place` is open, and of the same kind as the mount's root; `path` is for the message.
-  absl::Status MoveTo(const UniqueFd& place, const std::string& path);
+  // Takes it out of the scratch. It lives as long as this object, or another open file of it.
+  absl::Status Hide();
+
+  // The last step. `target` is open, and of the same kind as the mount's root; `path` is for the message.
+  absl::Status MoveTo(const UniqueFd& target, const std::string& path);
 
   // Before or after MoveTo. Not kInherit.
   absl::Status SetPropagation(Propagation propagation, bool recursive);
@@ -43,23 +50,37 @@ class NewMount {
  private:
   absl::Status AddBelow(MountFlags flags, Propagation propagation);
 
+  std::optional<ScratchPlace> place_;
   UniqueFd fd_;
   std::string source_;
 };
 
-// The filesystem on `device`. The type, the options, and the source for messages, are the request's. An ext4 is mounted
-// with errors=remount-ro where the request names no `errors`: else its superblock would choose, and may say "panic".
-// The caller has called CheckSuperblock.
+// libmount mounts the filesystem on `device`, with the request's type, options, flags and propagation. Read-only is
+// left out: it would make the superblock read-only, and so all mounts of it. Set sets it for this mount. An ext4 is
+// mounted with errors=remount-ro where the request names no `errors`: else its superblock would choose, and may say
+// "panic". The caller has called CheckSuperblock. FAILED_PRECONDITION: the filesystem refuses the device or an option.
+// The message holds the kernel's own words.
 absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::string& device);
 
-// A copy of the mount under `source`, and with `recursive` of all mounts below it.
+// The same for work on the filesystem, in a mount that is attached nowhere.
+absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std::string& device);
+
+// libmount binds the mount under `source`, and with `recursive` all mounts below it. `kind` is that of the source. The
+// source is not asked, because its filesystem may hang.
+absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& path, TargetKind kind,
+                                   const MountFlags& flags, Propagation propagation, bool recursive);
+
+// The same without libmount, flags and propagation: a copy that is attached nowhere, open_tree(2). It can be attached
+// in another mount namespace, or be a view for work on the filesystem.
 absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& path, bool recursive);
 
-// Sets exactly these flags of an attached mount, and changes nothing else of it.
+// Lets libmount set exactly these flags of an attached mount, and change nothing else of it.
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags);
 
-// Sets the propagation of an attached mount alone. Not kInherit.
-absl::Status SetMountPropagation(const UniqueFd& mount, Propagation propagation);
+// Lets libmount change options of the mounted filesystem, and so of all its mounts, whose flags stay. `lazytime`: its
+// superblock has that option. `path` is for messages. FAILED_PRECONDITION: the filesystem does not take them now.
+absl::Status ChangeFilesystem(const UniqueFd& mount, const std::string& path, bool lazytime,
+                              const std::vector<FilesystemOption>& options);
 
 // Attaches the mount at the target, which is made where it is missing and removed again on failure. Propagation is set
 // once more: attaching below a shared mount makes a mount shared, and only then can a slave receive from its copies

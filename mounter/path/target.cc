@@ -20,22 +20,11 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/path/lazy_unmount.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
-
-// Unmounts a tree of mounts lazily, umount2(2) with MNT_DETACH, and no other tree. `link` leads to its root through an
-// open file ("/proc/self/fd/N"), so that nobody can exchange it. Returns 0, or an errno, and then nothing is unmounted.
-// EINVAL: it is not mounted (any more).
-int UnmountLazily(const std::string& link) {
-  // A mount that disappears below one mount disappears below all its peers (mount_namespaces(7), "MNT_DETACH"). A copy
-  // of a shared mount is a peer of its source. So the tree is made private first. Unbindable is private, and a
-  // recursive bind at this moment does not copy it.
-  constexpr unsigned long kAlone = MS_REC | MS_UNBINDABLE;
-  if (::mount(nullptr, link.c_str(), nullptr, kAlone, nullptr) != 0) return errno;
-  return ::umount2(link.c_str(), MNT_DETACH) == 0 ? 0 : errno;
-}
 
 // The path up to its first symbolic link, for the message.
 std::string FirstSymlink(const std::string& path) {

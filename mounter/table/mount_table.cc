@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -73,6 +74,7 @@ absl::StatusOr<Answer> AskKernel(std::uint64_t id) {
   info.device = makedev(head.sb_dev_major, head.sb_dev_minor);
   info.flags = FlagsOfAttributes(head.mnt_attr);
   info.superblock_read_only = (head.sb_flags & MS_RDONLY) != 0;
+  info.lazytime = (head.sb_flags & MS_LAZYTIME) != 0;
   info.peer_group = head.mnt_peer_group;
   info.master = head.mnt_master;
   FindSource(answer, head);
@@ -137,6 +139,11 @@ absl::StatusOr<ListedMount> AskKernelForOne(std::uint64_t id) {
   return completed.front();
 }
 
+bool IsInScratch(const ListedMount& mount) {
+  return std::any_of(std::begin(kScratchBases), std::end(kScratchBases),
+                     [&](const char* base) { return IsBelow(mount.target, base); });
+}
+
 }  // namespace
 
 absl::StatusOr<ListedMount> LookUpMount(std::uint64_t id, bool unique) {
@@ -152,7 +159,7 @@ absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path) {
   absl::StatusOr<std::vector<ListedMount>> mounts = AskKernelForAll();
   if (absl::IsUnimplemented(mounts.status())) mounts = ReadTable();
   if (!mounts.ok()) return mounts.status();
-  std::erase_if(*mounts, [&](const ListedMount& info) { return !IsBelow(info.target, path); });
+  std::erase_if(*mounts, [&](const ListedMount& info) { return !IsBelow(info.target, path) || IsInScratch(info); });
   // The kernel lists mounts in the order they were made, and a moved mount can be older than its new parent.
   std::stable_sort(mounts->begin(), mounts->end(), [](const auto& a, const auto& b) { return a.target < b.target; });
   return mounts;

@@ -22,7 +22,11 @@ absl::StatusOr<ListedMount> AskForMountOf(const UniqueFd& file, const std::strin
 // The same, by the mount table where there is no statmount(2).
 absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::string& path);
 
-// All mounts at or below `path`, ordered by target: parents before children.
+// The directories of the scratches (mounter/mount/scratch.h).
+inline constexpr const char* kScratchBases[] = {"/run/mooring-scratch", "/dev/shm/mooring-scratch"};
+
+// All mounts at or below `path`, ordered by target: parents before children. Without those in a scratch: the mounter
+// that has made them moves or unmounts them in a moment, and nobody else can.
 absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path);
 
 // The options that the filesystem reports, with commas: "errors=remount-ro,shutdown". `id` is statmount(2)'s. Empty

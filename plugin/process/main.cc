@@ -29,6 +29,7 @@
 #include "mounter/helper/helper_mounter.h"
 #include "mounter/helper/spawner.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "mounter/mount/scratch.h"
 #include "plugin/backends/registry.h"
 #include "plugin/config/config.h"
 #include "plugin/config/run_as.h"
@@ -198,6 +199,7 @@ int Run(const mooring::Config& asked) {
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());
   if (config.mounter == mooring::MounterKind::kInProcess) {
+    mooring::RemoveDeadScratches();
     mooring::KernelMounter mounter(config.mount_roots);
     return Serve(config, signals, mounter,
                  {.helper_health = [] { return absl::OkStatus(); },

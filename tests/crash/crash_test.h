@@ -78,6 +78,7 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
   std::set<std::string> Files() const;
   void ExpectNoRows(const std::string& database);
   void ExpectNothingLeft();
+  std::size_t OtherMounts();
   std::vector<std::string> LeftProcesses();
 
   std::unique_ptr<StepTrap> trap_;

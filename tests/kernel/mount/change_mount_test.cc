@@ -83,6 +83,24 @@ TEST_F(ChangeMountTest, MemoryGrowsThroughAReadOnlyMountAndStaysWritable) {
   EXPECT_EQ(TryWrite(Path("ro/file"), "x"), EROFS);
 }
 
+// libmount 2.38.1 takes away what is not said again.
+TEST_F(ChangeMountTest, MemoryThatBecameReadOnlyGrowsAndStaysSo) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(Tool("mount -o remount,ro " + Path("m")), 0);
+  ASSERT_OK(mounter_.Change(SizeOf(Path("m"), 16 * kMiB)));
+  EXPECT_EQ(BytesAt(Path("m")), 16 * kMiB);
+  EXPECT_TRUE(MountAt(Path("m"))->SuperHas("ro"));
+}
+
+// It cannot be bound, and libmount changes another mount of the filesystem.
+TEST_F(ChangeMountTest, AnUnbindableMountIsChangedToo) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(::mount(nullptr, Path("m").c_str(), nullptr, MS_UNBINDABLE, nullptr), 0);
+  ASSERT_OK(mounter_.Change(SizeOf(Path("m"), 16 * kMiB)));
+  EXPECT_EQ(BytesAt(Path("m")), 16 * kMiB);
+  EXPECT_THAT(mounter_.Change(SizeOf(Path("m"), 0)), FailsWith(StatusCode::kInvalidArgument, "the size"));
+}
+
 TEST_F(ChangeMountTest, MemoryNeverBecomesSmallerThanWhatIsInIt) {
   ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
   ASSERT_EQ(Tool("head -c 3M /dev/zero > " + Path("m/file")), 0);
@@ -104,6 +122,25 @@ TEST_F(ChangeMountTest, AFilesystemOnADeviceTakesWhatItIsAllowed) {
   EXPECT_EQ(Tool("findmnt -no FS-OPTIONS " + Path("m") + " | grep -q commit=30"), 0);
   EXPECT_THAT(mounter_.Change({.target = Path("m"), .options = {{"journal_path", "/dev/null"}}}),
               FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
+}
+
+TEST_F(ChangeMountTest, WhatTheSuperblockHasStays) {
+  MountRequest request = MountOf(Ext4Image("a.img"), Dir("m"));
+  request.options = {{"lazytime", std::nullopt}, {"sync", std::nullopt}, {"commit", "20"}};
+  ASSERT_OK(mounter_.Mount(request));
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .options = {{"commit", "30"}}}));
+  const MountLine changed = *MountAt(Path("m"));
+  EXPECT_TRUE(changed.SuperHas("commit=30") && changed.SuperHas("lazytime") && changed.SuperHas("sync"));
+  ASSERT_EQ(Tool("mount -o remount,ro " + Path("m")), 0);
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .options = {{"commit", "25"}}}));
+  EXPECT_TRUE(MountAt(Path("m"))->SuperHas("commit=25"));
+  EXPECT_TRUE(MountAt(Path("m"))->SuperHas("ro"));
+}
+
+TEST_F(ChangeMountTest, ARefusedChangeTellsTheKernelsReason) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(Tool("head -c 3M /dev/zero > " + Path("m/file")), 0);
+  EXPECT_THAT(mounter_.Change(SizeOf(Path("m"), kMiB)), Refused("tmpfs: Too small a size for current use"));
 }
 
 }  // namespace

@@ -87,6 +87,14 @@ TEST_F(HungMountTest, AFewMayHangAtAPathAndMoreAreNotTried) {
   EXPECT_TRUE(Eventually([&] { return Find().ok(); }));
 }
 
+TEST_F(HungMountTest, ASourceThatHangsIsNotAsked) {
+  fuse_->Hang();
+  EXPECT_EQ(AskInChild([&] { return mounter_.Bind(BindOf(Path("roots/fuse"), Path("roots/other"))).ToString(); }),
+            "OK");
+  EXPECT_EQ(MountsAt(Path("roots/other")).size(), 1U);
+  EXPECT_EQ(::umount2(Path("roots/other").c_str(), MNT_DETACH), 0);
+}
+
 // Its sockets stay open for as long as the thread that hangs: the kernel lets it go when the server answers.
 TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
   const std::string image = ImageOnFuse();

@@ -12,6 +12,8 @@
 #include <array>
 #include <csignal>
 
+#include "mounter/mount/scratch.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -79,6 +81,7 @@ std::string AskInChild(const std::function<std::string()>& question) {
   if (pid == 0) {
     ::alarm(20);
     WriteAll(answer.writer.get(), question());
+    RemoveScratch();
     ::_exit(0);
   }
   answer.writer.reset();
