@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file/directory.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -31,8 +32,7 @@ void CollectPrograms(const std::string& process, std::vector<std::string>& progr
   for (const std::string& thread : *threads) {
     std::ifstream pids(fmt::format("{}/{}/children", tasks, thread));
     for (std::string pid; pids >> pid;) {
-      std::string name;
-      std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
+      const std::string name = FirstLine("/proc/" + pid + "/comm");
       if (!IsOurs(name)) programs.push_back(fmt::format("{} ({})", name, pid));
       if (IsOurs(name)) CollectPrograms(pid, programs);
     }

@@ -44,8 +44,9 @@ class SharedCluster final : public Cluster {
  public:
   explicit SharedCluster(const Base& base)
       : base_(base),
-        hosts_(base.store, base.events, Hosts::Settings{.self = base.config.host, .version = Version()}),
-        relay_(base.shared, base.events, EventRelay::Settings{.host = base.config.host, .run = RandomHex(kRunIdBytes)}),
+        hosts_(base.store, base.events, base.work, Hosts::Settings{.self = base.config.host, .version = Version()}),
+        relay_(base.shared, base.events, base.work,
+               EventRelay::Settings{.host = base.config.host, .run = RandomHex(kRunIdBytes)}),
         sharing_(base.shared, base.plugins, base.events, base.work, base.config.host) {}
 
   HostDirectory& hosts() override { return hosts_; }

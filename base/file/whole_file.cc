@@ -24,4 +24,9 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   }
 }
 
+std::string FirstLine(const std::string& path) {
+  const std::string contents = ReadWholeFile(path).value_or("");
+  return contents.substr(0, contents.find('\n'));
+}
+
 }  // namespace mooring

@@ -11,4 +11,7 @@ namespace mooring {
 // unreadable file is never mistaken for a missing one. (A std::ifstream does not distinguish them.)
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
+// For files of /proc and /sys. "" if the file cannot be read.
+std::string FirstLine(const std::string& path);
+
 }  // namespace mooring

@@ -23,6 +23,7 @@
 
 #include "base/file/path.h"
 #include "base/file/unique_fd.h"
+#include "base/file/whole_file.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "cli/mounts/describe.h"
@@ -111,17 +112,10 @@ std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
 
 namespace fs = std::filesystem;
 
-std::string FirstLineOf(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // Reads s_feature_compat and s_feature_incompat at once, Documentation/filesystems/ext4/super.rst.
 bool IsFrozenExt4(const LoopFacts& loop) {
   const std::string name(NameOf(loop.device));
-  if (FirstLineOf("/proc/fs/ext4/" + name + "/options") != "rw") return false;
+  if (FirstLine("/proc/fs/ext4/" + name + "/options") != "rw") return false;
   constexpr off_t kFeatures = 1024 + 0x5C;
   constexpr std::uint32_t kHasJournal = 0x4, kNeedsRecovery = 0x4;
   struct {
@@ -154,7 +148,7 @@ std::map<dev_t, pid_t> Waiting(const std::set<dev_t>& ours) {
   std::map<dev_t, pid_t> waiting;
   for (const pid_t pid : Processes()) {
     const fs::path process = fmt::format("/proc/{}", pid);
-    if (FirstLineOf(process / "wchan") != "percpu_rwsem_wait") continue;
+    if (FirstLine(process / "wchan") != "percpu_rwsem_wait") continue;
     const std::set<dev_t> used = UsedBy(process, ours);
     if (used.size() == 1) waiting[*used.begin()] = pid;
   }

@@ -6,24 +6,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <system_error>
 
 #include "base/file/path.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/whole_number.h"
 
 namespace mooring {
 namespace {
 
-std::string CommandOf(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", pid));
-  std::string name;
-  std::getline(file, name);
-  return name;
-}
+std::string CommandOf(pid_t pid) { return FirstLine(fmt::format("/proc/{}/comm", pid)); }
 
 // The members of each peer group of all views, and which group receives from which.
 struct Groups {

@@ -33,11 +33,11 @@ std::optional<v1::StoredEvent> Parsed(const KeyValue& value) {
 
 }  // namespace
 
-EventRelay::EventRelay(State& shared, Events& events, Settings settings)
+EventRelay::EventRelay(State& shared, Events& events, WorkQueue& queue, Settings settings)
     : shared_(shared),
       events_(events),
       settings_(std::move(settings)),
-      reader_(shared, EventsPrefix(),
+      reader_(shared, queue, EventsPrefix(),
               {.listed = [this](const Listing& all) { TakeListed(all.values); },
                .changed = [this](const std::vector<Change>& changes) { TakePuts(changes); }},
               {.first_pause = settings_.retry, .longest_pause = settings_.retry}),

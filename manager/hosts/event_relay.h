@@ -38,8 +38,8 @@ class EventRelay {
     std::chrono::milliseconds retry{1000};      // after the state did not answer
   };
 
-  // `events` has the name of this host. Both outlive it. Starts at once.
-  EventRelay(State& shared, Events& events, Settings settings);
+  // `events` has the name of this host. All outlive it. Starts at once.
+  EventRelay(State& shared, Events& events, WorkQueue& queue, Settings settings);
   ~EventRelay() { Stop(); }
 
   // Quick after Events::Close and State::EndWatches; otherwise it takes up to a second.

@@ -10,17 +10,19 @@
 
 namespace mooring::manager {
 
-Hosts::Hosts(RecordsStore& store, Events& events, Settings settings)
+Hosts::Hosts(RecordsStore& store, Events& events, WorkQueue& queue, Settings settings)
     : store_(store),
       events_(events),
       settings_(std::move(settings)),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      work_(queue, {.kind = "hosts",
+                    .first_retry = settings_.look_every,
+                    .longest_retry = settings_.look_every,
+                    .is_routine = true}) {
+  LookNow();
+}
 
-Hosts::~Hosts() { Stop(); }
-
-void Hosts::Stop() {
-  thread_.request_stop();
-  if (thread_.joinable()) thread_.join();
+void Hosts::LookNow() {
+  work_.Repeat("records and leases", settings_.look_every, [this] { return Look(); });
 }
 
 std::vector<HostStatus> Hosts::List() {
@@ -43,26 +45,30 @@ Clock::duration Hosts::AwayFor(const std::string& name) {
 }
 
 void Hosts::LeaseChanged() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  joined_ = false;
-  wake_.notify_all();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    joined_ = false;
+  }
+  LookNow();
 }
 
-void Hosts::Run(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    bool joined = false;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      joined = std::exchange(joined_, true);
-    }
-    const bool up_to_date = joined || Join().ok();
-    const bool looked = up_to_date && Refresh().ok();
-    if (looked) NoteAbsences();
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (!up_to_date) joined_ = false;
-    if (!looked) away_since_.clear();  // while the state is away, nobody can renew a lease
-    wake_.wait_for(lock, stop, settings_.look_every, [&] { return up_to_date && !joined_; });
+absl::Status Hosts::Look() {
+  bool joined = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    joined = std::exchange(joined_, true);
   }
+  absl::Status status = joined ? absl::OkStatus() : Join();
+  const bool is_up_to_date = status.ok();
+  if (status.ok()) status = Refresh();
+  if (status.ok()) {
+    NoteAbsences();
+    return status;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_up_to_date) joined_ = false;
+  away_since_.clear();  // while the state is away, nobody can renew a lease
+  return status;
 }
 
 // Puts the record of this host, or brings it up to date. It is neither away nor lost any more.

@@ -1,15 +1,12 @@
-// The hosts of a shared state. A thread looks at their records and leases every second, keeps the record of this host,
-// and notes which hosts have gone.
+// The hosts of a shared state. Looks at their records and leases every second, keeps the record of this host, and notes
+// which hosts have gone.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +15,7 @@
 #include "manager/hosts/host_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
@@ -32,8 +30,7 @@ class Hosts final : public HostDirectory {
   };
 
   // All outlive it. Starts at once.
-  Hosts(RecordsStore& store, Events& events, Settings settings);
-  ~Hosts() override;  // Stop
+  Hosts(RecordsStore& store, Events& events, WorkQueue& queue, Settings settings);
 
   const std::string& self() const override { return settings_.self; }
   bool is_shared() const override { return true; }
@@ -48,10 +45,10 @@ class Hosts final : public HostDirectory {
   Clock::duration AwayFor(const std::string& name);
 
   void LeaseChanged();  // this host has a new lease: its record is brought up to date
-  void Stop();
 
  private:
-  void Run(const std::stop_token& stop);
+  void LookNow();
+  absl::Status Look();
   absl::Status Join();
   void NoteAbsences();
   void Report(const std::string& host, bool bad, const std::string& text);
@@ -60,12 +57,11 @@ class Hosts final : public HostDirectory {
   Events& events_;
   const Settings settings_;
 
-  std::mutex mutex_;  // guards all below except thread_
-  std::condition_variable_any wake_;
+  std::mutex mutex_;     // guards the next three
   bool joined_ = false;  // the record of this host is up to date
   std::map<std::string, HostStatus> hosts_;
   std::map<std::string, Clock::time_point> away_since_;  // as seen here
-  std::jthread thread_;                                  // last: it ends before the rest
+  WorkKind work_;                                        // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
 #include "base/status.h"
-#include "manager/csi/csi_channel.h"
 
 namespace mooring::manager {
 namespace {
@@ -14,18 +12,26 @@ constexpr std::chrono::seconds kPoll{1};  // of a stop that does not end the wat
 
 }  // namespace
 
-KeyFollower::KeyFollower(State& state, std::string prefix, Reader reader, const Settings& settings)
+KeyFollower::KeyFollower(State& state, WorkQueue& queue, std::string prefix, Reader reader, const Settings& settings)
     : state_(state),
       prefix_(std::move(prefix)),
       reader_(std::move(reader)),
       settings_(settings),
-      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+      work_(queue, {.kind = "watch",
+                    .first_retry = settings.first_pause,
+                    .longest_retry = settings.longest_pause,
+                    .is_routine = true}) {
+  work_.Repeat(prefix_, settings.first_pause, [this] { return Follow(); });
+}
 
-void KeyFollower::BeginStop() { thread_.request_stop(); }
+void KeyFollower::BeginStop() {
+  work_.BeginStop();
+  stop_.request_stop();
+}
 
 void KeyFollower::Stop() {
   BeginStop();
-  if (thread_.joinable()) thread_.join();
+  work_.Stop();
 }
 
 Clock::time_point KeyFollower::LastProgress() const {
@@ -38,33 +44,18 @@ void KeyFollower::NoteProgress() {
   progress_ = Clock::now();
 }
 
-void KeyFollower::Run(const std::stop_token& stop) {
-  BackOff pause(settings_.first_pause, settings_.longest_pause);
-  while (!stop.stop_requested()) {
-    lasted_ = false;
-    const absl::Status status = Follow(stop);
-    if (lasted_) pause.Reset();
-    if (status.ok()) continue;
-    log::Debug("cannot follow keys of the shared state; they are listed again",
-               {{"prefix", prefix_}, {"cause", Message(status)}});
-    pause.Fail();
-    SleepUntil(stop, pause.next_try());
-  }
-}
-
 // OK: it is time to list again.
-absl::Status KeyFollower::Follow(const std::stop_token& stop) {
+absl::Status KeyFollower::Follow() {
   MOORING_ASSIGN_OR_RETURN(const Listing listing, state_.List(prefix_));
   reader_.listed(listing);
   NoteProgress();
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<Watch> watch, state_.StartWatch(prefix_, listing.revision + 1));
   const Clock::time_point list_again = Clock::now() + settings_.list_again;
-  while (!stop.stop_requested() && Clock::now() < list_again) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Change> changes,
-                             watch->Next(std::min(Clock::now() + kPoll, list_again)));
-    lasted_ = true;
-    if (changes.empty()) continue;
-    reader_.changed(changes);
+  for (bool has_worked = false; !stop_.stop_requested() && Clock::now() < list_again; has_worked = true) {
+    const auto changes = watch->Next(std::min(Clock::now() + kPoll, list_again));
+    if (!changes.ok()) return has_worked ? absl::OkStatus() : changes.status();
+    if (changes->empty()) continue;
+    reader_.changed(*changes);
     NoteProgress();
   }
   return absl::OkStatus();

@@ -6,18 +6,18 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/state/state.h"
+#include "manager/work/work_queue.h"
 
 namespace mooring::manager {
 
 class KeyFollower {
  public:
-  // Both are called from the thread of the follower.
+  // Both are called by one thread at a time.
   struct Reader {
     std::function<void(const Listing& all)> listed;                   // replaces everything that was known before
     std::function<void(const std::vector<Change>& changes)> changed;  // after that
@@ -29,9 +29,9 @@ class KeyFollower {
     Clock::duration longest_pause = std::chrono::seconds(10);
   };
 
-  // Starts at once. `state` outlives the follower. An error of the state or of a watch, such as OUT_OF_RANGE, leads to
-  // a new list after a pause.
-  KeyFollower(State& state, std::string prefix, Reader reader, const Settings& settings);
+  // Starts at once. `state` and `queue` outlive the follower. An error of the state or of a watch, such as
+  // OUT_OF_RANGE, leads to a new list after a pause.
+  KeyFollower(State& state, WorkQueue& queue, std::string prefix, Reader reader, const Settings& settings);
   ~KeyFollower() { Stop(); }
 
   void BeginStop();
@@ -42,8 +42,7 @@ class KeyFollower {
   Clock::time_point LastProgress() const;
 
  private:
-  void Run(const std::stop_token& stop);
-  absl::Status Follow(const std::stop_token& stop);
+  absl::Status Follow();
   void NoteProgress();
 
   State& state_;
@@ -52,8 +51,8 @@ class KeyFollower {
   const Settings settings_;
   mutable std::mutex mutex_;
   Clock::time_point progress_ = Clock::now();  // under mutex_
-  bool lasted_ = false;                        // the last watch worked; used by the thread only
-  std::jthread thread_;                        // last: it ends before the rest
+  std::stop_source stop_;
+  WorkKind work_;  // last: its attempts use all of the above
 };
 
 }  // namespace mooring::manager

@@ -101,7 +101,7 @@ ControllerOffers::ControllerOffers(State& shared, PluginDirectory& local, Events
       host_(std::move(host)),
       settings_(settings),
       work_(queue, {.kind = "offer", .first_retry = settings.look, .longest_retry = settings.look, .is_routine = true}),
-      follower_(shared, ControllersPrefix(),
+      follower_(shared, queue, ControllersPrefix(),
                 {.listed = [this](const Listing& all) { Listed(all); },
                  .changed = [this](const std::vector<Change>& changes) { Changed(changes); }},
                 settings.follower) {

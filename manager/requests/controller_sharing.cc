@@ -162,7 +162,7 @@ std::vector<PluginStatus> ClusterPlugins::List() {
 ControllerSharing::ControllerSharing(State& shared, PluginDirectory& local, Events& events, WorkQueue& queue,
                                      const std::string& host, const Settings& settings)
     : offers_(shared, local, events, queue, host, settings.offers),
-      table_(shared, settings.offers.follower),
+      table_(shared, queue, settings.offers.follower),
       sender_(shared, offers_, table_, queue, host, settings.sender),
       worker_(shared, local, offers_, table_, events, queue, host, settings.worker),
       plugins_(local, offers_, sender_, table_) {

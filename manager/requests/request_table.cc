@@ -65,12 +65,12 @@ absl::Status OwedDeletes::Try(const Transaction& deletes) {
   return absl::IsAborted(status) ? absl::OkStatus() : status;
 }
 
-RequestTable::RequestTable(State& shared, const KeyFollower::Settings& settings)
-    : requests_follower_(shared, RequestsPrefix(),
+RequestTable::RequestTable(State& shared, WorkQueue& queue, const KeyFollower::Settings& settings)
+    : requests_follower_(shared, queue, RequestsPrefix(),
                          {.listed = [this](const Listing& all) { RequestsListed(all); },
                           .changed = [this](const std::vector<Change>& changes) { RequestsChanged(changes); }},
                          settings),
-      workers_follower_(shared, RequestWorkersPrefix(),
+      workers_follower_(shared, queue, RequestWorkersPrefix(),
                         {.listed = [this](const Listing& all) { WorkersListed(all); },
                          .changed = [this](const std::vector<Change>& changes) { WorkersChanged(changes); }},
                         settings) {}

@@ -76,7 +76,7 @@ struct OpenRequest {
 class RequestTable {
  public:
   // `shared` outlives the table. Starts at once.
-  RequestTable(State& shared, const KeyFollower::Settings& settings);
+  RequestTable(State& shared, WorkQueue& queue, const KeyFollower::Settings& settings);
   ~RequestTable() { Stop(); }
 
   void BeginStop();  // ends all waits

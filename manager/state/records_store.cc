@@ -251,12 +251,6 @@ absl::StatusOr<Snapshot> RecordsStore::GetSnapshot(const Snapshot& with_key) {
   return Decode<v1::Snapshot>(*stored, unreadable_);
 }
 
-absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, const std::string& name) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, local_.Get(PluginStateKey(host, name)));
-  if (!stored) return NotFound("there is no plugin {}", Quote(name));
-  return Decode<v1::PluginRecord>(*stored, unreadable_);
-}
-
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
   return ListAll<v1::Volume, Volume>(shared_, ns.empty() ? VolumesPrefix() : VolumesPrefix(ns), unreadable_);
 }

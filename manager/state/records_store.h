@@ -63,8 +63,6 @@ class RecordsStore {
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets, or Volume::secrets_problem
   absl::StatusOr<VolumeUse> GetVolumeUse(const VolumeKey& key, Freshness freshness = Freshness::kNow);
   absl::StatusOr<Snapshot> GetSnapshot(const Snapshot& with_key);  // of the same plugin, source_volume_id and name
-  absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
-
   absl::StatusOr<Host> GetHost(const std::string& name);
 
   // Lists leave out secrets, mount flags and damaged records (WhyUnreadable). An empty namespace means all. But a

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/filesystem/btrfs_mount.h"
@@ -118,13 +119,6 @@ std::uint64_t XfsBytes(const UniqueFd& root) {
   return ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) == 0 ? geometry.datablocks * geometry.blocksize : 0;
 }
 
-std::string ReadLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // btrfs repairs some errors from a second copy of the data. It counts these as well. NOT_FOUND: it was unmounted
 // meanwhile.
 absl::StatusOr<std::string> BtrfsProblem(const std::string& path, dev_t device) {
@@ -140,7 +134,7 @@ absl::StatusOr<std::string> BtrfsProblem(const std::string& path, dev_t device) 
 
 std::string BackingFileProblem(dev_t number, MountedDevice& device) {
   const std::string backing =
-      ReadLine(fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(number), minor(number)));
+      FirstLine(fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(number), minor(number)));
   if (backing.empty()) return "";
   constexpr std::string_view kDeleted = " (deleted)";
   if (backing.ends_with(kDeleted)) return fmt::format("its backing file {} was deleted", Quote(backing));

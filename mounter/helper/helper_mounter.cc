@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
 
 #include "base/child.h"
 #include "base/deadline.h"
 #include "base/file/await_input.h"
+#include "base/file/whole_file.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -43,9 +43,7 @@ Clock::time_point DeadlineOfThread() {
 // thread group is then a zombie, for which waitpid(2) does not return yet: proc(5).
 bool IsDead(pid_t pid) {
   if (!OpenPidFd(pid).ok()) return errno == ESRCH;
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(file, line);
+  const std::string line = FirstLine(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = line.rfind(") ");
   if (name_end == std::string::npos) return false;  // hidden by hidepid: it may be alive
   const char state = line[name_end + 2];

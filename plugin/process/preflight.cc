@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string_view>
 
 #include "base/deadline.h"
+#include "base/file/whole_file.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "plugin/backends/registry.h"
@@ -35,10 +35,7 @@ ino_t NamespaceOf(const std::string& process, const char* kind) {  // 0: unknown
 }
 
 bool IsContainersInit(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", pid));
-  std::string name;
-  std::getline(file, name);
-  return std::find(kInits.begin(), kInits.end(), name) != kInits.end();
+  return std::find(kInits.begin(), kInits.end(), FirstLine(fmt::format("/proc/{}/comm", pid))) != kInits.end();
 }
 
 bool Has(const Config& config, bool (*is_it)(const PoolConfig&)) {

@@ -21,7 +21,7 @@ class EventRelayEtcdTest : public ::testing::Test {
       auto opened = OpenEtcdState(settings);
       EXPECT_OK(opened);
       state = *std::move(opened);
-      relay = std::make_unique<EventRelay>(*state, events, EventRelay::Settings{.host = host, .run = "run-1"});
+      relay = std::make_unique<EventRelay>(*state, events, work, EventRelay::Settings{.host = host, .run = "run-1"});
     }
     ~Member() {
       events.Close();
@@ -38,6 +38,7 @@ class EventRelayEtcdTest : public ::testing::Test {
     }
     Events events;
     std::unique_ptr<State> state;
+    WorkQueue work;
     std::unique_ptr<EventRelay> relay;
   };
 

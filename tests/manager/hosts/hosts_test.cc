@@ -15,7 +15,7 @@ class HostsTest : public ::testing::Test {
  protected:
   std::unique_ptr<Hosts> Start(const std::string& name) {
     return std::make_unique<Hosts>(
-        store_, events_,
+        store_, events_, work_,
         Hosts::Settings{.self = name, .version = "1", .look_every = milliseconds(5), .note_after = milliseconds(30)});
   }
   bool Holds(const std::function<bool()>& condition) { return testing::WaitUntil(condition, seconds(20)); }
@@ -27,6 +27,7 @@ class HostsTest : public ::testing::Test {
   testing::MemoryState state_;
   RecordsStore store_{state_};
   Events events_;
+  WorkQueue work_;
 };
 
 TEST_F(HostsTest, JoinsAtItsFirstStartAndIsKnownFromThen) {

@@ -22,7 +22,7 @@ class RecoveryTest : public ClaimsFixture {
   }
 
   testing::FakeHosts elsewhere_{store_, "there"};
-  Hosts known_{store_, events_, {.self = "here", .version = "1"}};
+  Hosts known_{store_, events_, queue_, {.self = "here", .version = "1"}};
   Claims claims_here_{store_, directory_, known_, locks_, events_, queue_, {}};
   Recovery recovery_{known_, state_, claims_here_, *volumes_, queue_, {.look_every = hours(1)}};
 };

@@ -56,7 +56,7 @@ class AwayState final : public State {
 // A manager, as far as events are concerned.
 struct Member {
   Member(State& shared, const std::string& host, const std::string& run = "run-1")
-      : events(host), relay(shared, events, Quick(host, run)) {}
+      : events(host), relay(shared, events, work, Quick(host, run)) {}
   ~Member() { events.Close(); }
 
   void Say(const std::string& text) { events.Add({.kind = "health", .text = text}); }
@@ -74,6 +74,7 @@ struct Member {
   }
 
   Events events;
+  WorkQueue work;
   EventRelay relay;
 };
 
@@ -146,7 +147,8 @@ TEST(EventRelayTest, TransactionsAreBatchesAndTheRingIsBounded) {
 TEST(EventRelayTest, CommitsAreSpaced) {
   MemoryState state;
   Events events("a");
-  EventRelay relay(state, events, {.host = "a", .run = "run-1"});
+  WorkQueue work;
+  EventRelay relay(state, events, work, {.host = "a", .run = "run-1"});
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 300; ++i) {
     events.Add({.kind = "health", .text = "again"});
@@ -164,7 +166,8 @@ TEST(EventRelayTest, NewestEventsAreSentWhenTheStateIsBack) {
   Member b(state, "b");
   Events events("a");
   AwayState away(state, is_away);
-  EventRelay relay(away, events, Quick("a"));
+  WorkQueue work;
+  EventRelay relay(away, events, work, Quick("a"));
   for (int i = 0; i < 1000; ++i) events.Add({.kind = "health", .text = std::to_string(i)});
   const int refused = away.refused();
   ASSERT_TRUE(WaitUntil([&] { return away.refused() > refused + 1; }, seconds(20)));

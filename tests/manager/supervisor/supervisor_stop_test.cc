@@ -297,7 +297,7 @@ TEST_F(SupervisorStopTest, EndsUndeclaredPluginsAtTheStart) {
   {  // killed after the record was deleted, before the process was ended
     const auto state = *manager::OpenSqliteState(directory_ / "state.db");
     manager::RecordsStore store(*state);
-    ASSERT_OK(store.Commit(manager::Changes().Delete("host", *store.GetPlugin("host", "one"))));
+    ASSERT_OK(store.Commit(manager::Changes().Delete("host", store.ListPlugins("host")->at(0))));
   }
   StartManager();
   ASSERT_TRUE(WaitForEvent("stopped"));

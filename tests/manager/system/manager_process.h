@@ -1,17 +1,17 @@
 // The real mooring-manager as a child process.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tests/support/program.h"
 
 namespace mooring::testing {
 
 bool IsOverEtcd();  // MOORING_TEST_STATE=etcd: the managers keep their records in etcd
 
-class ManagerProcess {
+class ManagerProcess : public Program {
  public:
   struct Options {
     std::string socket;
@@ -25,23 +25,13 @@ class ManagerProcess {
   };
 
   explicit ManagerProcess(Options options) : options_(std::move(options)) {}
-  ManagerProcess(const ManagerProcess&) = delete;
-  ManagerProcess& operator=(const ManagerProcess&) = delete;
-  ~ManagerProcess();  // kills the process
 
   Options& options() { return options_; }  // changes count from the next start
-  pid_t pid() const { return pid_; }
-  bool running();
 
   void Launch();
-  int Wait(std::chrono::seconds patience = std::chrono::seconds(30));  // the exit status, 128 + signal
-  int End(int signal);
-  std::string Log() const;
 
  private:
   Options options_;
-  pid_t pid_ = -1;
-  int exit_status_ = 0;
 };
 
 }  // namespace mooring::testing

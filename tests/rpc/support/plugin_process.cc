@@ -1,17 +1,12 @@
 #include "tests/rpc/support/plugin_process.h"
 
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 
-#include "base/file/unique_fd.h"
 #include "tests/rpc/support/driver.h"
-#include "tests/support/kernel.h"
 #include "tests/support/wait_until.h"
 
 namespace mooring::testing {
@@ -22,8 +17,6 @@ const char* Binary() {
   const char* other = std::getenv("MOORING_TEST_PLUGIN");
   return other != nullptr ? other : MOORING_PLUGIN_BINARY;
 }
-
-constexpr char kPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 std::vector<std::string> Arguments(const PluginProcess::Options& options) {
   std::vector<std::string> arguments = {"mooring-plugin"};
@@ -36,51 +29,20 @@ std::vector<std::string> Arguments(const PluginProcess::Options& options) {
 
 std::vector<std::string> Environment(const PluginProcess::Options& options) {
   std::map<std::string, std::string> all = options.environment;
-  all.emplace("PATH", kPath);
   all.emplace("MOORING_MOUNT_ROOT", "/");  // because tests have directories in many places; --mount-root replaces it
   std::vector<std::string> environment;
   for (const auto& [name, value] : all) environment.push_back(name + "=" + value);
   return environment;
 }
 
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Runs between fork and exec. This process has threads, so only async-signal-safe calls are allowed.
-[[noreturn]] void Become(const char* binary, int log, bool own_mount_namespace, char* const* arguments,
-                         char* const* environment) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the plugin dies with its test
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // the plugin does not inherit open files of the test
-  if (own_mount_namespace && ::unshare(CLONE_NEWNS) != 0) ::_exit(126);
-  ::dup2(log, 1);
-  ::dup2(log, 2);
-  ::execve(binary, arguments, environment);
-  ::_exit(127);
-}
-
 }  // namespace
 
-PluginProcess::~PluginProcess() { Kill(); }
-
 void PluginProcess::Launch() {
-  ASSERT_LT(pid_, 0) << "the plugin runs already";
-  std::vector<std::string> arguments = Arguments(options_);
-  std::vector<std::string> environment = Environment(options_);
-  const std::vector<char*> argv = Pointers(arguments);
-  const std::vector<char*> envp = Pointers(environment);
-  const UniqueFd log(::open(options_.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  ASSERT_TRUE(log.ok()) << options_.log_file;
-  const char* binary = options_.first.empty() ? Binary() : "/bin/sh";
-  pid_ = ::fork();
-  if (pid_ == 0) Become(binary, log.get(), options_.own_mount_namespace, argv.data(), envp.data());
-  ASSERT_GT(pid_, 0);
+  Program::Launch({.binary = options_.first.empty() ? Binary() : "/bin/sh",
+                   .arguments = Arguments(options_),
+                   .environment = Environment(options_),
+                   .log_file = options_.log_file,
+                   .own_mount_namespace = options_.own_mount_namespace});
 }
 
 bool PluginProcess::Start() {
@@ -97,26 +59,6 @@ bool PluginProcess::Start() {
   return ready;
 }
 
-bool PluginProcess::running() {
-  if (pid_ < 0) return false;
-  int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) == 0) return true;
-  pid_ = -1;
-  exit_status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return false;
-}
-
-int PluginProcess::Wait(std::chrono::seconds patience) {
-  if (WaitUntil([this] { return !running(); }, patience)) return exit_status_;
-  ADD_FAILURE() << "the plugin does not end:\n" << Log();
-  return Kill();
-}
-
-int PluginProcess::End(int signal) {
-  if (running()) ::kill(pid_, signal);
-  return Wait();
-}
-
 PluginRun RunPlugin(PluginProcess::Options options) {
   PluginProcess process(std::move(options));
   process.Launch();
@@ -125,10 +67,5 @@ PluginRun RunPlugin(PluginProcess::Options options) {
   ::unlink(process.options().log_file.c_str());
   return run;
 }
-
-int PluginProcess::Terminate() { return End(SIGTERM); }
-int PluginProcess::Kill() { return End(SIGKILL); }
-
-std::string PluginProcess::Log() const { return ReadFile(options_.log_file); }
 
 }  // namespace mooring::testing

@@ -1,16 +1,16 @@
 // The real mooring-plugin as a child process, which can be started, stopped, killed and started again.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "tests/support/program.h"
 
 namespace mooring::testing {
 
-class PluginProcess {
+class PluginProcess : public Program {
  public:
   struct Options {
     std::string socket;                                   // empty: no --endpoint
@@ -23,29 +23,14 @@ class PluginProcess {
   };
 
   explicit PluginProcess(Options options) : options_(std::move(options)) {}
-  PluginProcess(const PluginProcess&) = delete;
-  PluginProcess& operator=(const PluginProcess&) = delete;
-  ~PluginProcess();  // kills it, if it still runs
 
   Options& options() { return options_; }  // changes count from the next start
-  pid_t pid() const { return pid_; }
-  bool running();
 
   void Launch();  // waits for nothing
   bool Start();   // waits until Probe says ready; the test fails if that takes more than 10 s
 
-  // The exit status, or 128 + the signal that ended the process.
-  int Wait(std::chrono::seconds patience = std::chrono::seconds(30));
-  int Terminate();  // SIGTERM
-  int Kill();       // SIGKILL
-  int End(int signal);
-
-  std::string Log() const;  // everything since the first start
-
  private:
   Options options_;
-  pid_t pid_ = -1;
-  int exit_status_ = 0;
 };
 
 // Runs a plugin that must end by itself within 10 s, and deletes its log.
