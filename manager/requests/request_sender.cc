@@ -134,6 +134,7 @@ absl::StatusOr<v1::ControllerAnswer> RequestSender::Await(const Target& target, 
                                                           const std::string& id, std::int64_t revision,
                                                           Clock::time_point until, const std::atomic<bool>& closed) {
   Clock::time_point offered_at = Clock::now();
+  std::string worker;  // the last one: it leaves the request at the deadline, too
   for (;;) {
     const Clock::time_point look = std::min(until, Clock::now() + kLookAtOffers);
     const RequestTable::Progress progress = table_.Wait(
@@ -144,12 +145,13 @@ absl::StatusOr<v1::ControllerAnswer> RequestSender::Await(const Target& target, 
     if (progress.deleted) {
       return Unavailable("the lease of this host ended while it waited for {} on another host: call again", call);
     }
+    if (!progress.worker.empty()) worker = progress.worker;
     const Clock::time_point now = Clock::now();
     if (now >= until) {
       return absl::DeadlineExceededError(
-          progress.worker.empty()
+          worker.empty()
               ? fmt::format("no host has begun {} in time; host {} was asked to", call, Quote(target.preferred))
-              : fmt::format("no answer in time to {} from host {}", call, Quote(progress.worker)));
+              : fmt::format("no answer in time to {} from host {}", call, Quote(worker)));
     }
     if (!progress.worker.empty()) {
       const std::lock_guard<std::mutex> lock(mutex_);
