@@ -82,15 +82,18 @@ TEST_F(ManagerAnswersTest, DoctorShowsWhatTheManagerHasNotDoneYet) {
   using doctor_area::Severity;
   Answer<v1::GetManagerInfoResponse>(R"(owed {
     kind: "claim" what: "write claim of 'web-1' on db" plugin: "p" since_ms: 1700000000000 tries: 3 problem: "away"
-    next_try_ms: 4400 } owed { kind: "volume" what: "db" since_ms: 1700000000000 })");
+    next_try_ms: 4400 } owed { kind: "volume" what: "db" since_ms: 1700000000000 } owed { kind: "claim" what: "x"
+    since_ms: 1700000000000 problem: "no" next_try_ms: 290000 })");
   const auto findings = doctor_area::FindUnfinishedWork(manager_.socket());
-  ASSERT_TRUE(findings.ok() && findings->size() == 2);
+  ASSERT_TRUE(findings.ok() && findings->size() == 3);
   EXPECT_EQ(findings->at(0).severity, Severity::kProblem);
   EXPECT_EQ(findings->at(0).what,
-            "the manager has not finished this claim since 2023-11-14T22:13:20Z: write claim of 'web-1' on db (plugin "
-            "p). Tries that failed: 3; the next one: in 4 s. The last one: away");
+            "the manager has not finished this claim since 2023-11-14T22:13:20Z: write claim of 'web-1' on db (p). "
+            "The next try: in 4 s. Tries that failed: 3. It has failed: away");
   EXPECT_EQ(findings->at(1).severity, Severity::kNote);
-  EXPECT_THAT(findings->at(1).what, HasSubstr(": db. It is the first try"));
+  EXPECT_THAT(findings->at(1).what, HasSubstr(": db. The next try: now"));
+  EXPECT_EQ(findings->at(2).severity, Severity::kProblem) << "a call has failed before it became work";
+  EXPECT_THAT(findings->at(2).what, HasSubstr("The next try: in 290 s. It has failed: no"));
 }
 
 TEST_F(ManagerAnswersTest, DoctorFindsAManagerThatDoesNotAnswer) {
