@@ -89,10 +89,10 @@ class World:
             self.manager.wait(PATIENCE)
         for mount in reversed(mounts(self.disk)):
             subprocess.run(["umount", "--internal-only", mount.target], check=True)
+        subprocess.run(["umount", "--recursive", "--internal-only", "/run"], check=True)  # with the scratch of the manager
         for device in loops_below(self.disk):
             subprocess.run(["losetup", "--detach", device], check=True)
         subprocess.run(["umount", "--internal-only", BOOT_ID], check=True)
-        subprocess.run(["umount", "--internal-only", "/run"], check=True)
 
     def reboot(self):
         self.halt()
