@@ -232,7 +232,8 @@ def processes():
 
 
 def unmount(target):
-    done = subprocess.run(["umount", "--internal-only", target], stderr=subprocess.DEVNULL)
+    """With all below it: a killed program leaves a tmpfs below /run."""
+    done = subprocess.run(["umount", "--recursive", "--internal-only", target], stderr=subprocess.DEVNULL)
     return done.returncode == 0 or not mount_at(target)
 
 
