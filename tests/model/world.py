@@ -260,12 +260,17 @@ class World(Looks, Users):
 
     def do_publish(self, step):
         os.makedirs(os.path.dirname(self.target(step)), exist_ok=True)
-        self.call("NodePublishVolume", {
-            "volume_id": self.id(step["volume"]), "staging_target_path": self.staging(step), "target_path": self.target(step),
-            "volume_capability": self.capability(step), "readonly": step["readonly"]})
+        self.call("NodePublishVolume", self.to_publish(step))
+
+    def to_publish(self, step):
+        return {"volume_id": self.id(step["volume"]), "staging_target_path": self.staging(step), "target_path": self.target(step),
+                "volume_capability": self.capability(step), "readonly": step["readonly"]}
 
     def do_unpublish(self, step):
-        self.call("NodeUnpublishVolume", {"volume_id": self.id(step["volume"]), "target_path": self.target(step)})
+        self.call("NodeUnpublishVolume", self.to_unpublish(step))
+
+    def to_unpublish(self, step):
+        return {"volume_id": self.id(step["volume"]), "target_path": self.target(step)}
 
     def do_node_grow(self, step):
         self.call("NodeExpandVolume", {"volume_id": self.id(step["volume"]), "volume_path": self.target(step)})

@@ -5,6 +5,7 @@ import itertools
 import os
 import time
 
+from crowd import crowd
 from generator import FILE_BLOCKS, FILES, HOW, Generator
 from host import mounts
 from kinds import BACKENDS
@@ -13,7 +14,7 @@ from play import History
 from world import World
 
 RESIDENT = "resident-"  # the begin of their names
-MODE = "SINGLE_NODE_WRITER"
+MODE = "SINGLE_NODE_MULTI_WRITER"  # of the residents
 LARGEST_DEVICE = 4 * MIB  # each block of it is read after each step
 KILLS = ("plugin-killed", "helper-killed")
 ENDS = ({"do": "restart"}, {"do": "reboot"}, {"do": "kill", "who": "all"})  # of a round in a storm
@@ -74,7 +75,10 @@ class Counting:
 
 
 class CountingWorld(Counting, World):
-    pass
+    def crowd(self, volumes, mode, seconds):
+        pairs = crowd(self, volumes, mode, seconds)
+        for kind in ("publishes", "unpublishes", "crowded"):
+            self.counts[kind] += pairs
 
 
 class Steps(Generator):
@@ -133,6 +137,7 @@ class Rounds(History):
         for name in self.residents:
             self.put_up(world, name)
             self.publish_again(world, name, 5)
+        world.crowd([self.model.volumes[name] for name in self.residents], MODE, seconds)
         world.csi.calls.clear()  # the client's own memory
 
     def put_up(self, world, name):

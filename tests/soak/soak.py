@@ -81,7 +81,8 @@ class Soak:
     def totals(self, differences):
         counts = self.world.counts
         pairs = min(counts["publishes"], counts["unpublishes"])
-        print(f"{time.monotonic() - self.samples.began:.0f} s: {pairs} pairs of publish and unpublish, {counts['kills']} kills, "
+        print(f"{time.monotonic() - self.samples.began:.0f} s: {pairs} pairs of publish and unpublish, "
+              f"{counts['crowded']} of them by many clients at once, {counts['kills']} kills, "
               f"{counts['restarts']} restarts, {counts['reboots']} reboots, {counts['blocks']} blocks compared, "
               f"{differences} differences", flush=True)
 
