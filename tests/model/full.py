@@ -17,6 +17,7 @@ INODES = 300
 EXHAUSTED, INTERNAL = "RESOURCE_EXHAUSTED", "INTERNAL"
 ERRORS = {"ENOSPC", "EIO", "EROFS", "EUCLEAN"}
 NEED_NO_ROOM = {"delete", "unpublish", "unsnapshot", "ungroup", "stats", "modify"}
+NEED_ROOM = {"create", "grow", "snapshot", "group"}  # and the pool is small
 USE = {"write", "remove"}
 
 
@@ -33,8 +34,7 @@ class FullModel(LosingModel):
             return codes | ERRORS | self.codes_of_lost(step) if fails else codes
         if OK not in codes or step["do"] not in CALLS or step["do"] in NEED_NO_ROOM:
             return codes
-        copies = step["do"] in ("snapshot", "group") or step["do"] == "create" and step["source"]
-        codes = codes | {EXHAUSTED, RANGE} if self.full or copies else codes  # the pool is small
+        codes = codes | {EXHAUSTED, RANGE} if self.full or step["do"] in NEED_ROOM else codes
         return codes | {INTERNAL, EXHAUSTED, PRECONDITION} if fails and (self.full or step["do"] != "unstage") else codes
 
     def apply(self, step, code):
@@ -50,6 +50,14 @@ class FullModel(LosingModel):
                 volume.losses.happened = True
                 self.failing -= set() if self.full else {name}
         self.failing &= self.volumes.keys()
+
+    def grows_now(self, volume):
+        """A stage that finds no room may leave the filesystem as small as it was."""
+        return super().grows_now(volume) and not (self.full and volume.shown)
+
+    def may_node_grow(self, step, volume):
+        codes = super().may_node_grow(step, volume)
+        return {OK, PRECONDITION} if codes == {PRECONDITION} else codes  # the stage may have grown it
 
     def codes_of_lost(self, step):
         """A file that was not synced may be gone."""
