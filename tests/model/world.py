@@ -85,8 +85,9 @@ class World(Looks, Users):
         return self.csi.ready()
 
     def end(self, sig):
-        self.plugin.send_signal(sig)
-        self.plugin.wait(PATIENCE)
+        if self.plugin:  # not yet, if a signal ends the player at its start
+            self.plugin.send_signal(sig)
+            self.plugin.wait(PATIENCE)
 
     def pids(self, name):
         """The processes of that name in this process namespace."""
