@@ -249,7 +249,7 @@ class LoopDevices {
 
 struct FilesystemInfo {
   enum class Content {
-    kEmpty,       // everything that matters was read, and is empty: may be formatted
+    kEmpty,       // everything that was read is zero: see `whole`
     kFilesystem,  // `type` is set
     kForeign,     // something else; `type` is set if libblkid knows it
   };
@@ -260,6 +260,9 @@ struct FilesystemInfo {
   // Set for an ext4 that was not unmounted cleanly, has recorded errors, or whose check or growth was interrupted. Then
   // only `type` is reliable until Check has succeeded.
   bool needs_check = false;
+  // Each byte was read, and is zero. Otherwise only the begin and the end of a large device were read. Filesystems,
+  // partition tables and members of RAID have their signatures there.
+  bool whole = false;
 };
 
 struct FormatRequest {

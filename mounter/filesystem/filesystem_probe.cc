@@ -54,8 +54,12 @@ absl::StatusOr<std::vector<char>> ReadAt(int fd, const std::string& path, std::u
 }
 
 absl::StatusOr<bool> IsZero(int fd, const std::string& path, std::uint64_t offset, std::uint64_t count) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<char> bytes, ReadAt(fd, path, offset, count));
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
+  constexpr std::uint64_t kChunk = 1U << 20U;
+  for (const std::uint64_t end = offset + count; offset < end; offset += kChunk) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<char> bytes, ReadAt(fd, path, offset, std::min(kChunk, end - offset)));
+    if (!std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; })) return false;
+  }
+  return true;
 }
 
 absl::StatusOr<bool> HeadAndTailAreZero(int fd, const std::string& path, std::uint64_t size) {
@@ -68,25 +72,26 @@ absl::StatusOr<bool> HeadAndTailAreZero(int fd, const std::string& path, std::ui
 
 // Reads all data of an image file, because a raw block volume may have been written anywhere. Holes are zero.
 absl::StatusOr<bool> AllDataIsZero(int fd, const std::string& path) {
-  constexpr off_t kChunk = 1 << 20;
   for (off_t at = 0;;) {
     at = ::lseek(fd, at, SEEK_DATA);
     if (at < 0 && errno == ENXIO) return true;
     const off_t hole = at < 0 ? -1 : ::lseek(fd, at, SEEK_HOLE);
     if (hole < 0) return ErrnoStatus(errno, "look for data in", path);
-    for (; at < hole; at += std::min(kChunk, hole - at)) {
-      const off_t count = std::min(kChunk, hole - at);
-      MOORING_ASSIGN_OR_RETURN(const bool zero,
-                               IsZero(fd, path, static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(count)));
-      if (!zero) return false;
-    }
+    MOORING_ASSIGN_OR_RETURN(const bool zero,
+                             IsZero(fd, path, static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(hole - at)));
+    if (!zero) return false;
+    at = hole;
   }
 }
 
-absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t size) {
+// Sets `whole`. To read all of a large device would take too long. 128 MiB take a second of a slow disk.
+absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t size, bool& whole) {
+  constexpr std::uint64_t kWholeBytes = 128U << 20U;
   struct stat status = {};
   if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
-  return S_ISREG(status.st_mode) ? AllDataIsZero(fd, path) : HeadAndTailAreZero(fd, path, size);
+  whole = S_ISREG(status.st_mode) || size <= kWholeBytes;
+  if (S_ISREG(status.st_mode)) return AllDataIsZero(fd, path);
+  return whole ? IsZero(fd, path, 0, size) : HeadAndTailAreZero(fd, path, size);
 }
 
 // The type that libblkid finds, or "" for nothing known. An ambiguous answer is an error, and not taken for "nothing".
@@ -167,11 +172,12 @@ absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   }
   if (info.device_bytes == 0 || IsOneHole(fd.get())) {
     info.content = FilesystemInfo::Content::kEmpty;
+    info.whole = true;
     return info;
   }
   MOORING_ASSIGN_OR_RETURN(info.type, AskBlkid(fd.get(), path));
   if (info.type.empty()) {
-    MOORING_ASSIGN_OR_RETURN(const bool zero, HoldsNothing(fd.get(), path, info.device_bytes));
+    MOORING_ASSIGN_OR_RETURN(const bool zero, HoldsNothing(fd.get(), path, info.device_bytes, info.whole));
     info.content = zero ? FilesystemInfo::Content::kEmpty : FilesystemInfo::Content::kForeign;
     if (!zero) info.type = "unknown data";
   } else if (info.type == "ext4") {

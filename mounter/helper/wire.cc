@@ -236,7 +236,8 @@ absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
   FilesystemInfo::Content content = FilesystemInfo::Content::kForeign;
   if (message.content() == pb::FilesystemInfo::EMPTY) content = FilesystemInfo::Content::kEmpty;
   if (message.content() == pb::FilesystemInfo::FILESYSTEM) content = FilesystemInfo::Content::kFilesystem;
-  return FilesystemInfo{content, message.type(), message.size_bytes(), message.device_bytes(), message.needs_check()};
+  return FilesystemInfo{
+      content, message.type(), message.size_bytes(), message.device_bytes(), message.needs_check(), message.whole()};
 }
 
 absl::StatusOr<std::vector<ListedMount>> From(const pb::MountInfos& message) {
@@ -346,6 +347,7 @@ void To(const FilesystemInfo& info, pb::FilesystemInfo& message) {
   message.set_size_bytes(info.size_bytes);
   message.set_device_bytes(info.device_bytes);
   message.set_needs_check(info.needs_check);
+  message.set_whole(info.whole);
 }
 
 void To(const std::vector<ListedMount>& infos, pb::MountInfos& message) {

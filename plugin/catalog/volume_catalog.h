@@ -58,6 +58,7 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
   absl::Status Knows(const std::string& id) override { return lookup_.Knows(id); }
   absl::Status CheckMayStage(const std::string& id) override { return publications_.CheckNotElsewhere(id); }
+  absl::Status NoteRawUse(const std::string& id) override { return lookup_.NoteRawUse(id); }
   std::vector<KnownDevice> KnownDevices() override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;
 

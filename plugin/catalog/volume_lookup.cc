@@ -66,6 +66,12 @@ absl::Status VolumeLookup::Knows(const std::string& id) {
   return PoolOf(pools_, record).status();
 }
 
+absl::Status VolumeLookup::NoteRawUse(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(id));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  return pool->backend->NoteRawUse(id);
+}
+
 absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
@@ -76,6 +82,7 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
                     .path = location->path,
                     .inode = location->inode,
                     .device = location->device,
+                    .raw = location->raw,
                     .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
                     .made_bytes = record.bytes,
                     .fs_type = std::move(record.fs_type),

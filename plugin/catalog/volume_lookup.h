@@ -52,6 +52,7 @@ class VolumeLookup {
   // NOT_FOUND as FindReady. INTERNAL: the image of the volume is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id);
   absl::Status Knows(const std::string& id);
+  absl::Status NoteRawUse(const std::string& id);
 
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready
 

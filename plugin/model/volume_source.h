@@ -22,6 +22,7 @@ struct NodeVolume {
   std::string path = {};         // of the image, directory or block device; empty: memory
   ino_t inode = 0;               // of the directory; VolumeLocation
   dev_t device = 0;              // of the block device; VolumeLocation
+  bool raw = false;              // a task had the block device, so it may hold data that does not show
   std::uint64_t bytes = 0;       // its size now
   std::uint64_t made_bytes = 0;  // its size on record; if `bytes` is less, the volume was cut short
   std::string fs_type;           // from CreateVolume; never empty
@@ -53,6 +54,9 @@ class VolumeSource {
 
   // FAILED_PRECONDITION: the volume lies in a shared pool, and is published to another node.
   virtual absl::Status CheckMayStage(const std::string& /*id*/) { return absl::OkStatus(); }
+
+  // Backend::NoteRawUse of the volume's pool.
+  virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }
 
   // Backend::KnownDevices of all pools, and Backend::WaitFor of the volume's pool.
   virtual std::vector<KnownDevice> KnownDevices() { return {}; }

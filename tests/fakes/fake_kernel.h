@@ -20,7 +20,8 @@ struct FakeFilesystem {
   std::string type;
   std::uint64_t size_bytes = 0;
   bool needs_check = false;
-  std::string health_problem;
+  std::string health_problem = {};
+  bool whole = false;
 };
 
 struct FakeNode {

@@ -215,6 +215,7 @@ absl::StatusOr<FilesystemInfo> FakeKernel::Probe(const std::string& path) {
   info.size_bytes = image->filesystem.size_bytes;
   info.device_bytes = image->bytes;
   info.needs_check = image->filesystem.needs_check;
+  info.whole = image->filesystem.whole;
   return info;
 }
 
@@ -225,7 +226,7 @@ absl::Status FakeKernel::Format(const std::string& path, const std::string& fs_t
   if (image->filesystem.content != FilesystemInfo::Content::kEmpty) {
     return FailedPrecondition("{} is not empty", Quote(path));
   }
-  image->filesystem = {FilesystemInfo::Content::kFilesystem, fs_type, image->bytes, false, ""};
+  image->filesystem = {.content = FilesystemInfo::Content::kFilesystem, .type = fs_type, .size_bytes = image->bytes};
   image->inode = next_inode_++;
   return absl::OkStatus();
 }

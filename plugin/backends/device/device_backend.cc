@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::chrono::seconds kLockPatience{60};  // the holder reads devices
 constexpr std::chrono::seconds kLongestWait{10};   // for a device that appears late
+constexpr std::string_view kReleased = "released";
 
 DeviceRecord RecordOf(const Disk& disk) {
   return {.link = disk.link,
@@ -53,6 +54,12 @@ std::string WantedText(const VolumeDraft& draft) { return RangeText({.required =
 bool IsSame(const Disk& disk, const DeviceRecord& record) {
   if (disk.serial != record.serial) return false;
   return !disk.serial.empty() || disk.bytes == record.bytes;  // without a serial number only the size can be compared
+}
+
+std::string MayHideData(const std::string& mark) {
+  return fmt::format(
+      "a deleted volume had it as a raw device, so it may hold data: clear all of it (blkdiscard -z), then remove {}",
+      Quote(mark));
 }
 
 std::string Identity(const std::string& serial, std::uint64_t bytes) {
@@ -133,11 +140,16 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
     MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(disk, taken));
     if (why.empty()) {
       const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
-      if (found.ok() && found->content == FilesystemInfo::Content::kEmpty) return disk;
+      const bool is_empty = found.ok() && found->content == FilesystemInfo::Content::kEmpty;
+      const bool may_hide = is_empty && !found->whole;
+      MOORING_ASSIGN_OR_RETURN(const std::string mark, may_hide ? MarkOf(disk) : absl::StatusOr<std::string>(""));
+      if (is_empty && mark.empty()) return disk;
       // A disk that hangs by itself is a reason like any other.
       const bool hangs = absl::IsDeadlineExceeded(found.status()) && !DeadlineScope::HasPassed();
       if (MaySucceedLater(found.status()) && !hangs) not_looked_at = found.status();
-      why = found.ok() ? fmt::format("it holds {}", found->type) : Message(found.status());
+      why = is_empty     ? MayHideData(mark)
+            : found.ok() ? fmt::format("it holds {}", found->type)
+                         : Message(found.status());
     }
     reasons += fmt::format("; {}: {}", Quote(disk.link), why);
   }
@@ -156,7 +168,52 @@ absl::Status DeviceBackend::Create(const VolumeDraft& draft) {
     return AlreadyExists("the volume has the device {}, and {} is asked for", Quote(there->link), Quote(draft.device));
   }
   MOORING_ASSIGN_OR_RETURN(const Disk disk, draft.device.empty() ? SmallestFree(draft) : Named(draft));
-  return WriteDeviceRecord(PathOf(draft.id), RecordOf(disk));
+  return Take(draft.id, disk);
+}
+
+absl::Status DeviceBackend::Take(const std::string& id, const Disk& disk) {
+  MOORING_ASSIGN_OR_RETURN(const std::string mark, MarkOf(disk));
+  DeviceRecord record = RecordOf(disk);
+  record.raw = !mark.empty();
+  MOORING_RETURN_IF_ERROR(WriteDeviceRecord(PathOf(id), record));
+  if (!mark.empty() && ::unlink(mark.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", mark);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> DeviceBackend::MarkOf(const Disk& disk) const {
+  const std::string shared(ParentOf(directory_));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOf(shared));
+  for (const std::string& pool : pools) {
+    const std::string released = fmt::format("{}/{}/{}", shared, pool, kReleased);
+    const absl::StatusOr<std::vector<std::string>> ids = EntriesOf(released);
+    if (absl::IsNotFound(ids.status())) continue;
+    MOORING_RETURN_IF_ERROR(ids.status());
+    for (const std::string& id : *ids) {
+      std::string path = released + "/" + id;
+      const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(path);
+      if (absl::IsNotFound(record.status()) || !IsVolumeId(id)) continue;  // removed meanwhile, or not written yet
+      MOORING_RETURN_IF_ERROR(record.status());
+      if (IsSame(disk, *record) && (!disk.serial.empty() || IsTakenAs(disk, *record))) return path;
+    }
+  }
+  return std::string();
+}
+
+absl::Status DeviceBackend::NoteRawUse(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  MOORING_ASSIGN_OR_RETURN(DeviceRecord record, ReadDeviceRecord(PathOf(id)));
+  record.raw = true;
+  return WriteDeviceRecord(PathOf(id), record);
+}
+
+// Whether a task may have written to the device of the volume, and it looks empty, or cannot be looked at.
+bool DeviceBackend::HidesData(const std::string& id) const {
+  const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
+  if (!record.ok() || !record->raw) return false;
+  const absl::StatusOr<VolumeLocation> location = Locate(id);
+  if (!location.ok()) return true;
+  const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
+  return !found.ok() || (found->content == FilesystemInfo::Content::kEmpty && !found->whole);
 }
 
 absl::Status DeviceBackend::CheckUnused(const std::string& id) {
@@ -183,8 +240,15 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
 absl::Status DeviceBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckUnused(id));
+  const bool hides_data = HidesData(id);
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   const std::string path = PathOf(id);
+  if (hides_data) {
+    const std::string released = fmt::format("{}/{}", directory_, kReleased);
+    MOORING_RETURN_IF_ERROR(MakePrivateDirectory(released));
+    MOORING_ASSIGN_OR_RETURN(const DeviceRecord record, ReadDeviceRecord(path));
+    MOORING_RETURN_IF_ERROR(WriteDeviceRecord(released + "/" + id, record));
+  }
   if (::unlink(path.c_str()) != 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "remove", path);
   return SyncDirectoryOf(path);
 }
@@ -205,7 +269,7 @@ absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) cons
   const bool moved =
       record.number != disk->number || record.node != disk->node || record.boot_id != BootId().value_or("");
   if (moved) MOORING_RETURN_IF_ERROR(UpdateRecord(id, *disk));
-  return VolumeLocation{.path = disk->node, .bytes = disk->bytes, .device = disk->number};
+  return VolumeLocation{.path = disk->node, .bytes = disk->bytes, .device = disk->number, .raw = record.raw};
 }
 
 // Updates the device node of an existing record, which changes with a boot or when the device is plugged in again.
@@ -214,6 +278,7 @@ absl::Status DeviceBackend::UpdateRecord(const std::string& id, const Disk& disk
   MOORING_ASSIGN_OR_RETURN(const DeviceRecord before, ReadDeviceRecord(PathOf(id)));
   DeviceRecord record = RecordOf(disk);
   record.bytes = before.bytes;
+  record.raw = before.raw;
   return WriteDeviceRecord(PathOf(id), record);
 }
 
@@ -228,6 +293,8 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
     if (!why.ok() || !why->empty()) continue;
     const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
     if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
+    MOORING_ASSIGN_OR_RETURN(const std::string mark, found->whole ? absl::StatusOr<std::string>("") : MarkOf(disk));
+    if (!mark.empty()) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
   }
@@ -238,7 +305,8 @@ bool DeviceBackend::HoldsData(const std::string& id) const {
   const absl::StatusOr<VolumeLocation> location = Locate(id);
   if (!location.ok()) return true;
   const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
-  return !found.ok() || found->content != FilesystemInfo::Content::kEmpty;
+  if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) return true;
+  return location->raw && !found->whole;
 }
 
 absl::StatusOr<BackendCapacity> DeviceBackend::QuickCapacity() const {

@@ -2,6 +2,10 @@
 // writes nor opens the device. Deleting a volume removes the file and keeps the data; a new volume that names the
 // device has the data again.
 //
+// Only the begin and the end of a large device are read to see whether it is empty. A task that had it as a raw device
+// may have written between them. So the file of a deleted volume moves to <directory>/released if its device looks
+// empty. There it keeps the device out of the pool. A person clears the device and then removes the file.
+//
 //   device named in the request   accepted with any content; the node side formats it only if it is proven empty
 //   no device named               the smallest device that fits, is proven empty, unused, and of no other volume
 #pragma once
@@ -34,6 +38,7 @@ class DeviceBackend final : public Backend {
   // FAILED_PRECONDITION: the device is missing, or another device has its link.
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
+  absl::Status NoteRawUse(const std::string& id) override;
   bool HoldsData(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> QuickCapacity() const override;  // `available` counts all devices without a volume
   std::vector<KnownDevice> KnownDevices() const override;
@@ -42,6 +47,9 @@ class DeviceBackend final : public Backend {
 
  private:
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
+  bool HidesData(const std::string& id) const;
+  absl::StatusOr<std::string> MarkOf(const Disk& disk) const;  // the path of its file in `released`; empty: it has none
+  absl::Status Take(const std::string& id, const Disk& disk);
   absl::StatusOr<UniqueFd> Lock() const;
   absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by volumes of all pools
   absl::StatusOr<std::vector<Disk>> Present() const;           // each device once

@@ -80,7 +80,8 @@ UdevMonitor ListenFor(const Udev& context) {
   return ::udev_monitor_enable_receiving(monitor.get()) >= 0 ? std::move(monitor) : nullptr;
 }
 
-constexpr int kLines = 6;
+constexpr int kLines = 7;
+constexpr std::string_view kRaw = "raw";
 
 }  // namespace
 
@@ -145,13 +146,18 @@ absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path) {
   file >> record.number;
   file.ignore(kRest, '\n');
   std::getline(file, record.boot_id);
-  if (file && !record.link.empty()) return record;
+  if (file && !record.link.empty()) {
+    std::string raw;
+    std::getline(file, raw);  // not in the files of earlier versions
+    record.raw = raw == kRaw;
+    return record;
+  }
   return FailedPrecondition("{} does not say which device the volume has: put it back", Quote(path));
 }
 
 absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record) {
-  const std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", record.link, record.serial, record.bytes,
-                                       record.node, record.number, record.boot_id);
+  const std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n", record.link, record.serial, record.bytes,
+                                       record.node, record.number, record.boot_id, record.raw ? kRaw : "");
   if (std::count(text.begin(), text.end(), '\n') != kLines) {
     return FailedPrecondition("the device {} has a name with a line break", Quote(record.link));
   }

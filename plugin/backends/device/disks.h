@@ -69,6 +69,9 @@ struct DeviceRecord {
   dev_t number = 0;
   std::string boot_id;
 
+  // A task had the volume as a raw device. So it may hold data that neither its begin nor its end shows.
+  bool raw = false;
+
   bool operator==(const DeviceRecord&) const = default;
 };
 

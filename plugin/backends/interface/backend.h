@@ -26,6 +26,7 @@ struct VolumeLocation {
   std::uint64_t bytes = 0;  // its size now; 0: the kind does not enforce it (TraitsOf)
   ino_t inode = 0;          // of a directory; identifies its mounts, together with its name
   dev_t device = 0;         // of a block device; identifies its mounts
+  bool raw = false;         // BackendTraits::whole_devices: see Backend::NoteRawUse
 };
 
 struct VolumeDraft {
@@ -97,6 +98,10 @@ class Backend {
 
   // Waits until the volume's device appears, or until that time.
   virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) const {}
+
+  // BackendTraits::whole_devices: a task gets the volume as a raw device, and may write anywhere. From then on it is
+  // never taken for empty.
+  virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }
 
   // Whether something was written to an existing volume; true if it is unknown.
   virtual bool HoldsData(const std::string& /*id*/) const { return true; }

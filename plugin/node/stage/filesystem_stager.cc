@@ -79,7 +79,13 @@ absl::Status FilesystemStager::Stage(const StageSpec& spec, const NodeVolume& vo
 absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, const NodeVolume& volume, bool in_use) {
   const std::string& asked = spec.capability.fs_type;
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter_.Probe(volume.path));
-  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) return Format(volume, asked);
+  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
+    if (!volume.raw || found.whole) return Format(volume, asked);
+    return FailedPrecondition(
+        "volume {} was used as a raw device. It may hold data that no signature shows, so it is not formatted: make a "
+        "filesystem on it by block access, or take a cleared device",
+        volume.id);
+  }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
                               found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes());

@@ -50,6 +50,19 @@ TEST_F(ProbeTest, EmptyDeviceIsEmpty) {
   EXPECT_EQ(info.device_bytes, 8 * kMiB);
 }
 
+// Data of a task that had it as a raw device may lie anywhere.
+TEST_F(ProbeTest, ADeviceIsReadAsAWholeUnlessItIsLarge) {
+  const std::string small = Sparse("small", 128 * kMiB), large = Sparse("large", 129 * kMiB);
+  const std::string devices[] = {Losetup(small), Losetup(large)};
+  EXPECT_TRUE(Probe(devices[0]).whole);
+  EXPECT_FALSE(Probe(devices[1]).whole);
+  EXPECT_TRUE(Probe(large).whole) << "of a file only the data is read";
+  for (const std::string& device : devices) Overwrite(device, 70 * kMiB, "data");
+  ExpectForeign(devices[0], "unknown data");
+  EXPECT_EQ(Probe(devices[1]).content, Content::kEmpty);
+  EXPECT_FALSE(Probe(devices[1]).whole);
+}
+
 TEST_F(ProbeTest, EachFilesystemWithItsSizeAndThatOfItsFile) {
   for (const char* fs_type : {"ext4", "xfs", "btrfs"}) {
     const std::string image = ImageOf(fs_type, fs_type);

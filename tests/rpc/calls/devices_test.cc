@@ -125,6 +125,33 @@ TEST_F(DevicesTest, DeviceWithDataIsTakenOnlyByNameAndNotFormatted) {
   EXPECT_OK(driver().Stage(other, Staging(other), kSharedMount));
 }
 
+// The data of a task is neither given to the next one nor formatted, wherever it is on the device.
+TEST_F(DevicesTest, DataInTheMiddleOfARawDeviceStaysWithIt) {
+  Plug("disk-large", 400 * kMiB);
+  for (const std::string disk : {"disk-a", "disk-large"}) {
+    const std::string middle = "seek=20M oflag=seek_bytes conv=notrunc,fsync status=none";
+    const std::string id = CreatedOf("raw", disk, kSharedBlock);
+    StageAndPublish(id, Target("raw"), kSharedBlock);
+    ASSERT_EQ(Shell("printf secret | dd of=" + Target("raw") + " " + middle), 0);
+    UnpublishAndUnstage(id, Target("raw"));
+    ASSERT_OK(driver().Delete(id));
+  }
+  EXPECT_EQ(driver().Available("disks"), 128 * kMiB) << "only disk-b";
+  EXPECT_EQ(driver().Send(Request("v"))->volume().capacity_bytes(), 128 * kMiB);
+  ExpectRefused(Request("w"), Code::kResourceExhausted, "'disk-large': a deleted volume had it as a raw device");
+  ExpectRefused(Request("w"), Code::kResourceExhausted, "'disk-a': it holds unknown data");
+  for (const std::string disk : {"disk-a", "disk-large"}) {
+    const std::string id = CreatedOf("again-" + disk, disk);
+    EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kFailedPrecondition, "formatted"));
+    EXPECT_EQ(RunOutput("dd if=" + DeviceOf(disk) + " bs=6 count=1 skip=20M iflag=skip_bytes status=none"), "secret");
+    ASSERT_OK(driver().Delete(id));
+    ASSERT_EQ(Shell("blkdiscard -z " + DeviceOf(disk)), 0);
+  }
+  const std::string last = CreatedOf("last");
+  EXPECT_OK(driver().Stage(last, Staging(last), kSharedMount)) << "disk-a is clear";
+  ExpectRefused(Request("w"), Code::kResourceExhausted, "then remove '");
+}
+
 TEST_F(DevicesTest, DeviceWithSeveralLinksBelongsToASingleVolume) {
   Link("disk-also-a", DeviceOf("disk-a"));
   const std::string id = CreatedOf("v", "disk-a");

@@ -9,6 +9,8 @@
 #include <map>
 
 #include "base/deadline.h"
+#include "base/file/directory.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "plugin/model/volume_id.h"
 #include "tests/fakes/fake_mounter.h"
@@ -119,6 +121,72 @@ TEST_F(DeviceBackendTest, TakesANonEmptyOrUnreadableDeviceOnlyByName) {
                         "'small': it holds unknown data; 'middle': it holds unknown "
                         "data; 'large': read /dev/fake1: Input/output error"));
   EXPECT_EQ(LinkOf(Created("small")), "small");
+}
+
+// Only its begin and its end are read, and a task may have written between them.
+TEST_F(DeviceBackendTest, ARawDeviceIsNotTakenForEmpty) {
+  const std::string id = Created();
+  ASSERT_EQ(LinkOf(id), "small");
+  EXPECT_FALSE(backend_.Locate(id)->raw);
+  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_TRUE(backend_.Locate(id)->raw);
+  EXPECT_TRUE(backend_.HoldsData(id));
+  EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
+  EXPECT_OK(backend_.Delete(id));
+  const std::string mark = dir_ / "devices/pool/released/" + id;
+  EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .limit = 150 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "then remove '" + mark + "'"));
+  const std::string again = Created("small");
+  EXPECT_TRUE(backend_.Locate(again)->raw) << "it may hold the data of the first volume";
+  EXPECT_OK(backend_.Delete(again));
+  EXPECT_EQ(LinkOf(Created()), "middle");
+  ASSERT_EQ(::unlink((dir_ / "devices/pool/released/" + again).c_str()), 0);
+  EXPECT_EQ(LinkOf(Created()), "small");
+}
+
+TEST_F(DeviceBackendTest, ADeviceWithoutRawUseOrWithVisibleDataNeedsNoMark) {
+  const std::string unused = Created("small"), visible = Created("middle");
+  EXPECT_OK(backend_.NoteRawUse(visible));
+  Fill("middle");
+  EXPECT_OK(backend_.Delete(unused));
+  EXPECT_OK(backend_.Delete(visible));
+  EXPECT_TRUE(absl::IsNotFound(EntriesOf(dir_ / "devices/pool/released").status()));
+}
+
+// Such a device is small. It is in the pool again as soon as it is cleared.
+TEST_F(DeviceBackendTest, ADeviceThatIsReadAsAWholeNeedsNoMark) {
+  const std::string id = Created();
+  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.Delete(id));
+  kernel_.With([](FakeKernel& kernel) { kernel.Node("/dev/fake2").filesystem.whole = true; });
+  EXPECT_EQ(backend_.Capacity()->available, 600 * kMiB);
+  const std::string again = Created();
+  EXPECT_EQ(LinkOf(again), "small");
+  EXPECT_FALSE(backend_.HoldsData(again));
+  EXPECT_OK(backend_.Delete(again));
+  EXPECT_TRUE(EntriesOf(dir_ / "devices/pool/released")->empty());
+}
+
+TEST_F(DeviceBackendTest, AMarkIsForTheDeviceAndNotForItsLink) {
+  const std::string id = Created();
+  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.Delete(id));
+  Plug("small", 9, 100 * kMiB, "SN9");
+  Plug("elsewhere", 2, 100 * kMiB, "SN2");
+  EXPECT_EQ(LinkOf(Created()), "small") << "a new disk in its place";
+  EXPECT_EQ(LinkOf(Created()), "middle") << "the disk is at another place";
+}
+
+// The file has one line less.
+TEST_F(DeviceBackendTest, ARecordOfAnEarlierVersionIsRead) {
+  const std::string id = Created();
+  std::string text = *ReadWholeFile(Record(id));
+  text.erase(text.size() - 1);
+  std::ofstream(Record(id)) << text;
+  EXPECT_EQ(LinkOf(id), "small");
+  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_TRUE(ReadDeviceRecord(Record(id))->raw);
 }
 
 // An orchestrator takes RESOURCE_EXHAUSTED for the end of its wish.

@@ -81,8 +81,8 @@ auto Members(const FormatRequest& request) {
   return std::tie(m1, m2, m3);
 }
 auto Members(const FilesystemInfo& info) {
-  const auto& [m1, m2, m3, m4, m5] = info;
-  return std::tie(m1, m2, m3, m4, m5);
+  const auto& [m1, m2, m3, m4, m5, m6] = info;
+  return std::tie(m1, m2, m3, m4, m5, m6);
 }
 
 auto Members(const ExpectedMount& expected) {
@@ -302,7 +302,7 @@ TEST(WireTest, StatsArrive) {
   ExpectArrives<pb::StatsInfo>(StatsInfo{{1, 2, 3}, {4, 5, ~std::uint64_t{0}}, 6});
   using Content = FilesystemInfo::Content;
   for (const Content content : {Content::kEmpty, Content::kFilesystem, Content::kForeign}) {
-    ExpectArrives<pb::FilesystemInfo>(FilesystemInfo{content, "ext4", 7, 8, true});
+    ExpectArrives<pb::FilesystemInfo>(FilesystemInfo{content, "ext4", 7, 8, true, true});
   }
 }
 
