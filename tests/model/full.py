@@ -1,7 +1,7 @@
 """The disk below the images has no room for a while, or no inodes, and filesystems lie on it.
 
 A filesystem without room below it fails: some of it can be written or read no more. An unstage and a stage mend it, when
-there is room again. Then it has all that was synced.
+there is room again. Then it has all that was synced before it failed.
 """
 import contextlib
 import copy
@@ -70,9 +70,9 @@ class FullModel(LosingModel):
         losses.existed[step["file"]] |= {True, False}
 
     def done_write(self, step, volume):
-        """An fsync tells of a failed write once. A later fsync says nothing about it."""
-        weaker = step.get("how") == "synced" and volume.name in self.failing
-        super().done_write({**step, "how": "mmap-sync"} if weaker else step, volume)
+        """An fsync tells of a failed write once. A later one says nothing about it, and ext4 may lose even what is
+        written to that block and synced then."""
+        super().done_write({**step, "how": "plain"} if volume.name in self.failing else step, volume)
 
     def has_ended(self, volume):
         if volume.name not in self.failing:
