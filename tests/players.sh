@@ -7,13 +7,14 @@
 players=()
 on_exit end_players
 
-# start_player DIR COMMAND...: a tmpfs is at DIR. The shell stays, because it reaps what plugins leave.
+# start_player DIR COMMAND...: a tmpfs is at DIR. The shell stays, because it reaps what plugins leave. A shell without job
+# control ignores SIGINT in what it starts in the background, and so would the command.
 start_player() {
   mkdir -p "$1"
   set -m
   # shellcheck disable=SC2016 # for the inner shell
   unshare --mount --propagation private --pid --fork --kill-child --mount-proc \
-    sh -c 'mount -t tmpfs none "$1" && shift && "$@"; exit $?' - "$@" </dev/null &
+    sh -c 'mount -t tmpfs none "$1" && shift && env --default-signal=INT "$@"; exit $?' - "$@" </dev/null &
   players+=($!)
   set +m
 }
