@@ -36,6 +36,7 @@ def attach_and_detach(world):
     world.refused("web-1", "volume", "delete", "db")
     world.detach(path)
     expect("the path afterwards", os.path.exists(f"{path}/f"), False)
+    world.await_release("db")
     world.attach("db", "elsewhere", user="web-2")
     expect("what is there", read(f"{world.place('elsewhere')}/f"), "kept")
     world.detach(world.place("elsewhere"))
@@ -280,6 +281,7 @@ def docker_uses_volumes(world):
     expect("what the other still reads", read(f"{second['Mountpoint']}/f"), "kept")
     expect_true("it cannot be removed", "in use" in world.docker("VolumeDriver.Remove", Name="db")["Err"])
     expect("unmount the last", world.docker("VolumeDriver.Unmount", Name="db", ID="b" * 64)["Err"], "")
+    world.await_release("db")
     expect("remove", world.docker("VolumeDriver.Remove", Name="db")["Err"], "")
     expect("the volumes", world.docker("VolumeDriver.List")["Volumes"] or [], [])
 
@@ -292,6 +294,7 @@ def mount_and_umount_work_with_volumes(world):
     mount_program("mount", "-t", "csi", "csi:db", path, "-o", "propagation=rslave")
     expect("a write", write(f"{path}/f", "kept"), "written")
     mount_program("umount", path)
+    world.await_release("db")
     expect("the claims", world.claims(), [])
     mount_program("mount", "-t", "csi", "csi:db", path, "-o", "ro")
     expect("what is there", read(f"{path}/f"), "kept")

@@ -140,8 +140,8 @@ class World:
         return found
 
     def signal_driver(self, number):
-        processes = self.driver_processes()
-        expect_true("the driver runs", processes)
+        processes = []  # one that comes and goes may be between two lives
+        eventually("the driver runs", lambda: processes or processes.extend(self.driver_processes()) or processes)
         for process in processes:
             with contextlib.suppress(ProcessLookupError):  # it has ended with another one of them
                 os.kill(process, number)
@@ -202,10 +202,14 @@ class World:
 
     def remove_volume(self, name):
         verb = "delete" if "create" in self.driver.can else "deregister"
+        self.await_release(name)
+        self.mooring("volume", verb, name)
+
+    def await_release(self, name):
+        """A driver that comes and goes is called later."""
         if self.driver.comes_and_goes:
             eventually("it is released", lambda: not [claim for claim in self.claims()
                                                       if claim["volume"]["id"] == name], 2 * PATIENCE)
-        self.mooring("volume", verb, name)
 
     def place(self, name):
         return f"{self.disk}/srv/{name}"
@@ -218,8 +222,9 @@ class World:
                 self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
                 return path
             except Wrong as wrong:
-                # The release of the use before waits for the driver, and the manager asks the caller to try again.
-                if not self.driver.comes_and_goes or "ABORTED" not in str(wrong) or time.monotonic() > end:
+                # The release of the use before waits for the driver, or the call does. The caller has to try again.
+                waits = any(code in str(wrong) for code in ("ABORTED", "UNAVAILABLE"))
+                if not self.driver.comes_and_goes or not waits or time.monotonic() > end:
                     raise
                 time.sleep(0.2)
 
