@@ -223,7 +223,7 @@ class World:
                 return path
             except Wrong as wrong:
                 # The release of the use before waits for the driver, or the call does. The caller has to try again.
-                waits = any(code in str(wrong) for code in ("ABORTED", "UNAVAILABLE"))
+                waits = any(words in str(wrong) for words in ("ABORTED", "UNAVAILABLE", "not released by its controller yet"))
                 if not self.driver.comes_and_goes or not waits or time.monotonic() > end:
                     raise
                 time.sleep(0.2)
