@@ -260,9 +260,7 @@ struct FilesystemInfo {
   // Set for an ext4 that was not unmounted cleanly, has recorded errors, or whose check or growth was interrupted. Then
   // only `type` is reliable until Check has succeeded.
   bool needs_check = false;
-  // Each byte was read, and is zero. Otherwise only the begin and the end of a large device were read. Filesystems,
-  // partition tables and members of RAID have their signatures there.
-  bool whole = false;
+  bool whole = false;  // each byte was read, and not only the begin and the end of a large device
 };
 
 struct FormatRequest {

@@ -63,9 +63,10 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   }
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  MOORING_RETURN_IF_ERROR(publisher_.Publish(spec, volume));
   const bool raw = spec.capability.access_type == AccessType::kBlock && StagingOf(volume) == Staging::kBlockDevice;
-  if (raw && !volume.raw) MOORING_RETURN_IF_ERROR(source_.NoteRawUse(volume.id));  // before a task has it
-  return publisher_.Publish(spec, volume);
+  // Before the answer, and so before a task has it. A refused call gives it to nobody.
+  return raw && !volume.raw ? source_.NoteRawUse(volume.id) : absl::OkStatus();
 }
 
 absl::Status NodeVolumes::PublishAlone(const PublishSpec& spec, const Call& call) {

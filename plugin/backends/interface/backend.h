@@ -100,7 +100,7 @@ class Backend {
   virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) const {}
 
   // BackendTraits::whole_devices: a task gets the volume as a raw device, and may write anywhere. From then on it is
-  // never taken for empty.
+  // taken for empty only if all of it was read (FilesystemInfo::whole).
   virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }
 
   // Whether something was written to an existing volume; true if it is unknown.

@@ -152,6 +152,15 @@ TEST_F(DevicesTest, DataInTheMiddleOfARawDeviceStaysWithIt) {
   ExpectRefused(Request("w"), Code::kResourceExhausted, "then remove '");
 }
 
+// It gives the device to nobody.
+TEST_F(DevicesTest, ARefusedPublishForBlockAccessIsNoUse) {
+  Plug("disk-large", 400 * kMiB);
+  const std::string id = CreatedOf("v", "disk-large");
+  EXPECT_THAT(driver().Publish(id, Staging(id), Target("raw"), kSharedBlock),
+              FailsWith(Code::kFailedPrecondition, "not staged"));
+  EXPECT_OK(driver().Stage(id, Staging(id), kSharedMount)) << "it is empty, and formatted";
+}
+
 TEST_F(DevicesTest, DeviceWithSeveralLinksBelongsToASingleVolume) {
   Link("disk-also-a", DeviceOf("disk-a"));
   const std::string id = CreatedOf("v", "disk-a");
