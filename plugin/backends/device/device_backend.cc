@@ -31,30 +31,11 @@ constexpr std::chrono::seconds kLockPatience{60};  // the holder reads devices
 constexpr std::chrono::seconds kLongestWait{10};   // for a device that appears late
 constexpr std::string_view kReleased = "released";
 
-DeviceRecord RecordOf(const Disk& disk) {
-  return {.link = disk.link,
-          .serial = disk.serial,
-          .bytes = disk.bytes,
-          .node = disk.node,
-          .number = disk.number,
-          .boot_id = BootId().value_or("")};
-}
-
-// Two links may lead to one device. After a reboot only the link is known.
-bool IsTakenAs(const Disk& disk, const DeviceRecord& record) {
-  return record.link == disk.link || (record.number == disk.number && record.boot_id == BootId().value_or(""));
-}
-
 bool Fits(const Disk& disk, const VolumeDraft& draft) {
   return disk.bytes >= draft.bytes && (draft.limit == 0 || disk.bytes <= draft.limit);
 }
 
 std::string WantedText(const VolumeDraft& draft) { return RangeText({.required = draft.bytes, .limit = draft.limit}); }
-
-bool IsSame(const Disk& disk, const DeviceRecord& record) {
-  if (disk.serial != record.serial) return false;
-  return !disk.serial.empty() || disk.bytes == record.bytes;  // without a serial number only the size can be compared
-}
 
 std::string MayHideData(const std::string& mark) {
   return fmt::format(
@@ -142,7 +123,7 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
       const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
       const bool is_empty = found.ok() && found->content == FilesystemInfo::Content::kEmpty;
       const bool may_hide = is_empty && !found->whole;
-      MOORING_ASSIGN_OR_RETURN(const std::string mark, may_hide ? MarkOf(disk) : absl::StatusOr<std::string>(""));
+      MOORING_ASSIGN_OR_RETURN(const std::string mark, may_hide ? MarkOf(disk) : std::string());
       if (is_empty && mark.empty()) return disk;
       // A disk that hangs by itself is a reason like any other.
       const bool hangs = absl::IsDeadlineExceeded(found.status()) && !DeadlineScope::HasPassed();
@@ -293,7 +274,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
     if (!why.ok() || !why->empty()) continue;
     const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
     if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
-    MOORING_ASSIGN_OR_RETURN(const std::string mark, found->whole ? absl::StatusOr<std::string>("") : MarkOf(disk));
+    MOORING_ASSIGN_OR_RETURN(const std::string mark, found->whole ? std::string() : MarkOf(disk));
     if (!mark.empty()) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);

@@ -19,6 +19,7 @@
 #include "base/file/path.h"
 #include "base/file/private_file.h"
 #include "base/file/whole_file.h"
+#include "base/host.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/loop/loop_mounted.h"
@@ -131,6 +132,23 @@ void SystemDisks::WaitFor(const std::string& link, std::chrono::steady_clock::ti
       UdevDevice(::udev_monitor_receive_device(monitor.get())).reset();
     }
   }
+}
+
+DeviceRecord RecordOf(const Disk& disk) {
+  return {.link = disk.link,
+          .serial = disk.serial,
+          .bytes = disk.bytes,
+          .node = disk.node,
+          .number = disk.number,
+          .boot_id = BootId().value_or("")};
+}
+
+bool IsTakenAs(const Disk& disk, const DeviceRecord& record) {
+  return record.link == disk.link || (record.number == disk.number && record.boot_id == BootId().value_or(""));
+}
+
+bool IsSame(const Disk& disk, const DeviceRecord& record) {
+  return disk.serial == record.serial && (!disk.serial.empty() || disk.bytes == record.bytes);
 }
 
 absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path) {

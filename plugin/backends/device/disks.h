@@ -75,6 +75,14 @@ struct DeviceRecord {
   bool operator==(const DeviceRecord&) const = default;
 };
 
+DeviceRecord RecordOf(const Disk& disk);  // as it is now
+
+// Two links may lead to one device. After a reboot only the link is known.
+bool IsTakenAs(const Disk& disk, const DeviceRecord& record);
+
+// Whether the device is still the one of the record. Without a serial number only the size can be compared.
+bool IsSame(const Disk& disk, const DeviceRecord& record);
+
 // NOT_FOUND: the file does not exist. FAILED_PRECONDITION: the file is malformed.
 absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path);
 
