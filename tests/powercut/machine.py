@@ -136,9 +136,8 @@ class Machine:
                 thread.join(PATIENCE)
             expect_true("the client ends", not thread.is_alive())
         self.children.clear()
-        for mount in reversed(mounts(self.disk)):
-            if mount.target != self.disk:
-                eventually(f"{mount.target} is unmounted", lambda target=mount.target: unmount(target))
+        for mount in reversed(below(self.disk) + below("/run")):
+            eventually(f"{mount.target} is unmounted", lambda target=mount.target: unmount(target))
         for loop in loops_below(self.disk) + loops_below(self.fuse):
             run("losetup", "--detach", loop, check=False)  # it may detach itself meanwhile
         try:
@@ -231,9 +230,15 @@ def processes():
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
+def below(directory):
+    """The mounts in the topmost mount at a directory. A killed program leaves mounts of volumes in its scratch below /run."""
+    found = mounts(directory)
+    targets = [mount.target for mount in found]
+    return found[len(targets) - targets[::-1].index(directory):] if directory in targets else []
+
+
 def unmount(target):
-    """With all below it: a killed program leaves a tmpfs below /run."""
-    done = subprocess.run(["umount", "--recursive", "--internal-only", target], stderr=subprocess.DEVNULL)
+    done = subprocess.run(["umount", "--internal-only", target], stderr=subprocess.DEVNULL)
     return done.returncode == 0 or not mount_at(target)
 
 
