@@ -36,8 +36,9 @@ start_manager() {
   await "the manager serves" "$bin/mooring" plugin status
 }
 
+# dockerd lets a containerd that answers too late write its stacks to the folder for temporary files.
 start_dockerd() {
-  start dockerd dockerd --data-root "$work/docker/data" --exec-root "${docker_exec_root:-$work/docker/exec}" \
+  start dockerd env "TMPDIR=$work" dockerd --data-root "$work/docker/data" --exec-root "${docker_exec_root:-$work/docker/exec}" \
     --pidfile "$work/docker/pid" -H "$DOCKER_HOST" --cgroup-parent "$cgroup" --bridge none --iptables=false --ip-forward=false --ip-masq=false \
     --add-runtime "bounded=$container_tests/runc-bounded" --default-runtime bounded
   await "dockerd serves" docker version
