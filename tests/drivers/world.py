@@ -14,7 +14,7 @@ import subprocess
 import time
 import uuid
 
-from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts, read
+from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts, mounts_in, read, unmount
 
 MANAGER_SOCKET = "/run/mooring/manager.sock"
 DOCKER_SOCKET = "/run/docker/plugins/mooring.sock"
@@ -87,9 +87,10 @@ class World:
         kill_all_others()
         if self.manager:
             self.manager.wait(PATIENCE)
-        for mount in reversed(mounts(self.disk)):
-            subprocess.run(["umount", "--internal-only", mount.target], check=True)
-        subprocess.run(["umount", "--recursive", "--internal-only", "/run"], check=True)  # with the scratch of the manager
+        # Below /run is the scratch of the manager. A killed process is busy for a moment.
+        for mount in reversed(mounts(self.disk) + mounts_in("/run")):
+            eventually(f"{mount.target} is unmounted", lambda target=mount.target: unmount(target))
+        eventually("/run is unmounted", lambda: unmount("/run"))
         for device in loops_below(self.disk):
             subprocess.run(["losetup", "--detach", device], check=True)
         subprocess.run(["umount", "--internal-only", BOOT_ID], check=True)

@@ -16,7 +16,7 @@ import time
 import uuid
 
 from checks import CHECKS
-from host import PATIENCE, Wrong, eventually, expect, expect_true, mount_at, mounts, run
+from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts, mounts_in, run, unmount
 from world import BOOT_ID, loops_below, write_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -136,7 +136,8 @@ class Machine:
                 thread.join(PATIENCE)
             expect_true("the client ends", not thread.is_alive())
         self.children.clear()
-        for mount in reversed(below(self.disk) + below("/run")):
+        # A killed program leaves mounts of volumes in its scratch below /run.
+        for mount in reversed(mounts_in(self.disk) + mounts_in("/run")):
             eventually(f"{mount.target} is unmounted", lambda target=mount.target: unmount(target))
         for loop in loops_below(self.disk) + loops_below(self.fuse):
             run("losetup", "--detach", loop, check=False)  # it may detach itself meanwhile
@@ -228,18 +229,6 @@ class Machine:
 
 def processes():
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
-
-
-def below(directory):
-    """The mounts in the topmost mount at a directory. A killed program leaves mounts of volumes in its scratch below /run."""
-    found = mounts(directory)
-    targets = [mount.target for mount in found]
-    return found[len(targets) - targets[::-1].index(directory):] if directory in targets else []
-
-
-def unmount(target):
-    done = subprocess.run(["umount", "--internal-only", target], stderr=subprocess.DEVNULL)
-    return done.returncode == 0 or not mount_at(target)
 
 
 class Writeback(threading.Thread):

@@ -96,6 +96,19 @@ def mount_at(path, process="self"):
     return next((mount for mount in reversed(mounts(path, process)) if mount.target == path), None)
 
 
+def mounts_in(directory):
+    """The mounts in the topmost mount at a directory, oldest first."""
+    found = mounts(directory)
+    targets = [mount.target for mount in found]
+    return found[len(targets) - targets[::-1].index(directory):] if directory in targets else []
+
+
+def unmount(target):
+    """Whether nothing is mounted there any more."""
+    done = subprocess.run(["umount", "--internal-only", target], stderr=subprocess.DEVNULL)
+    return done.returncode == 0 or not mount_at(target)
+
+
 def loops():
     """Names of the loop devices over images of the volumes that were made, or over what was stacked on them. The kernel
     tells a file's path as it is in the container that attached it: so they are known by their names."""
