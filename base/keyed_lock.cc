@@ -46,10 +46,10 @@ absl::Status Pending(std::string_view what, const std::string& key) {
 }  // namespace
 
 KeyedLocks::Hold::Hold(Hold&& other) noexcept
-    : owner_(std::exchange(other.owner_, nullptr)), key_(std::move(other.key_)) {}
+    : owner_(std::exchange(other.owner_, nullptr)), key_(std::move(other.key_)), file_(other.file_) {}
 
 KeyedLocks::Hold::~Hold() {
-  if (owner_ != nullptr) owner_->Release(key_);
+  if (owner_ != nullptr) owner_->Release(key_, file_);
 }
 
 absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string& path) {
@@ -59,24 +59,38 @@ absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string
   return locks;
 }
 
-absl::Status KeyedLocks::AddFile(const std::string& path, std::function<bool(const std::string& key)> owns) {
-  MOORING_ASSIGN_OR_RETURN(UniqueFd file, OpenLockFile(path));
-  files_.push_back({std::move(file), path, std::move(owns)});
+absl::Status KeyedLocks::AddFile(const std::string& path, std::function<bool(const std::string& key)> owns,
+                                 std::function<absl::Status()> answers) {
+  KeyFile file = {.fd = UniqueFd(), .path = path, .owns = std::move(owns), .answers = std::move(answers)};
+  if (!file.answers) {
+    MOORING_ASSIGN_OR_RETURN(file.fd, OpenLockFile(path));
+  }
+  files_.push_back(std::move(file));
   return absl::OkStatus();
 }
 
-const KeyedLocks::KeyFile& KeyedLocks::FileOf(const std::string& key) const {
-  for (const KeyFile& file : files_) {
-    if (file.owns(key)) return file;
+absl::StatusOr<const KeyedLocks::KeyFile*> KeyedLocks::FileOf(const std::string& key, IfAway if_away) {
+  const auto found = std::find_if(files_.begin(), files_.end(), [&key](const KeyFile& file) { return file.owns(key); });
+  if (found == files_.end()) return &file_;
+  if (!found->answers) return &*found;
+  if (absl::Status answers = found->answers(); !answers.ok()) {
+    return if_away == IfAway::kLockHere ? absl::StatusOr<const KeyFile*>(&file_) : answers;
   }
-  return file_;
+  const std::lock_guard<std::mutex> lock(opening_);
+  if (!found->fd.ok()) {
+    MOORING_ASSIGN_OR_RETURN(found->fd, OpenLockFile(found->path));
+  }
+  return &*found;
 }
 
 absl::StatusOr<KeyedLocks::Hold> KeyedLocks::Acquire(const std::string& key, std::string_view what,
-                                                     Clock::time_point deadline) {
+                                                     Clock::time_point deadline, IfAway if_away) {
   MOORING_RETURN_IF_ERROR(WaitInProcess(key, what, deadline));
   Hold hold(this, key);
-  if (FileOf(key).fd.ok()) MOORING_RETURN_IF_ERROR(WaitForProcesses(key, what, deadline));
+  MOORING_ASSIGN_OR_RETURN(const KeyFile* const file, FileOf(key, if_away));
+  if (!file->fd.ok()) return hold;
+  MOORING_RETURN_IF_ERROR(WaitForProcesses(*file, key, what, deadline));
+  hold.file_ = file;
   return hold;
 }
 
@@ -96,9 +110,9 @@ absl::Status KeyedLocks::WaitInProcess(const std::string& key, std::string_view 
 
 // This process holds the key already. Other processes are polled, because fcntl(2) has no timeout. Contention between
 // processes is rare.
-absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline) {
+absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string& key, std::string_view what,
+                                          Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kLongestPause{16};
-  const KeyFile& file = FileOf(key);
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
     if (SetLock(file.fd, key, F_WRLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
@@ -110,8 +124,8 @@ absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_vi
   }
 }
 
-void KeyedLocks::Release(const std::string& key) {
-  if (const KeyFile& file = FileOf(key); file.fd.ok()) SetLock(file.fd, key, F_UNLCK);
+void KeyedLocks::Release(const std::string& key, const KeyFile* file) {
+  if (file != nullptr) SetLock(file->fd, key, F_UNLCK);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(key);
   found->second.held = false;

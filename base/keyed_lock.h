@@ -20,6 +20,18 @@ class KeyedLocks {
  public:
   using Clock = std::chrono::steady_clock;
 
+  // How Acquire behaves while the file of the key does not answer (AddFile).
+  enum class IfAway { kFail, kLockHere };
+
+ private:
+  struct KeyFile {
+    UniqueFd fd;
+    std::string path;
+    std::function<bool(const std::string& key)> owns = {};
+    std::function<absl::Status()> answers = {};  // none: always
+  };
+
+ public:
   class Hold {
    public:
     Hold(Hold&& other) noexcept;
@@ -31,6 +43,7 @@ class KeyedLocks {
     Hold(KeyedLocks* owner, std::string key) : owner_(owner), key_(std::move(key)) {}
     KeyedLocks* owner_;
     std::string key_;
+    const KeyFile* file_ = nullptr;  // null: no other process is excluded
   };
 
   KeyedLocks() = default;  // locks within this process only
@@ -40,12 +53,17 @@ class KeyedLocks {
   static absl::StatusOr<std::unique_ptr<KeyedLocks>> Shared(const std::string& path);
 
   // Locks the keys that `owns` selects in another file, which may lie on a filesystem of several hosts. The locks hold
-  // between them then. Call it before the first Acquire.
-  absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns);
+  // between them then. Call it before the first Acquire. With `answers`, the file is opened by the first Acquire for
+  // which it is OK, and not touched while it is an error.
+  absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns,
+                       std::function<absl::Status()> answers = {});
 
   // Waits until `key` is free. ABORTED ("an operation is pending", CSI 1.12) after `deadline`; after Stop, the error
-  // given to Stop. `what` says in the message what the key is. KeyedLocks must outlive every Hold.
-  absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline);
+  // given to Stop. While the file of the key does not answer, kFail gives the error of AddFile's `answers`. kLockHere
+  // takes the lock among the processes of Shared. `what` says in the message what the key is. KeyedLocks must outlive
+  // every Hold.
+  absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline,
+                               IfAway if_away = IfAway::kFail);
 
   // Ends all waiting, now and later, with the error `why`.
   void Stop(const absl::Status& why = absl::UnavailableError("this process is stopping: call again when it is back"));
@@ -56,15 +74,11 @@ class KeyedLocks {
     int waiters = 0;
     std::condition_variable free;
   };
-  struct KeyFile {
-    UniqueFd fd;
-    std::string path;
-    std::function<bool(const std::string& key)> owns;
-  };
-  const KeyFile& FileOf(const std::string& key) const;
+  absl::StatusOr<const KeyFile*> FileOf(const std::string& key, IfAway if_away);
   absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
-  absl::Status WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline);
-  void Release(const std::string& key);
+  absl::Status WaitForProcesses(const KeyFile& file, const std::string& key, std::string_view what,
+                                Clock::time_point deadline);
+  void Release(const std::string& key, const KeyFile* file);
   absl::Status stopped();
 
   std::mutex mutex_;
@@ -72,6 +86,7 @@ class KeyedLocks {
   absl::Status stopped_;                  // the error given to Stop; OK before
   KeyFile file_;                          // not open: locks within this process only
   std::vector<KeyFile> files_;            // of AddFile
+  std::mutex opening_;                    // of a file in files_
 };
 
 }  // namespace mooring

@@ -145,6 +145,24 @@ TEST_F(SharedKeyedLocksTest, AddedFileHasItsKeysAlone) {
   EXPECT_OK(there->Acquire("shared", "volume", In(milliseconds(10))));
 }
 
+// The file of a host that mounts its directory later, or whose file server is away.
+TEST_F(SharedKeyedLocksTest, AFileThatDoesNotAnswerIsNotTouched) {
+  const auto locks = Process();
+  absl::Status answers = absl::UnavailableError("not mounted");
+  ASSERT_OK(locks->AddFile(
+      directory_ + "/late/lock", [](const std::string& key) { return key.starts_with("s"); }, [&] { return answers; }));
+  EXPECT_TRUE(absl::IsUnavailable(locks->Acquire("s", "volume", In(seconds(1))).status()));
+  {
+    const auto here = locks->Acquire("s", "volume", In(seconds(1)), KeyedLocks::IfAway::kLockHere);
+    ASSERT_OK(here);
+    EXPECT_TRUE(absl::IsAborted(Process()->Acquire("s", "volume", In(milliseconds(10))).status()));
+  }
+  ASSERT_TRUE(std::filesystem::create_directory(directory_ + "/late"));
+  answers = absl::OkStatus();
+  EXPECT_OK(locks->Acquire("s", "volume", In(seconds(1))));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/late/lock"));
+}
+
 TEST(KeyedLocksTest, OnlyOneOfManyHoldsAKey) {
   KeyedLocks locks;
   std::atomic<int> inside = 0, done = 0;
