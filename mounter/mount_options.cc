@@ -1,5 +1,6 @@
 #include "mounter/mount_options.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,7 +24,7 @@ namespace {
 //   - options that need another kernel module
 struct OptionRule {
   std::string_view name;
-  enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone, kLabel } value = Value::kNone;
+  enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone, kLabel, kAddress } value = Value::kNone;
   std::uint64_t least = 0, most = 0;           // the range of a number
   std::array<std::string_view, 8> words = {};  // the allowed words
   std::string_view opposite = "";              // the option that contradicts this one
@@ -137,7 +138,37 @@ constexpr std::array kBtrfsOptions = {
     Number("thread_pool", 1, 64),
 };
 
+// The options of a pool that Mooring mounts from a server, nfs(5). Left out are options that
+//   - lose data or locks: soft, nolock, local_lock
+//   - need a program beside the kernel: other versions, sec=krb5, xprtsec=tls
+//   - make a second cache of the same files: nosharecache
+constexpr std::array kNfsOptions = {
+    OptionRule{.name = "addr", .value = Value::kAddress},
+    Words("vers", {"4.1", "4.2"}),
+    Words("proto", {"tcp", "tcp6", "rdma"}),
+    Words("sec", {"sys"}),
+    Words("lookupcache", {"all", "none", "pos", "positive"}),
+    Flag("hard", "softerr"),
+    Flag("softerr", "hard"),  // of the plugin's own files; pools refuse it
+    Flag("ac", "noac"),
+    Flag("noac", "ac"),
+    Flag("noresvport"),
+    Number("port", 1, 65535),
+    Number("rsize", 1024, 1048576),
+    Number("wsize", 1024, 1048576),
+    Number("timeo", 1, 6000),
+    Number("retrans", 0, 100),
+    Number("nconnect", 1, 16),
+    Number("max_connect", 1, 16),
+    Number("actimeo", 0, 86400),
+    Number("acregmin", 0, 86400),
+    Number("acregmax", 0, 86400),
+    Number("acdirmin", 0, 86400),
+    Number("acdirmax", 0, 86400),
+};
+
 std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
+  if (fs_type == kNfsFsType) return kNfsOptions;
   if (fs_type == "ext4") return kExt4Options;
   if (fs_type == "xfs") return kXfsOptions;
   if (fs_type == "btrfs") return kBtrfsOptions;
@@ -148,8 +179,8 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
 std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
-  // The filesystem of a directory volume is the host's, and the plugin itself sets the other options of a tmpfs.
-  if (fs_type == "directory") return rules;
+  // The filesystem of a directory volume is the host's or its pool's. The plugin sets the other options of a tmpfs.
+  if (fs_type == "directory" || fs_type == "nfs" || fs_type == kNfsFsType) return rules;
   for (const OptionRule& rule : kLabelOptions) rules.push_back(&rule);
   if (fs_type == "tmpfs") return rules;
   const std::size_t own = rules.size();
@@ -187,6 +218,11 @@ bool IsLabel(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_known);
 }
 
+bool IsAddress(const std::string& text) {
+  in6_addr address = {};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1 || ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
 bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
   const std::optional<std::uint64_t> number = NumberIn(rule, value);
   switch (rule.value) {
@@ -202,6 +238,8 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
       return !value || IsWordOf(rule, *value);
     case Value::kLabel:
       return value && IsLabel(*value);
+    case Value::kAddress:
+      return value && IsAddress(*value);
   }
   return false;
 }
@@ -216,6 +254,7 @@ std::vector<std::string> ValuesOf(const OptionRule& rule) {
   switch (rule.value) {
     case Value::kNone:
     case Value::kLabel:
+    case Value::kAddress:
       return {};
     case Value::kNumber:
     case Value::kPowerOfTwo:
@@ -241,6 +280,8 @@ std::string ValueHint(const OptionRule& rule) {
       return fmt::format("no value, or one of {}", fmt::join(WordsOf(rule), ", "));
     case Value::kLabel:
       return "a label of SELinux, as \"system_u:object_r:container_file_t:s0:c1,c2\", in double quotes";
+    case Value::kAddress:
+      return "an address of IPv4 or IPv6";
   }
   return "";
 }
@@ -277,6 +318,10 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   FilesystemOption option = OptionIn(text);
   const OptionRule* rule = FindIgnored(option.key);
   if (rule == nullptr) rule = FindRule(fs_type, option.key);
+  if (rule == nullptr && fs_type == "nfs" && FindRule(kNfsFsType, option.key == "nfsvers" ? "vers" : option.key)) {
+    return InvalidArgument("mount flag {} is one of the whole pool: write it behind options= of --pool",
+                           Quote(option.key));
+  }
   if (rule == nullptr) {
     return InvalidArgument("mount flag {} is not allowed for {}; allowed are: {}", Quote(option.key), fs_type,
                            Allowed(fs_type));

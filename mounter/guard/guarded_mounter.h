@@ -12,7 +12,8 @@
 //                 label. Checked by path here,
 //                 because opening a foreign device can have effects, and after it was opened (source_guard.h)
 //   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our
-//                 label and a size up to the limit
+//                 label and a size up to the limit. An export of an NFS server has to be one of the policy, with its
+//                 options and its target; only the address of the server is free
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label
@@ -42,8 +43,12 @@ struct HelperPolicy {
 
   std::vector<std::string> volume_directories = {};  // each subdirectory of one of these is a volume
   std::vector<std::string> device_links = {};        // a device behind one is a volume: mounter/path/device_links.h
+  std::vector<std::string> exports = {};             // ExportText of each export that may be mounted
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
+
+// Target, source and options of a mount of an export, without the address of the server.
+std::string ExportText(const MountRequest& request);
 
 // The forbidden trees of the policy, its sources and volume directories, and the directories of the system.
 std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy);
@@ -96,6 +101,7 @@ class GuardedMounter final : public Mounter {
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
+  absl::Status CheckExport(const MountRequest& request) const;
   bool IsVolumeDirectory(const std::string& path) const;
   absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;
 

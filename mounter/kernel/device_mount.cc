@@ -15,6 +15,7 @@
 #include "mounter/mount/filesystem_context.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
+#include "mounter/mount/nfs_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/superblock/superblock_guard.h"
 
@@ -74,6 +75,7 @@ absl::Status MountImage(const MountRequest& request, const Target& target, const
 
 absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
+  if (request.fs_type == kNfsFsType) return MountExport(request);
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());

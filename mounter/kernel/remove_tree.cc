@@ -111,6 +111,10 @@ class Remover {
   }
 
   absl::Status Failed(int error, const std::string& name) const {
+    if (error == EBUSY && name.starts_with(".nfs")) {  // nfs(5): the file was deleted, and is open
+      return FailedPrecondition(
+          "a process of this host still has a file of {} open: end it (fuser -vm), and call again", Quote(path_));
+    }
     if (error == EBUSY || error == EXDEV) {
       return FailedPrecondition("something is mounted at a directory {} below {}: unmount it first", Quote(name),
                                 Quote(path_));

@@ -250,5 +250,16 @@ TEST(MountOptionsTest, BtrfsAllowsHarmlessOptionsOnly) {
   }
 }
 
+TEST(MountOptionsTest, OptionsOfNfsAreThoseOfAPool) {
+  EXPECT_EQ(Options(kNfsFsType, {"nconnect=4", "vers=4.1,hard", "timeo=100"}), "hard,nconnect=4,timeo=100,vers=4.1");
+  for (const char* flag : {"vers=3", "soft", "nconnect=17", "sec=krb5", "fsc", "context=a:b:c", "nolock"}) {
+    EXPECT_THAT(ParseMountFlags(kNfsFsType, {flag}), FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
+  }
+  EXPECT_TRUE(IsAllowed(kNfsFsType, {"addr", "fd00::1"}));
+  EXPECT_FALSE(IsAllowed(kNfsFsType, {"addr", "nas.lan"}));
+  EXPECT_EQ(Options("nfs", {"ro,noatime"}), "defaults");
+  EXPECT_THAT(ParseMountFlags("nfs", {"nfsvers=4.1"}), FailsWith(StatusCode::kInvalidArgument, "options= of --pool"));
+}
+
 }  // namespace
 }  // namespace mooring::testing
