@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/propagation.h"
+#include "plugin/api/export_words.h"
 #include "plugin/api/request_fields.h"
 
 namespace mooring {
@@ -43,6 +44,7 @@ struct Asked {
   std::string device;
   bool allows_conversion = false;
   VolumeMaking making;
+  ExportWords words;
 };
 
 // Parameters of other drivers for features that this one lacks. They are refused, so that nobody relies on them.
@@ -66,6 +68,8 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   for (const auto& [key, value] : parameters) {
     MOORING_ASSIGN_OR_RETURN(const bool is_making, SetMaking(key, value, asked.making));
     if (is_making) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool is_word, SetExportWord(key, value, asked.words, asked.making));
+    if (is_word) continue;
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
     } else if (key == kPoolKey) {
@@ -99,7 +103,8 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
 
 // The pool, if it can make such a volume.
 absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
-  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
+  MOORING_ASSIGN_OR_RETURN(const std::string name, PoolOfExport(asked.words, asked.pool, pools));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(name.empty() ? otherwise : name));
   if (!asked.device.empty() && !pool->traits().whole_devices) {
     return InvalidArgument("parameter {} {}: pool {} has the backend {}, where there are none to choose from",
                            kDeviceKey, Quote(asked.device), pool->name, ToString(pool->kind));

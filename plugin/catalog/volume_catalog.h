@@ -107,8 +107,9 @@ class VolumeCatalog : public VolumeSource {
     return publications_.Unpublish(spec, call);
   }
 
-  // As VolumeReconciler::Reconcile.
+  // As VolumeReconciler.
   absl::Status Reconcile() { return reconciler_.Reconcile(); }
+  absl::Status ReconcilePool(const std::string& pool) { return reconciler_.ReconcilePool(pool); }
 
   const Segments& topology() const { return maker_.node().topology; }
   const Pools& pools() const { return pools_; }

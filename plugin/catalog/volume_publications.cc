@@ -26,13 +26,40 @@ std::string HowPublished(const PublicationRecord& record) {
   return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
 }
 
+// "mount MULTI_NODE_SINGLE_WRITER, read-write"
+std::string AccessText(const PublicationRecord& record) {
+  const std::size_t mode_end = record.capability.find(' ', record.access_type.size() + 1);
+  return fmt::format("{}, {}", record.capability.substr(0, mode_end), record.read_only ? "read-only" : "read-write");
+}
+
 // The capability of a record begins with the access type and the mode.
+bool HasMode(const PublicationRecord& record, AccessMode mode) {
+  return record.capability.starts_with(record.access_type + " " + ToString(mode));
+}
+
+bool IsForManyNodes(const PublicationRecord& record) {
+  return HasMode(record, AccessMode::kMultiNodeReaderOnly) || HasMode(record, AccessMode::kMultiNodeSingleWriter) ||
+         HasMode(record, AccessMode::kMultiNodeMultiWriter);
+}
+
 bool IsForSeveral(const PublicationRecord& record) {
-  for (const AccessMode mode : {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
-                                AccessMode::kMultiNodeMultiWriter, AccessMode::kSingleNodeMultiWriter}) {
-    if (record.capability.starts_with(record.access_type + " " + ToString(mode))) return true;
-  }
-  return false;
+  return IsForManyNodes(record) || HasMode(record, AccessMode::kSingleNodeMultiWriter);
+}
+
+bool Writes(const PublicationRecord& record) {
+  return !record.read_only && !HasMode(record, AccessMode::kMultiNodeReaderOnly);
+}
+
+// Whether a volume that many nodes can use may go to a second node.
+absl::Status CheckBesides(const PublicationRecord& there, const PublicationRecord& wanted) {
+  const bool one_writer =
+      HasMode(there, AccessMode::kMultiNodeSingleWriter) || HasMode(wanted, AccessMode::kMultiNodeSingleWriter);
+  const bool too_many = one_writer && Writes(there) && Writes(wanted);
+  if (IsForManyNodes(there) && IsForManyNodes(wanted) && !too_many) return absl::OkStatus();
+  return FailedPrecondition(
+      "volume {} is published to node {} with {}, which leaves no room for {} on node {}: unpublish it there "
+      "(ControllerUnpublishVolume), or ask for another access mode on both",
+      Quote(wanted.volume_id), Quote(there.node_id), AccessText(there), AccessText(wanted), Quote(wanted.node_id));
 }
 
 // Whether a repeated publish agrees with the existing one. Access modes and mount flags may differ, because Nomad
@@ -78,6 +105,7 @@ absl::Status VolumePublications::CheckDetached(const std::string& id, const std:
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
+  if (pool->traits().many_nodes) return absl::OkStatus();  // a use by another node is no obstacle, and none is seen
   absl::Status unused = Unexpected(pool->backend->CheckUnused(id));
   if (!absl::IsFailedPrecondition(unused)) return unused;
   const std::string where = node.empty() ? "a node that no record names" : "node " + Quote(node);
@@ -89,10 +117,15 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
   MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   MOORING_ASSIGN_OR_RETURN(const std::int64_t max_volumes, MostVolumes(spec));
   PublicationRecord wanted = ToRecord(spec);
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
   for (const PublicationRecord& publication : there) {
+    if (pool->traits().many_nodes && publication.node_id != wanted.node_id) {
+      MOORING_RETURN_IF_ERROR(CheckBesides(publication, wanted));
+      continue;
+    }
     MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
     if (publication.capability == wanted.capability && publication.read_only == wanted.read_only)
       return absl::OkStatus();
@@ -101,7 +134,10 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
   const bool is_back = spec.node_id == node_id_ && is_used_here && is_used_here(spec.volume_id);  // its record was lost
   if (there.empty() && !is_back) MOORING_RETURN_IF_ERROR(CheckDetached(spec.volume_id, ""));
   // A volume that is already published to the node keeps its place.
-  const std::int64_t most = there.empty() ? max_volumes : 0;
+  const bool is_there = std::any_of(there.begin(), there.end(), [&](const PublicationRecord& publication) {
+    return publication.node_id == spec.node_id;
+  });
+  const std::int64_t most = is_there ? 0 : max_volumes;
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
   if (done) return absl::OkStatus();
   return ResourceExhausted(

@@ -90,6 +90,15 @@ absl::Status VolumeReconciler::Reconcile() {
   return CompareWithPools();
 }
 
+absl::Status VolumeReconciler::ReconcilePool(const std::string& pool) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
+  for (const VolumeRecord& record : unfinished) {
+    if (record.pool == pool) FinishInterrupted(record);
+  }
+  MOORING_ASSIGN_OR_RETURN(const Pool* const found, pools_.Find(pool));
+  return found->backend->Reconcile().status();
+}
+
 // While this process holds the locks of the name and the id, no other process works on the volume.
 void VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
@@ -136,7 +145,7 @@ std::set<std::string> VolumeReconciler::IdsInPools() const {
     const absl::StatusOr<std::vector<std::string>> ids = pool.backend->Reconcile();
     if (ids.ok()) {
       found.insert(ids->begin(), ids->end());
-    } else {
+    } else if (!absl::IsUnavailable(ids.status())) {  // else ReconcilePool comes later
       log::Error("a pool cannot be read", {{"pool", pool.name}, {"cause", Message(ids.status())}});
     }
   }
@@ -152,7 +161,7 @@ absl::Status VolumeReconciler::CompareWithPools() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> ephemeral, store_.ListEphemeral());
   for (const VolumeRecord& record : ephemeral) unknown_ids.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedVolume> volumes,
-                           store_.ListReady(0, std::numeric_limits<std::int64_t>::max()));
+                           store_.ListReady(0, std::numeric_limits<std::int64_t>::max(), IfAway::kSkip));
   for (const ListedVolume& listed : volumes) {
     unknown_ids.erase(listed.volume.id);
     CompareSize(listed.volume);

@@ -52,6 +52,9 @@ class VolumeReconciler {
   // has locked.
   absl::Status Reconcile();
 
+  // The same for one pool, whose server did not answer at the start. Calls for its volumes may run.
+  absl::Status ReconcilePool(const std::string& pool);
+
   // Whether the image of an unfinished row stays. A copy gets its name when it is whole, so the orchestrator may know
   // it. A volume that was created empty stays if something was written to it.
   absl::StatusOr<bool> HasDataToKeep(const VolumeRecord& unfinished) const;

@@ -18,9 +18,10 @@ enum class BackendKind {
   kDirectory,  // a directory, bind mounted
   kDevice,     // an existing block device
   kTmpfs,      // memory, from the first stage to the last unstage
+  kNfs,        // a directory on an NFS export, bind mounted
 };
 inline constexpr BackendKind kBackendKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
-                                                BackendKind::kTmpfs};
+                                                BackendKind::kTmpfs, BackendKind::kNfs};
 
 // How the node mounts a volume.
 enum class Staging {
@@ -49,6 +50,7 @@ struct BackendTraits {
   bool tunes = false;                      // the mutable parameters of a device
   std::vector<std::string> fs_types = {};  // from which a volume can choose; empty: there is no choice
   bool whole_devices = false;              // a volume has the size of its device, and can name the device
+  bool many_nodes = false;                 // a volume can be used on several nodes at once
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
 };
 

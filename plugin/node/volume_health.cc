@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
+#include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/uses/volume_kind.h"
@@ -132,7 +133,20 @@ absl::StatusOr<VolumeHealth::Problems> VolumeHealth::FindProblems(const std::set
   return ProblemsOf(uses);
 }
 
+// A question to the filesystem of a server that is known to be dead would hang.
+absl::StatusOr<VolumeStats> VolumeHealth::WithoutServer(const std::string& volume_id, const std::string& volume_path,
+                                                        const absl::Status& why) {
+  MOORING_RETURN_IF_ERROR(finder_.FindVolumeAt(volume_id, volume_path).status());
+  VolumeStats stats;
+  stats.problem = Message(why);
+  return stats;
+}
+
 absl::StatusOr<VolumeStats> VolumeHealth::Stats(const std::string& volume_id, const std::string& volume_path) {
+  if (!TagOfId(volume_id).empty()) {
+    const absl::Status known = source_.Knows(volume_id);
+    if (absl::IsUnavailable(known)) return WithoutServer(volume_id, volume_path, known);
+  }
   MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({volume_path, ExpectedMountOf(volume_id)}));
   std::string path = volume_path;
   if (!seen.measured || finder_.Owner(seen.info) != volume_id) {

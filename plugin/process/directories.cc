@@ -27,6 +27,7 @@
 #include "mounter/guard/guarded_mounter.h"
 #include "plugin/backends/registry.h"
 #include "plugin/model/volume_id.h"
+#include "plugin/process/export_pools.h"
 
 namespace mooring {
 namespace {
@@ -314,6 +315,9 @@ absl::StatusOr<Config> PrepareDirectories(Config config) {
   MOORING_ASSIGN_OR_RETURN(config.state_dir, PrepareStateDir(config));
   for (PoolConfig& pool : config.pools) {
     MOORING_RETURN_IF_ERROR(TypeOf(pool.kind).check_host(pool));
+    if (TypeOf(pool.kind).own_mount != nullptr) {
+      MOORING_ASSIGN_OR_RETURN(pool.path, MakeMountPlace(config, pool.name));
+    }
     if (TypeOf(pool.kind).owns_path) {
       MOORING_ASSIGN_OR_RETURN(pool.path, PreparePool(pool, config));
     }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/host.h"
 #include "base/text/quote.h"
 
@@ -113,12 +115,13 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std
 
 // A reader may have to roll the journal of a dead host back, so its connection can write.
 absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
-    const std::string& path, const std::string& pool, const std::function<absl::Status()>& may_begin) {
+    const std::string& path, const std::string& pool, const std::string& new_tag,
+    const std::function<absl::Status()>& may_begin) {
   const DatabaseFile file = SharedCatalogFile(path);
   MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
   return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
     SQLite::Database writer = mooring::OpenShared(path);
-    const std::string about = fmt::format("INSERT INTO pool VALUES (1, '{}', '{}');", RandomHex(kPoolTagBytes), pool);
+    const std::string about = fmt::format("INSERT INTO pool VALUES (1, '{}', '{}');", new_tag, pool);
     const std::string tables = std::string(kTables) + kSharedTables + about;
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, tables.c_str(), may_begin));
     CheckTables(writer);
@@ -168,27 +171,54 @@ absl::StatusOr<std::vector<UnfinishedRecord>> CatalogDatabase::NameUnfinished(st
 
 absl::StatusOr<std::string> CatalogFiles::AddShared(const std::string& path, const std::string& pool,
                                                     const std::function<absl::Status()>& may_begin) {
-  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened,
-                           RepeatWhileBusy([&] { return CatalogDatabase::OpenShared(path, pool, may_begin); }));
-  for (const auto& file : files_) {
-    if (file->tag() != opened->tag()) continue;
+  const std::string new_tag = RandomHex(kPoolTagBytes);
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened, RepeatWhileBusy([&] {
+                             return CatalogDatabase::OpenShared(path, pool, new_tag, may_begin);
+                           }));
+  for (const File& file : files_) {
+    if (file.tag != opened->tag()) continue;
     return FailedPrecondition("the catalog {} is a copy of that of pool {}: give each pool a directory of its own",
-                              Quote(path), file->pool());
+                              Quote(path), file.pool);
   }
-  files_.push_back(opened);
+  files_.push_back({.pool = pool, .tag = opened->tag(), .database = opened});
   return opened->tag();
 }
 
-CatalogDatabase& CatalogFiles::OfPool(std::string_view pool) const {
-  for (const auto& file : files_) {
-    if (!file->tag().empty() && file->pool() == pool) return *file;
+void CatalogFiles::AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers) {
+  files_.push_back({.pool = pool, .tag = tag, .answers = std::move(answers)});
+}
+
+absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path, const std::string& pool,
+                                                         const std::function<absl::Status()>& may_begin) {
+  const auto file = std::find_if(files_.begin(), files_.end(), [&](const File& other) { return other.pool == pool; });
+  if (file == files_.end()) return Internal("pool {} was not added", pool);
+  if (file->database != nullptr) return file->database.get();
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened, RepeatWhileBusy([&] {
+                             return CatalogDatabase::OpenShared(path, pool, file->tag, may_begin);
+                           }));
+  if (opened->tag() != file->tag) {
+    return FailedPrecondition("the catalog {} is one of a pool with image files: give this pool a directory of its own",
+                              Quote(path));
   }
-  return local();
+  file->database = std::move(opened);
+  return file->database.get();
+}
+
+absl::StatusOr<CatalogDatabase*> CatalogFiles::Opened(const File& file) {
+  MOORING_RETURN_IF_ERROR(file.answers());
+  return file.database.get();
+}
+
+absl::StatusOr<CatalogDatabase*> CatalogFiles::OfPool(std::string_view pool) const {
+  for (const File& file : files_) {
+    if (!file.tag.empty() && file.pool == pool) return Opened(file);
+  }
+  return &local();
 }
 
 absl::StatusOr<CatalogDatabase*> CatalogFiles::OfTag(std::string_view tag) const {
-  for (const auto& file : files_) {
-    if (file->tag() == tag) return file.get();
+  for (const File& file : files_) {
+    if (file.tag == tag) return Opened(file);
   }
   return FailedPrecondition(
       "the shared pool with the tag {} is not one of this plugin's: start the plugin with that pool (--pool)", tag);

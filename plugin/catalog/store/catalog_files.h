@@ -42,8 +42,10 @@ class CatalogDatabase {
   // creating them. FAILED_PRECONDITION: the file has another schema version.
   static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path,
                                                                const std::function<absl::Status()>& may_begin);
-  // The same for the file of a shared pool. FAILED_PRECONDITION also: its hosts know the pool by another name.
+  // The same for the file of a shared pool. A new one gets the tag `new_tag`. FAILED_PRECONDITION also: its hosts know
+  // the pool by another name.
   static absl::StatusOr<std::shared_ptr<CatalogDatabase>> OpenShared(const std::string& path, const std::string& pool,
+                                                                     const std::string& new_tag,
                                                                      const std::function<absl::Status()>& may_begin);
 
   using OpenToRead = SQLite::Database (*)(const std::string& path);
@@ -83,15 +85,22 @@ class CatalogDatabase {
 
 class CatalogFiles {
  public:
-  explicit CatalogFiles(std::shared_ptr<CatalogDatabase> local) : files_{std::move(local)} {}
+  explicit CatalogFiles(std::shared_ptr<CatalogDatabase> local) { files_.push_back({.database = std::move(local)}); }
 
   // Opens the file of a shared pool, and returns the tag of the pool. Call it before the first use of the others.
   // FAILED_PRECONDITION: the file has another schema version, or another pool has this tag.
   absl::StatusOr<std::string> AddShared(const std::string& path, const std::string& pool,
                                         const std::function<absl::Status()>& may_begin);
 
-  CatalogDatabase& local() const { return *files_.front(); }
-  CatalogDatabase& OfPool(std::string_view pool) const;
+  // The file of a shared pool that is opened later, at any time: the tag of the pool is known. While `answers` is an
+  // error, it is the error of all calls for that file.
+  void AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers);
+  // Opens that file. After that, the caller lets `answers` be OK. FAILED_PRECONDITION: as for AddShared.
+  absl::StatusOr<CatalogDatabase*> OpenLater(const std::string& path, const std::string& pool,
+                                             const std::function<absl::Status()>& may_begin);
+
+  CatalogDatabase& local() const { return *files_.front().database; }
+  absl::StatusOr<CatalogDatabase*> OfPool(std::string_view pool) const;
 
   // FAILED_PRECONDITION: it lies in a shared pool that the plugin was not started with.
   absl::StatusOr<CatalogDatabase*> OfId(std::string_view id) const { return OfTag(TagOfId(id)); }
@@ -109,12 +118,13 @@ class CatalogFiles {
     return file->Read(what, action);
   }
 
-  // Calls `list(file)` for each file, and joins the results.
+  // Calls `list(file)` for each file that answers, and joins the results.
   template <typename List>
   auto Join(List list) const -> decltype(list(local())) {
     auto all = list(local());
     for (std::size_t i = 1; all.ok() && i < files_.size(); ++i) {
-      MOORING_ASSIGN_OR_RETURN(auto more, list(*files_[i]));
+      if (!files_[i].answers().ok()) continue;
+      MOORING_ASSIGN_OR_RETURN(auto more, list(*files_[i].database));
       all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
     }
     return all;
@@ -123,13 +133,18 @@ class CatalogFiles {
   // Reads a page over all files: the first `most` records behind `after`. `list(file, after, most)` reads one of them
   // by the file's own numbers, and `seq(record)` is a reference to the number of a record, which becomes unique here.
   template <typename List, typename Seq>
-  auto Page(std::int64_t after, std::size_t most, List list, Seq seq) const -> decltype(list(local(), after, most)) {
+  auto Page(std::int64_t after, std::size_t most, List list, Seq seq, IfAway if_away = IfAway::kFail) const
+      -> decltype(list(local(), after, most)) {
     typename decltype(list(local(), after, most))::value_type page;
     for (std::size_t i = 0; i < files_.size() && page.size() < most; ++i) {
       const std::int64_t first = static_cast<std::int64_t>(i) << kSeqBits;
       if (after >= first + kMostSeq) continue;
+      if (absl::Status answers = files_[i].answers(); !answers.ok()) {
+        if (if_away == IfAway::kSkip) continue;
+        return answers;
+      }
       MOORING_ASSIGN_OR_RETURN(auto records,
-                               list(*files_[i], std::max<std::int64_t>(after - first, 0), most - page.size()));
+                               list(*files_[i].database, std::max<std::int64_t>(after - first, 0), most - page.size()));
       for (auto& record : records) {
         seq(record) += first;
         page.push_back(std::move(record));
@@ -142,7 +157,14 @@ class CatalogFiles {
   static constexpr int kSeqBits = 48;  // the rest of a sequence number is the number of the file
   static constexpr std::int64_t kMostSeq = std::int64_t{1} << kSeqBits;
 
-  std::vector<std::shared_ptr<CatalogDatabase>> files_;  // the local one is the first
+  struct File {
+    std::string pool = {}, tag = {};
+    std::function<absl::Status()> answers = [] { return absl::OkStatus(); };
+    std::shared_ptr<CatalogDatabase> database = nullptr;  // set before `answers` is OK
+  };
+  static absl::StatusOr<CatalogDatabase*> Opened(const File& file);
+
+  std::vector<File> files_;  // the local one is the first
 };
 
 }  // namespace mooring

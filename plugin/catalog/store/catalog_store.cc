@@ -162,7 +162,8 @@ absl::Status CatalogStore::DeletePublications(const std::string& volume_id, cons
 }
 
 absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
-  return files_->OfPool(pool).Read("add up the volumes of", [&](Statements& statements) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  return file->Read("add up the volumes of", [&](Statements& statements) {
     Use row = statements("SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
@@ -209,9 +210,10 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
   });
 }
 
-absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  return files_->Page(after, most, ReadyVolumesIn,
-                      [](ListedVolume& listed) -> std::int64_t& { return listed.volume.seq; });
+absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most,
+                                                                  IfAway if_away) {
+  return files_->Page(
+      after, most, ReadyVolumesIn, [](ListedVolume& listed) -> std::int64_t& { return listed.volume.seq; }, if_away);
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {

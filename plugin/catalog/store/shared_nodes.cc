@@ -16,8 +16,8 @@ std::optional<SharedNodes::Node> NodeIn(Statements& statements, const std::strin
 
 }  // namespace
 
-absl::Status SharedNodes::Put(const std::string& pool, const Node& node) {
-  return files_->OfPool(pool).Write("add this node to", [&](Statements& statements) {
+absl::Status SharedNodes::Put(CatalogDatabase& file, const Node& node) {
+  return file.Write("add this node to", [&](Statements& statements) {
     statements("INSERT OR REPLACE INTO nodes VALUES (?, ?, ?)", node.id, node.max_volumes, node.boot_id).Exec();
   });
 }
@@ -27,8 +27,8 @@ absl::StatusOr<std::optional<SharedNodes::Node>> SharedNodes::Find(const std::st
   return files_->Read(volume_id, kFindNode, [&](Statements& statements) { return NodeIn(statements, node_id); });
 }
 
-absl::StatusOr<std::optional<SharedNodes::Node>> SharedNodes::Get(const std::string& pool, const std::string& node_id) {
-  return files_->OfPool(pool).Read(kFindNode, [&](Statements& statements) { return NodeIn(statements, node_id); });
+absl::StatusOr<std::optional<SharedNodes::Node>> SharedNodes::Get(CatalogDatabase& file, const std::string& node_id) {
+  return file.Read(kFindNode, [&](Statements& statements) { return NodeIn(statements, node_id); });
 }
 
 }  // namespace mooring

@@ -12,6 +12,7 @@
 
 namespace mooring {
 
+class CatalogDatabase;
 class CatalogFiles;
 
 class SharedNodes {
@@ -24,9 +25,9 @@ class SharedNodes {
 
   explicit SharedNodes(std::shared_ptr<CatalogFiles> files) : files_(std::move(files)) {}
 
-  absl::Status Put(const std::string& pool, const Node& node);  // inserts or replaces
-
-  absl::StatusOr<std::optional<Node>> Get(const std::string& pool, const std::string& node_id);
+  // In the file of a shared pool.
+  static absl::Status Put(CatalogDatabase& file, const Node& node);  // inserts or replaces
+  static absl::StatusOr<std::optional<Node>> Get(CatalogDatabase& file, const std::string& node_id);
 
   // The node in the pool of a volume.
   absl::StatusOr<std::optional<Node>> Find(const std::string& volume_id, const std::string& node_id);

@@ -156,8 +156,10 @@ absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const Snaps
                  : SnapshotsIn(statements(kListOfSource, after, most, filter.source_volume_id));
     });
   };
-  return files_->Page(filter.after, filter.most, list,
-                      [](SnapshotRecord& record) -> std::int64_t& { return record.seq; });
+  // A pool whose server may be away has no snapshots.
+  return files_->Page(
+      filter.after, filter.most, list, [](SnapshotRecord& record) -> std::int64_t& { return record.seq; },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListUnfinished() {
@@ -176,7 +178,8 @@ absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {
 }
 
 absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
-  return files_->OfPool(pool).Read(kLookUp, [&](Statements& statements) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  return file->Read(kLookUp, [&](Statements& statements) {
     Use row = statements("SELECT COALESCE(SUM(bytes), 0) FROM snapshots WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });

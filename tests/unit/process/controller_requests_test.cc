@@ -368,5 +368,27 @@ TEST_F(ValidateTest, AMismatchIsAMessageNotAnError) {
       "access_mode");
 }
 
+TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWord) {
+  std::vector<Pool> made;
+  made.push_back({.name = "default"});
+  made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .source = "nas:/srv"});
+  const Pools pools(std::move(made));
+  const auto parse = [&](const std::vector<std::pair<std::string, std::string>>& parameters) {
+    csi::v1::CreateVolumeRequest request = Create();
+    for (const auto& [key, value] : parameters) (*request.mutable_parameters())[key] = value;
+    return ParseCreateVolume(request, pools, {});
+  };
+  const auto spec =
+      parse({{"server", "nas"}, {"share", "/srv/"}, {"onDelete", "delete"}, {"mountPermissions", "0770"}});
+  ASSERT_OK(spec);
+  EXPECT_EQ(spec->pool, "share");
+  EXPECT_EQ(spec->making.root.mode, 0770);
+  EXPECT_EQ(parse({{"pool", "share"}, {"mountPermissions", "0"}})->making, VolumeMaking());
+  ExpectInvalid(parse({{"server", "nas"}, {"share", "/other"}}), "export=/other, and ask for pool=NAME");
+  ExpectInvalid(parse({{"pool", "default"}, {"server", "nas"}, {"share", "/srv"}}), "with the name 'default'");
+  ExpectInvalid(parse({{"pool", "share"}, {"subDir", "a"}}), "leave the parameter out");
+  ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "archive"}}), "reclaimPolicy: Retain");
+}
+
 }  // namespace
 }  // namespace mooring::testing

@@ -1,0 +1,49 @@
+#include "plugin/api/export_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+
+namespace mooring {
+
+absl::StatusOr<bool> SetExportWord(const std::string& key, const std::string& value, ExportWords& words,
+                                   VolumeMaking& making) {
+  if (key == "server") {
+    words.server = value;
+  } else if (key == "share") {
+    words.share = value.size() > 1 && value.ends_with('/') ? value.substr(0, value.size() - 1) : value;
+  } else if (key == "mountPermissions") {
+    if (value.find_first_not_of('0') == std::string::npos) return true;  // as in csi-driver-nfs: the mode stays
+    return SetMaking("mode", value, making);
+  } else if (key == "subDir") {
+    return InvalidArgument(
+        "parameter {}: each volume has a directory of its own, named by its id: leave the parameter out", Quote(key));
+  } else if (key == "onDelete") {
+    if (value == "delete") return true;
+    return InvalidArgument(
+        "parameter {} {}: a deleted volume is deleted. Leave the parameter out, and keep the volume instead "
+        "(Kubernetes: reclaimPolicy: Retain)",
+        Quote(key), Quote(value));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<std::string> PoolOfExport(const ExportWords& words, const std::string& pool, const Pools& pools) {
+  if (words.server.empty() && words.share.empty()) return pool;
+  const std::string source = words.server + ":" + words.share;
+  const auto found = std::find_if(pools.all().begin(), pools.all().end(), [&](const Pool& other) {
+    return other.source == source && (pool.empty() || other.name == pool);
+  });
+  if (found != pools.all().end()) return found->name;
+  return InvalidArgument(
+      "no pool of this plugin{} is on the export {}: start the plugin with --pool "
+      "name=NAME,backend=nfs,server={},export={}, and ask for pool=NAME",
+      pool.empty() ? "" : fmt::format(" with the name {}", Quote(pool)), Quote(source), words.server, words.share);
+}
+
+}  // namespace mooring

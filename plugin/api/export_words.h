@@ -1,0 +1,25 @@
+// The words of csi-driver-nfs in the parameters of CreateVolume: server, share, subDir, onDelete and mountPermissions.
+// Its mountOptions arrive as mount flags.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "plugin/backends/pools.h"
+#include "plugin/model/volume_tuning.h"
+
+namespace mooring {
+
+struct ExportWords {
+  std::string server, share;
+};
+
+// False: the key is none of them. INVALID_ARGUMENT: Mooring cannot do that; the error says what to write instead.
+absl::StatusOr<bool> SetExportWord(const std::string& key, const std::string& value, ExportWords& words,
+                                   VolumeMaking& making);
+
+// The name of the pool on the export. `pool` is the parameter of that name, or empty. Without words it is `pool`.
+// INVALID_ARGUMENT: there is no such pool, or `pool` is another one.
+absl::StatusOr<std::string> PoolOfExport(const ExportWords& words, const std::string& pool, const Pools& pools);
+
+}  // namespace mooring

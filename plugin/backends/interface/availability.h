@@ -1,0 +1,34 @@
+// Whether the server of a pool answers. Only pools that the plugin mounts by itself have this (BackendType::own_mount):
+// a call that reaches a dead server would hang, so it is refused before.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace mooring {
+
+// Safe from several threads. The watcher of the pool calls Answered every second or two, and says what fails.
+class Availability {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Availability(std::string pool) : pool_(std::move(pool)) {}
+
+  // UNAVAILABLE: the pool is not ready yet, or its server has not answered for some seconds. The message says why.
+  absl::Status Check(Clock::time_point now = Clock::now()) const;
+
+  void Answered();
+  void Failed(const absl::Status& why);
+
+ private:
+  const std::string pool_;
+  mutable std::mutex mutex_;
+  Clock::time_point answered_;                                                  // if `why_` is empty
+  std::string why_ = "it is being mounted now, or its server does not answer";  // not empty: the pool cannot be used
+};
+
+}  // namespace mooring

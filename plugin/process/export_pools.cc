@@ -1,0 +1,228 @@
+#include "plugin/process/export_pools.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+#include "base/deadline.h"
+#include "base/file/file_lock.h"
+#include "base/file/path.h"
+#include "base/file/real_directory.h"
+#include "base/hash.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/sys/syscalls.h"
+#include "plugin/backends/registry.h"
+#include "plugin/process/shared_pools.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::chrono::seconds kRetry{5}, kAskEvery{2}, kMountPatience{40}, kStartPatience{30};
+constexpr std::chrono::seconds kHostIsGone{30};
+constexpr int kRenewEvery = 5;  // questions
+
+// Others may pass the first directory, and only the plugin's user the second.
+constexpr std::array kBases = {"/run/mooring-nfs", "/dev/shm/mooring-nfs"};
+
+absl::Status MakeBase(const std::string& base) {
+  if (::mkdir(base.c_str(), 0711) != 0 && errno != EEXIST) return ErrnoStatus(errno, "make the directory", base);
+  struct stat status = {};
+  if (::lstat(base.c_str(), &status) != 0) return ErrnoStatus(errno, "inspect", base);
+  if (S_ISDIR(status.st_mode) && status.st_uid == 0 && (status.st_mode & 0022) == 0) return absl::OkStatus();
+  return FailedPrecondition("{} belongs to somebody else, or is open to others: remove it", Quote(base));
+}
+
+std::string FirstLineOf(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line == "(null)" ? "" : line;
+}
+
+// The name in the owner of a client of NFSv4.1 (fs/nfs/nfs4proc.c): the host's name, and an identifier if there is one.
+std::string NameForServers() {
+  std::string identifier = FirstLineOf("/sys/fs/nfs/net/nfs_client/identifier");
+  if (identifier.empty()) identifier = FirstLineOf("/sys/module/nfs/parameters/nfs4_unique_id");
+  return identifier.empty() ? HostName() : HostName() + "/" + identifier;
+}
+
+std::string HostFile(const std::string& records, const std::string& host) {
+  return fmt::format("{}/host-{:016x}", records, HashOf(host));
+}
+
+// Writes the text, and returns the time of the server's clock at which that was.
+absl::StatusOr<std::chrono::seconds> WriteAndLook(const std::string& path, const std::string& text) {
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  struct stat status = {};
+  if (!file.ok() || ::pwrite(file.get(), text.data(), text.size(), 0) < 0 || ::fsync(file.get()) != 0 ||
+      ::fstat(file.get(), &status) != 0) {
+    return ErrnoStatus(errno, "write to", path);
+  }
+  return std::chrono::seconds(status.st_mtim.tv_sec);
+}
+
+absl::Status CheckOwner(const std::string& directory, const std::string& source) {
+  struct stat status = {};
+  if (::stat(directory.c_str(), &status) != 0) return ErrnoStatus(errno, "look at", directory);
+  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} has the owner {} and the mode {:o}, and only the plugin may write there: on the server, make a directory in "
+      "it (install -d -m 0755 -o {} -g {} DIRECTORY), and name that as export",
+      Quote(source), status.st_uid, status.st_mode & 07777, ::geteuid(), ::getegid());
+}
+
+PoolConfig AtPlaceForCalls(PoolConfig pool) {
+  pool.path = PlaceForCalls(pool.path);
+  return pool;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> MakeMountPlace(const Config& config, const std::string& pool) {
+  std::string base;
+  absl::Status made;
+  for (const char* const candidate : kBases) {
+    base = candidate;
+    made = MakeBase(base);
+    if (made.ok()) break;
+  }
+  MOORING_RETURN_IF_ERROR(made);
+  const std::string own = fmt::format("{}/{:016x}", base, HashOf(config.state_dir)), path = own + "/" + pool;
+  MOORING_RETURN_IF_ERROR(MakeRealDirectory(own, config.user.uid, config.user.gid));
+  // Without its mount a place takes no volume: its mode forbids it.
+  for (const std::string& place : {path, PlaceForCalls(path)}) {
+    if (::mkdir(place.c_str(), 0500) != 0 && errno != EEXIST) return ErrnoStatus(errno, "make the directory", place);
+  }
+  return path;
+}
+
+absl::Status CheckHostName(const std::string& records, const std::string& host, const std::string& boot_id) {
+  const std::string file = HostFile(records, host);
+  const std::string there = FirstLineOf(file);
+  struct stat status = {};
+  if (there.empty() || there == boot_id || ::stat(file.c_str(), &status) != 0) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::chrono::seconds now, WriteAndLook(records + "/clock", boot_id));
+  if (now - std::chrono::seconds(status.st_mtim.tv_sec) > kHostIsGone) return absl::OkStatus();
+  return FailedPrecondition(
+      "another host with the name {} uses this pool, and NFS would take the two for one and lose locks: give each host "
+      "its own name, or the module nfs its own nfs4_unique_id. If this host has just been started again, wait {} s",
+      Quote(host), kHostIsGone.count());
+}
+
+absl::Status RenewHostName(const std::string& records, const std::string& host, const std::string& boot_id) {
+  return WriteAndLook(HostFile(records, host), boot_id + "\n").status();
+}
+
+ExportPool::ExportPool(Parts parts)
+    : parts_(std::move(parts)),
+      place_(AtPlaceForCalls(parts_.pool)),
+      records_(place_.path + std::string(kSharedRecords)) {
+  thread_ = std::thread(&ExportPool::Run, this);
+}
+
+ExportPool::~ExportPool() {
+  Stop();
+  thread_.join();
+}
+
+void ExportPool::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+bool ExportPool::StopsWithin(std::chrono::seconds time) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+void ExportPool::Run() {
+  std::string said;
+  do {
+    absl::Status status = Mount();
+    if (status.ok()) status = Open();
+    if (status.ok()) {
+      said.clear();
+      log::Info("the pool can be used", {{"pool", parts_.pool.name}});
+      status = Watch();
+      if (status.ok()) return;
+    }
+    parts_.availability->Failed(status);
+    if (std::exchange(said, Message(status)) != Message(status)) {
+      log::Error("a pool cannot be used yet", {{"pool", parts_.pool.name}, {"cause", Message(status)}});
+    }
+  } while (!StopsWithin(kRetry));
+}
+
+absl::Status ExportPool::Mount() {
+  const DeadlineScope patience(DeadlineScope::Clock::now() + kMountPatience);
+  const OwnMount own = TypeOf(parts_.pool.kind).own_mount(parts_.pool);
+  MOORING_RETURN_IF_ERROR(Mount(own, own.calls));
+  return Mount(own, own.request);
+}
+
+// A plugin that ran before may have left the mount.
+absl::Status ExportPool::Mount(const OwnMount& own, const MountRequest& asked) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, parts_.mounter.Find(asked.target));
+  if (info.mount && info.mount->source == asked.source) return absl::OkStatus();
+  if (info.mount) {
+    return FailedPrecondition("{} is a mount of {}: unmount it (umount {})", Quote(asked.target),
+                              Quote(info.mount->source), asked.target);
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, parts_.resolver.Find(own.server));
+  absl::Status mounted;
+  for (const std::string& address : addresses) {
+    MountRequest request = asked;
+    request.options.push_back({"addr", address});
+    mounted = parts_.mounter.Mount(request);
+    if (!absl::IsUnavailable(mounted)) break;
+  }
+  return mounted;
+}
+
+absl::Status ExportPool::Open() {
+  MOORING_RETURN_IF_ERROR(CheckOwner(place_.path, TypeOf(parts_.pool.kind).own_mount(parts_.pool).request.source));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd start, LockStart(records_, kStartPatience));
+  MOORING_RETURN_IF_ERROR(CheckHostName(records_, NameForServers(), parts_.boot_id));
+  MOORING_RETURN_IF_ERROR(RenewHostName(records_, NameForServers(), parts_.boot_id));
+  presence_.reset();
+  MOORING_ASSIGN_OR_RETURN(presence_, OpenMountedPool(parts_.config, parts_.boot_id, place_, parts_.catalog));
+  parts_.availability->Answered();
+  if (!std::exchange(told_opened_, true)) parts_.opened();
+  return absl::OkStatus();
+}
+
+absl::Status ExportPool::Watch() {
+  for (int round = 1; !StopsWithin(kAskEvery); ++round) {
+    const auto asked = Availability::Clock::now();
+    struct statx root = {};
+    if (::statx(AT_FDCWD, place_.path.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &root) != 0) {
+      return ErrnoStatus(errno, "ask the server of", parts_.pool.path);
+    }
+    if ((root.stx_attributes & sys::kStatxAttrMountRoot) == 0) {
+      return Unavailable("its mount at {} is gone", Quote(place_.path));
+    }
+    if (round % kRenewEvery == 0) {
+      MOORING_RETURN_IF_ERROR(RenewHostName(records_, NameForServers(), parts_.boot_id));
+    }
+    if (!parts_.availability->Check().ok()) {
+      const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Availability::Clock::now() - asked);
+      log::Warning("a file server answers again",
+                   {{"pool", parts_.pool.name}, {"after_seconds", fmt::format("{}", silent.count())}});
+    }
+    parts_.availability->Answered();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

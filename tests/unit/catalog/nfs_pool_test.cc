@@ -1,0 +1,152 @@
+// A pool that two hosts mount from a server, as backend=nfs does: the catalogs of both, and real directories.
+#include "plugin/backends/directory/directory_backend.h"
+#include "plugin/catalog/store/catalog_files.h"
+#include "plugin/catalog/store/shared_nodes.h"
+#include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/volume_id.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/unit/unit_test.h"
+
+namespace mooring::testing {
+namespace {
+
+constexpr char kTag[] = "0a1b2c3d";
+
+struct Host {
+  Host(const std::string& own, const std::string& shared, const std::string& node)
+      : store(*CatalogStore::Open(own + "/" + node)),
+        snapshots(store->files()),
+        locks(*KeyedLocks::Shared(own + "/lock-" + node)),
+        pools(MakePools(shared)),
+        catalog(*store, snapshots, pools, *locks, mounter, {.node_id = node, .topology = {}, .max_volumes = 0}) {
+    const auto answers = [this] { return availability->Check(); };
+    store->files()->AddLater("share", kTag, answers);
+    EXPECT_OK(locks->AddFile(
+        shared + "/lock", [](const std::string& key) { return key.find(kTag) != std::string::npos; }, answers));
+  }
+  Pools MakePools(const std::string& shared) {
+    std::vector<Pool> made;
+    made.push_back(
+        {.name = "share",
+         .kind = BackendKind::kNfs,
+         .backend = MakeSharedDirectories(shared, shared, {.mounter = mounter, .availability = availability}),
+         .tag = kTag});
+    return Pools(std::move(made));
+  }
+  void Open(const std::string& shared, const std::string& node) {
+    const auto records = store->files()->OpenLater(shared + "/catalog.db", "share", [] { return absl::OkStatus(); });
+    ASSERT_OK(records);
+    ASSERT_OK(SharedNodes::Put(**records, {.id = node}));
+    availability->Answered();
+  }
+
+  FakeMounter mounter;
+  std::shared_ptr<Availability> availability = std::make_shared<Availability>("share");
+  std::unique_ptr<CatalogStore> store;
+  SnapshotStore snapshots;
+  std::unique_ptr<KeyedLocks> locks;
+  Pools pools;
+  VolumeCatalog catalog;
+};
+
+class NfsPool : public ::testing::Test {
+ protected:
+  void OpenBoth() {
+    here_.Open(shared_.path(), "n1");
+    there_.Open(shared_.path(), "n2");
+  }
+  static std::string Created(Host& host, const std::string& name) {
+    CreateVolumeSpec spec;
+    spec.name = name;
+    spec.fs_type = "nfs";
+    spec.pool = "share";
+    const auto made = host.catalog.Create(spec, Patient());
+    EXPECT_OK(made);
+    return made.ok() ? made->id : "";
+  }
+  static absl::Status Publish(Host& host, const std::string& id, const std::string& node, AccessMode mode,
+                              bool read_only = false) {
+    ControllerPublishSpec spec = {.volume_id = id, .node_id = node, .capability = {}, .read_only = read_only};
+    spec.capability.mode = mode;
+    return host.catalog.Publish(spec, Patient());
+  }
+  static Call Patient() { return Call::WithLongestWait(); }
+
+  TempDir own_, shared_;
+  Host here_{own_.path(), shared_.path(), "n1"}, there_{own_.path(), shared_.path(), "n2"};
+};
+
+TEST_F(NfsPool, AVolumeOfOneHostIsADirectoryForAll) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  EXPECT_EQ(Created(there_, "a"), id);
+  EXPECT_TRUE(std::filesystem::is_directory(shared_ / id));
+  EXPECT_EQ(there_.catalog.Find(id)->path, shared_ / id);
+  EXPECT_OK(there_.catalog.Delete(id, Patient()));
+  EXPECT_EQ(Created(here_, "b").substr(0, 12), std::string("vol-") + kTag);
+  EXPECT_FALSE(std::filesystem::exists(shared_ / id));
+}
+
+TEST_F(NfsPool, AVolumeForManyNodesIsPublishedToSeveral) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  EXPECT_OK(Publish(here_, id, "n1", AccessMode::kMultiNodeMultiWriter));
+  EXPECT_OK(Publish(there_, id, "n2", AccessMode::kMultiNodeMultiWriter));
+  EXPECT_OK(Publish(there_, id, "n2", AccessMode::kMultiNodeMultiWriter));
+  EXPECT_THAT(here_.catalog.Get(id)->published_nodes, ElementsAre("n1", "n2"));
+  EXPECT_THAT(here_.catalog.Delete(id, Patient()), FailsWith(StatusCode::kFailedPrecondition, "published to node"));
+  EXPECT_OK(here_.catalog.Unpublish({.volume_id = id, .node_id = "n2"}, Patient()));
+  EXPECT_THAT(here_.catalog.Get(id)->published_nodes, ElementsAre("n1"));
+}
+
+TEST_F(NfsPool, AVolumeForOneNodeStaysThere) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  EXPECT_OK(Publish(here_, id, "n1", AccessMode::kSingleNodeWriter));
+  EXPECT_THAT(Publish(here_, id, "n2", AccessMode::kSingleNodeWriter),
+              FailsWith(StatusCode::kFailedPrecondition, "published to node 'n1' with mount SINGLE_NODE_WRITER"));
+  EXPECT_THAT(Publish(here_, id, "n2", AccessMode::kMultiNodeMultiWriter),
+              FailsWith(StatusCode::kFailedPrecondition, "published to node 'n1'"));
+}
+
+TEST_F(NfsPool, AVolumeForOneWriterHasOne) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  EXPECT_OK(Publish(here_, id, "n1", AccessMode::kMultiNodeSingleWriter));
+  EXPECT_THAT(Publish(here_, id, "n2", AccessMode::kMultiNodeSingleWriter),
+              FailsWith(StatusCode::kFailedPrecondition, "leaves no room"));
+  EXPECT_OK(Publish(here_, id, "n2", AccessMode::kMultiNodeSingleWriter, true));
+}
+
+TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
+  const std::string id = NewVolumeId(kTag);
+  EXPECT_THAT(here_.catalog.Find(id).status(), FailsWith(StatusCode::kUnavailable, "being mounted now"));
+  OpenBoth();
+  const std::string made = Created(here_, "a");
+  here_.availability->Failed(Unavailable("the cable is cut"));
+  const auto away = FailsWith(StatusCode::kUnavailable, "pool share cannot be used yet: the cable is cut");
+  EXPECT_THAT(here_.catalog.Get(made).status(), away);
+  EXPECT_THAT(here_.catalog.Delete(made, Patient()), away);
+  EXPECT_THAT(here_.catalog.List({}).status(), away) << "a list must not lack a volume";
+  EXPECT_THAT(here_.catalog.Capacity({.possible = true, .minimum_bytes = 0, .topology = {}, .pool = "share"}).status(),
+              away);
+  EXPECT_OK(here_.catalog.Reconcile());
+  EXPECT_THAT(*here_.store->CountByPool(), IsEmpty());
+  EXPECT_OK(here_.locks->Acquire(made, "volume", Patient().wait_until, KeyedLocks::IfAway::kLockHere));
+  here_.availability->Answered();
+  EXPECT_OK(here_.catalog.Get(made));
+  EXPECT_OK(here_.catalog.ReconcilePool("share"));
+}
+
+TEST(AvailabilityTest, AServerThatFallsSilentIsAway) {
+  Availability pool("share");
+  pool.Answered();
+  const auto now = Availability::Clock::now();
+  EXPECT_OK(pool.Check(now));
+  EXPECT_THAT(pool.Check(now + std::chrono::seconds(20)), FailsWith(StatusCode::kUnavailable, "has not answered for"));
+  pool.Answered();
+  EXPECT_OK(pool.Check());
+}
+
+}  // namespace
+}  // namespace mooring::testing
