@@ -1,0 +1,174 @@
+# shellcheck shell=bash disable=SC2154 # run's
+# Pools with backend=nfs: the machine's own server exports directories to two plugins, as two nodes. The second one is in
+# a network of its own, so that the server sees another client.
+first_socket=/run/nfs-first/csi.sock second_socket=/run/nfs-second/csi.sock
+first() { inside env "CSI_ENDPOINT=unix://$first_socket" mooring csi "$@"; }
+second() { inside env "CSI_ENDPOINT=unix://$second_socket" mooring csi "$@"; }
+id_of() { jq -r .volume.volume_id; }
+share='name=share,backend=nfs,server=127.0.0.1,export=/share,options=timeo=50,actimeo=1'
+many='--access multi-node-multi-writer'
+
+# start_node NAME SOCKET PREFIX... -- FLAG...: a plugin as a unit, NAME is its node id.
+start_node() {
+  local name=$1 socket=$2 before=()
+  shift 2
+  while [ "$1" != -- ]; do
+    before+=("$1")
+    shift
+  done
+  shift
+  inside mkdir -p "$(dirname "$socket")"
+  inside systemctl reset-failed "mooring-nfs-$name.service" 2>/dev/null || true
+  inside systemd-run --quiet --unit="mooring-nfs-$name" "${before[@]}" mooring-plugin --endpoint "unix://$socket" \
+    --state-dir "/var/lib/nfs-$name" --node-id "$name" --mount-root /srv "$@"
+}
+
+start_first() {
+  start_node first "$first_socket" -- --pool "$share" --pool name=directories,backend=directory,path=/var/lib/nfs-directories "$@"
+}
+
+test_n1_volumes_of_an_export_are_directories() {
+  local id
+  inside systemctl --quiet unmask nfs-server.service
+  inside sh -c 'printf "[nfsd]\nvers3=n\nlease-time=10\ngrace-time=10\n" >/etc/nfs.conf.d/machine.conf'
+  inside mkdir -p /share /squashed /srv/n-stage /etc/exports.d
+  inside chmod 0755 /share /squashed
+  inside sh -c 'printf "/share 127.0.0.1(rw,no_root_squash,no_subtree_check) 10.10.0.2(rw,no_root_squash,no_subtree_check)\n/squashed 127.0.0.1(rw,root_squash,no_subtree_check)\n" >/etc/exports.d/mooring.exports'
+  inside systemctl restart nfs-server.service
+  start_first
+  await "the plugin is ready" first probe
+  await "the pool is mounted" first capacity --param pool=share
+  expect "its mounts" "$(inside sh -c 'grep -c "nfs4 127.0.0.1:/share " /proc/self/mountinfo')" 2
+  id=$(first create a --size 64MiB --param pool=share --json | id_of)
+  echo "$id" >"$work/n-id"
+  inside test -d "/share/$id"
+  first stage "$id" --staging-path /srv/n-stage
+  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target
+  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target
+  inside sh -c 'echo kept >/srv/n-target/kept && sync /srv/n-target/kept'
+  expect "the file on the server" "$(content "/share/$id/kept")" kept
+  expect "its size" "$(first stats "$id" --path /srv/n-target --json | jq -r '.usage[] | select(.unit == "BYTES").total')" \
+    "$(($(inside stat -f -c '%b * %S' /srv/n-target)))"
+  refused FAILED_PRECONDITION first delete "$id"
+}
+
+test_n2_pools_start_without_each_other() {
+  inside systemctl stop mooring-nfs-first.service
+  start_first --pool 'name=dead,backend=nfs,server=10.99.0.1,export=/share' \
+    --pool 'name=squashed,backend=nfs,server=127.0.0.1,export=/squashed' \
+    --pool 'name=wrong,backend=nfs,server=127.0.0.1,export=/nowhere'
+  await "the plugin is ready" first probe
+  await "the good pool is mounted" first capacity --param pool=share
+  first create b --size 64MiB --param pool=default >/dev/null
+  await "the squashed pool is told" refused_quietly no_root_squash first create c --param pool=squashed
+  await "the wrong pool is told" refused_quietly 'the server' first create c --param pool=wrong
+  refused UNAVAILABLE first create c --param pool=dead
+  expect "the content after a restart" "$(content /srv/n-target/kept)" kept
+  inside systemctl stop mooring-nfs-first.service
+  start_first
+  await "the pool is mounted" first capacity --param pool=share
+}
+
+refused_quietly() { (refused "$@"); }
+
+test_n3_two_nodes_use_a_volume_at_once() {
+  local id
+  id=$(cat "$work/n-id")
+  inside ip netns add n-second
+  inside ip link add n-here type veth peer name there netns n-second
+  inside ip addr add 10.10.0.1/24 dev n-here
+  inside ip link set n-here up
+  inside ip -n n-second addr add 10.10.0.2/24 dev there
+  inside ip -n n-second link set there up
+  inside ip -n n-second link set lo up
+  inside ip netns exec n-second sh -c 'echo second >/sys/fs/nfs/net/nfs_client/identifier'
+  start_node second "$second_socket" nsenter --net=/run/netns/n-second -- --pool "${share/127.0.0.1/10.10.0.1}"
+  await "the second pool is mounted" second capacity --param pool=share
+  inside mkdir -p /srv/n-stage-2
+  # shellcheck disable=SC2086 # words
+  first controller-publish "$id" --node first $many
+  # shellcheck disable=SC2086
+  second controller-publish "$id" --node second $many
+  refused FAILED_PRECONDITION second controller-publish "$id" --node second --access single-node-writer
+  second stage "$id" --staging-path /srv/n-stage-2 --access multi-node-multi-writer
+  second publish "$id" --staging-path /srv/n-stage-2 --target-path /srv/n-target-2 --access multi-node-multi-writer
+  expect "the content on the second node" "$(content /srv/n-target-2/kept)" kept
+  inside sh -c 'echo two >/srv/n-target-2/two && sync /srv/n-target-2/two'
+  await "the first node sees it" inside test -e /srv/n-target/two
+  expect "its nodes" "$(first get "$id" --json | jq -r '.status.published_node_ids | sort | join(" ")')" 'first second'
+  refused 'published to node' second delete "$id"
+}
+
+# Calls for its volumes fail at once, and others are not delayed. Tasks can be taken away.
+test_n4_a_server_that_stops_delays_nobody_and_comes_back() {
+  local id other started
+  id=$(cat "$work/n-id")
+  inside systemctl stop nfs-server.service
+  await "the plugin has noticed" refused_quietly 'has not answered' first get "$id" --timeout 5
+  started=$SECONDS
+  other=$(first create other --size 64MiB --param pool=default --json | id_of)
+  inside mkdir -p /srv/n-other
+  first stage "$other" --staging-path /srv/n-other
+  first unstage "$other" --staging-path /srv/n-other
+  first delete "$other"
+  other=$(first create directory --size 16MiB --param pool=directories --json | id_of)
+  first stage "$other" --staging-path /srv/n-other
+  inside systemctl restart mooring-nfs-first.service
+  await "the plugin is ready beside a dead server" first probe
+  refused UNAVAILABLE first get "$id"
+  first stats "$other" --path /srv/n-other
+  first unstage "$other" --staging-path /srv/n-other
+  first delete "$other"
+  refused UNAVAILABLE first create d --param pool=share
+  expect_match "its condition" "$(first stats "$id" --path /srv/n-target --json | jq -c .volume_condition)" '"abnormal":true'
+  second unpublish "$id" --target-path /srv/n-target-2 --timeout 60
+  second unstage "$id" --staging-path /srv/n-stage-2 --timeout 60
+  say "the calls beside a dead server took $((SECONDS - started)) s"
+  inside systemctl start nfs-server.service
+  await "the pool answers" first get "$id"
+  await "the second pool answers" second get "$id"
+  expect "the content" "$(content /srv/n-target/kept)" kept
+  second controller-unpublish "$id" --node second
+}
+
+test_n5_a_deletion_removes_one_directory() {
+  local id kept
+  id=$(cat "$work/n-id")
+  kept=$(first create e --size 64MiB --param pool=share --json | id_of)
+  first controller-unpublish "$id" --node first
+  first unpublish "$id" --target-path /srv/n-target
+  first unstage "$id" --staging-path /srv/n-stage
+  second delete "$id"
+  expect "what is left" "$(inside ls /share)" "$kept"
+  first delete "$kept"
+  expect "what is left" "$(inside ls /share)" ''
+}
+
+test_n6_a_second_host_with_the_name_is_refused() {
+  inside systemctl stop mooring-nfs-first.service mooring-nfs-second.service
+  # shellcheck disable=SC2016 # for the shell there
+  inside sh -c 'for f in /share/.mooring/host-*; do echo another-boot-0000000000000000000000 >"$f"; done'
+  start_first
+  await "the plugin is ready" first probe
+  await "the name is refused" refused_quietly 'another host with the name' first create f --param pool=share
+  await "half a minute later it is taken" first capacity --param pool=share
+}
+
+test_n7_csi_sanity_passes() {
+  local said=$work/n-sanity.log csi_sanity=/usr/local/bin/csi-sanity
+  inside_with_input sh -c "cat >$csi_sanity && chmod 755 $csi_sanity" <"$MOORING_ROOT/build/tools/bin/csi-sanity"
+  inside systemctl stop mooring-nfs-first.service
+  inside install -d -m 0755 /share/sanity
+  start_node first "$first_socket" -- --max-volumes 16 --volume-mount-group \
+    --pool name=default,backend=nfs,server=127.0.0.1,export=/share/sanity
+  await "the pool is mounted" first capacity
+  inside sh -c "mkdir -p /srv/sanity && printf 'noatime: \"true\"\n' >/srv/sanity/mutable"
+  inside "$csi_sanity" -ginkgo.no-color -ginkgo.timeout=60m "-csi.endpoint=unix://$first_socket" \
+    -csi.mountdir=/srv/sanity/mount -csi.stagingdir=/srv/sanity/staging -csi.testvolumeaccesstype=mount \
+    -csi.testnodevolumeattachlimit -csi.testvolumesize=$((64 << 20)) -csi.testvolumeexpandsize=$((128 << 20)) \
+    -csi.testvolumemutableparameters=/srv/sanity/mutable >"$said" 2>&1 || { cat "$said" && fail "csi-sanity failed"; }
+  expect "the totals of csi-sanity" \
+    "$(sed -nE 's/^(Ran [0-9]+ of [0-9]+ Specs) in .*/\1/p; s/^.*-- ([0-9]+ Passed \|.*)$/\1/p' "$said" | paste -sd,)" \
+    "$(sed -n 's/^nfs: //p' "$MOORING_ROOT/tests/sanity/expected-totals")"
+  expect "what is left in the pool" "$(inside ls /share/sanity)" ''
+}
