@@ -46,10 +46,10 @@ absl::Status Pending(std::string_view what, const std::string& key) {
 }  // namespace
 
 KeyedLocks::Hold::Hold(Hold&& other) noexcept
-    : owner_(std::exchange(other.owner_, nullptr)), key_(std::move(other.key_)), file_(other.file_) {}
+    : owner_(std::exchange(other.owner_, nullptr)), key_(std::move(other.key_)), files_(std::move(other.files_)) {}
 
 KeyedLocks::Hold::~Hold() {
-  if (owner_ != nullptr) owner_->Release(key_, file_);
+  if (owner_ != nullptr) owner_->Release(key_, files_);
 }
 
 absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string& path) {
@@ -69,28 +69,32 @@ absl::Status KeyedLocks::AddFile(const std::string& path, std::function<bool(con
   return absl::OkStatus();
 }
 
-absl::StatusOr<const KeyedLocks::KeyFile*> KeyedLocks::FileOf(const std::string& key, IfAway if_away) {
+// The file of this host is the first: whoever ends a use of the volume waits for no other host.
+absl::StatusOr<std::vector<const KeyedLocks::KeyFile*>> KeyedLocks::FilesOf(const std::string& key, Among among) {
+  std::vector<const KeyFile*> files;
+  if (file_.fd.ok()) files.push_back(&file_);
   const auto found = std::find_if(files_.begin(), files_.end(), [&key](const KeyFile& file) { return file.owns(key); });
-  if (found == files_.end()) return &file_;
-  if (!found->answers) return &*found;
-  if (absl::Status answers = found->answers(); !answers.ok()) {
-    return if_away == IfAway::kLockHere ? absl::StatusOr<const KeyFile*>(&file_) : answers;
+  if (found == files_.end() || among == Among::kThisHost) return files;
+  if (found->answers) {
+    MOORING_RETURN_IF_ERROR(found->answers());
+    const std::lock_guard<std::mutex> lock(*found->opening);
+    if (!found->fd.ok()) {
+      MOORING_ASSIGN_OR_RETURN(found->fd, OpenLockFile(found->path));
+    }
   }
-  const std::lock_guard<std::mutex> lock(opening_);
-  if (!found->fd.ok()) {
-    MOORING_ASSIGN_OR_RETURN(found->fd, OpenLockFile(found->path));
-  }
-  return &*found;
+  files.push_back(&*found);
+  return files;
 }
 
 absl::StatusOr<KeyedLocks::Hold> KeyedLocks::Acquire(const std::string& key, std::string_view what,
-                                                     Clock::time_point deadline, IfAway if_away) {
+                                                     Clock::time_point deadline, Among among) {
   MOORING_RETURN_IF_ERROR(WaitInProcess(key, what, deadline));
   Hold hold(this, key);
-  MOORING_ASSIGN_OR_RETURN(const KeyFile* const file, FileOf(key, if_away));
-  if (!file->fd.ok()) return hold;
-  MOORING_RETURN_IF_ERROR(WaitForProcesses(*file, key, what, deadline));
-  hold.file_ = file;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<const KeyFile*> files, FilesOf(key, among));
+  for (const KeyFile* const file : files) {
+    MOORING_RETURN_IF_ERROR(WaitForProcesses(*file, key, what, deadline));
+    hold.files_.push_back(file);
+  }
   return hold;
 }
 
@@ -124,8 +128,8 @@ absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string
   }
 }
 
-void KeyedLocks::Release(const std::string& key, const KeyFile* file) {
-  if (file != nullptr) SetLock(file->fd, key, F_UNLCK);
+void KeyedLocks::Release(const std::string& key, const std::vector<const KeyFile*>& files) {
+  for (auto file = files.rbegin(); file != files.rend(); ++file) SetLock((*file)->fd, key, F_UNLCK);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(key);
   found->second.held = false;

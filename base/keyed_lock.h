@@ -20,8 +20,7 @@ class KeyedLocks {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // How Acquire behaves while the file of the key does not answer (AddFile).
-  enum class IfAway { kFail, kLockHere };
+  enum class Among { kAll, kThisHost };  // kThisHost leaves out the files of AddFile
 
  private:
   struct KeyFile {
@@ -29,6 +28,7 @@ class KeyedLocks {
     std::string path;
     std::function<bool(const std::string& key)> owns = {};
     std::function<absl::Status()> answers = {};  // none: always
+    std::unique_ptr<std::mutex> opening = std::make_unique<std::mutex>();
   };
 
  public:
@@ -43,7 +43,7 @@ class KeyedLocks {
     Hold(KeyedLocks* owner, std::string key) : owner_(owner), key_(std::move(key)) {}
     KeyedLocks* owner_;
     std::string key_;
-    const KeyFile* file_ = nullptr;  // null: no other process is excluded
+    std::vector<const KeyFile*> files_;  // that have the key locked, in this order
   };
 
   KeyedLocks() = default;  // locks within this process only
@@ -52,18 +52,17 @@ class KeyedLocks {
   // locks.
   static absl::StatusOr<std::unique_ptr<KeyedLocks>> Shared(const std::string& path);
 
-  // Locks the keys that `owns` selects in another file, which may lie on a filesystem of several hosts. The locks hold
-  // between them then. Call it before the first Acquire. With `answers`, the file is opened by the first Acquire for
-  // which it is OK, and not touched while it is an error.
+  // Locks the keys that `owns` selects in another file, too, which may lie on a filesystem of several hosts. The locks
+  // hold between them then. Call it before the first Acquire. With `answers`, the file is opened by the first Acquire
+  // for which it is OK, and not touched while it is an error.
   absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns,
                        std::function<absl::Status()> answers = {});
 
   // Waits until `key` is free. ABORTED ("an operation is pending", CSI 1.12) after `deadline`; after Stop, the error
-  // given to Stop. While the file of the key does not answer, kFail gives the error of AddFile's `answers`. kLockHere
-  // takes the lock among the processes of Shared. `what` says in the message what the key is. KeyedLocks must outlive
-  // every Hold.
+  // given to Stop. While the file of the key does not answer, the error of AddFile's `answers`. `what` says in the
+  // message what the key is. KeyedLocks must outlive every Hold.
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline,
-                               IfAway if_away = IfAway::kFail);
+                               Among among = Among::kAll);
 
   // Ends all waiting, now and later, with the error `why`.
   void Stop(const absl::Status& why = absl::UnavailableError("this process is stopping: call again when it is back"));
@@ -74,11 +73,11 @@ class KeyedLocks {
     int waiters = 0;
     std::condition_variable free;
   };
-  absl::StatusOr<const KeyFile*> FileOf(const std::string& key, IfAway if_away);
+  absl::StatusOr<std::vector<const KeyFile*>> FilesOf(const std::string& key, Among among);
   absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
   absl::Status WaitForProcesses(const KeyFile& file, const std::string& key, std::string_view what,
                                 Clock::time_point deadline);
-  void Release(const std::string& key, const KeyFile* file);
+  void Release(const std::string& key, const std::vector<const KeyFile*>& files);
   absl::Status stopped();
 
   std::mutex mutex_;
@@ -86,7 +85,6 @@ class KeyedLocks {
   absl::Status stopped_;                  // the error given to Stop; OK before
   KeyFile file_;                          // not open: locks within this process only
   std::vector<KeyFile> files_;            // of AddFile
-  std::mutex opening_;                    // of a file in files_
 };
 
 }  // namespace mooring

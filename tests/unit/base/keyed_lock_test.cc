@@ -153,7 +153,7 @@ TEST_F(SharedKeyedLocksTest, AFileThatDoesNotAnswerIsNotTouched) {
       directory_ + "/late/lock", [](const std::string& key) { return key.starts_with("s"); }, [&] { return answers; }));
   EXPECT_TRUE(absl::IsUnavailable(locks->Acquire("s", "volume", In(seconds(1))).status()));
   {
-    const auto here = locks->Acquire("s", "volume", In(seconds(1)), KeyedLocks::IfAway::kLockHere);
+    const auto here = locks->Acquire("s", "volume", In(seconds(1)), KeyedLocks::Among::kThisHost);
     ASSERT_OK(here);
     EXPECT_TRUE(absl::IsAborted(Process()->Acquire("s", "volume", In(milliseconds(10))).status()));
   }
@@ -161,6 +161,22 @@ TEST_F(SharedKeyedLocksTest, AFileThatDoesNotAnswerIsNotTouched) {
   answers = absl::OkStatus();
   EXPECT_OK(locks->Acquire("s", "volume", In(seconds(1))));
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/late/lock"));
+}
+
+// A server that falls silent holds the process that locks there.
+TEST_F(SharedKeyedLocksTest, ALockOfThisHostIsNoneOfTheAddedFile) {
+  const auto add = [this](KeyedLocks& locks) {
+    EXPECT_OK(locks.AddFile(directory_ + "/shared", [](const std::string& key) { return key.starts_with("s"); }));
+  };
+  const auto host = Process(), other = KeyedLocks::Shared(directory_ + "/other").value();
+  add(*host);
+  add(*other);
+  const auto there = other->Acquire("s", "volume", In(milliseconds(10)));
+  ASSERT_OK(there);
+  EXPECT_TRUE(absl::IsAborted(host->Acquire("s", "volume", In(milliseconds(10))).status()));
+  const auto here = host->Acquire("s", "volume", In(milliseconds(10)), KeyedLocks::Among::kThisHost);
+  ASSERT_OK(here);
+  EXPECT_TRUE(absl::IsAborted(Process()->Acquire("s", "volume", In(milliseconds(10))).status()));
 }
 
 TEST(KeyedLocksTest, OnlyOneOfManyHoldsAKey) {

@@ -132,7 +132,7 @@ TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
               away);
   EXPECT_OK(here_.catalog.Reconcile());
   EXPECT_THAT(*here_.store->CountByPool(), IsEmpty());
-  EXPECT_OK(here_.locks->Acquire(made, "volume", Patient().wait_until, KeyedLocks::IfAway::kLockHere));
+  EXPECT_OK(here_.locks->Acquire(made, "volume", Patient().wait_until, KeyedLocks::Among::kThisHost));
   here_.availability->Answered();
   EXPECT_OK(here_.catalog.Get(made));
   EXPECT_OK(here_.catalog.ReconcilePool("share"));
