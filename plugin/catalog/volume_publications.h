@@ -1,6 +1,10 @@
 // The publications of volumes to nodes: ControllerPublishVolume and its opposite. A volume of a shared pool can be
 // published to any node that has the pool, to one at a time. The others can be published to this node only.
 //
+// An orchestrator may publish nothing, or unpublish a volume from a node that still writes. So each node puts its uses
+// of a volume on record in a pool for many nodes (SharedNodes::Uses), and ends them itself. They decide who may use or
+// delete the volume, and outlive the plugin.
+//
 // The records of a shared pool may be wrong, and the orchestrator may take a node for lost that still writes. So the
 // lock of the image decides (mounter/loop/attachment_lock.h). While a node has the volume attached, the volume is
 // neither taken from it nor given to another.
@@ -10,6 +14,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,14 +42,24 @@ class VolumePublications {
   absl::Status Publish(const ControllerPublishSpec& spec, const IsUsedHere& is_used_here, const Call& call);
   absl::Status Unpublish(const ControllerUnpublishSpec& spec, const Call& call);
 
-  // FAILED_PRECONDITION: the volume is published; the error has the commands that unpublish it.
+  // FAILED_PRECONDITION: the volume is published, or in use on a node.
   absl::Status CheckNone(const std::string& id);
   std::string CommandsToUnpublish(const std::string& id);  // for people; empty: it is published to no node
 
-  // FAILED_PRECONDITION: the volume is published to another node than this one.
-  absl::Status CheckNotElsewhere(const std::string& id);
+  // As VolumeSource.
+  absl::Status BeginUse(const std::string& id, const Capability& capability, bool read_only);
+  absl::Status EndUse(const std::string& id);
+
+  // Ends the uses of this node in that pool that are no longer mounted: the server did not answer when they ended.
+  absl::Status EndStaleUses(const std::string& pool);
 
  private:
+  // FAILED_PRECONDITION: the volume is published to another node than this one.
+  absl::Status CheckNotElsewhere(const std::string& id);
+  const Pool* PoolForManyNodes(const std::string& id) const;  // null: one node at a time can use the volume
+  // FAILED_PRECONDITION: another node uses the volume, and that leaves no room for `wanted`.
+  absl::Status CheckBesidesUses(const std::vector<PublicationRecord>& uses, const PublicationRecord& wanted);
+
   // FAILED_PRECONDITION: a node has the volume of a shared pool attached. `node` is for the message; empty: unknown.
   absl::Status CheckDetached(const std::string& id, const std::string& node);
   absl::Status CheckMayUnpublish(const ControllerUnpublishSpec& spec);

@@ -1,6 +1,10 @@
 #include "plugin/node/node_volumes.h"
 
+#include <chrono>
+
+#include "base/log.h"
 #include "base/status.h"
+#include "plugin/model/volume_id.h"
 #include "plugin/node/uses/volume_kind.h"
 
 namespace mooring {
@@ -21,6 +25,10 @@ absl::Status AsExpandMaySay(const absl::Status& grown) {
   }
 }
 
+void LogIfNotEnded(const std::string& volume_id, const absl::Status& ended) {
+  log::WarningIfFailed(ended, "other hosts still see a volume in use on this one", {{"volume", volume_id}});
+}
+
 absl::Status CheckSizeIsAskedFor(const ExpandSpec& spec, const NodeVolume& volume) {
   if (spec.range.required > volume.bytes) {
     return OutOfRange("volume {} has {} bytes, {} are required: ControllerExpandVolume comes first", spec.volume_id,
@@ -39,6 +47,7 @@ NodeVolumes::NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& stor
                          Propagation propagation, StagingBy staging_by)
     : mounter_(mounter),
       source_(source),
+      store_(store),
       finder_(mounter, source, store),
       devices_(mounter, source, store),
       tuner_(mounter, store, finder_, devices_),
@@ -53,8 +62,25 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.staging_path, call));
   source_.WaitFor(spec.volume_id, call.wait_until);
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  MOORING_RETURN_IF_ERROR(source_.CheckMayStage(spec.volume_id));
-  return stager_.Stage(spec, volume);
+  return WithUse(spec.volume_id, spec.capability, spec.read_only, [&] { return stager_.Stage(spec, volume); });
+}
+
+absl::Status NodeVolumes::WithUse(const std::string& volume_id, const Capability& capability, bool read_only,
+                                  const std::function<absl::Status()>& mount) {
+  MOORING_RETURN_IF_ERROR(source_.BeginUse(volume_id, capability, read_only));
+  absl::Status mounted = mount();
+  if (!mounted.ok()) LogIfNotEnded(volume_id, source_.EndUse(volume_id));
+  return mounted;
+}
+
+// The mounts are gone, which does not depend on the volume's pool. Without its server, its next reconcile ends the use.
+absl::StatusOr<std::string> NodeVolumes::EndedUse(absl::StatusOr<std::string> owner) {
+  if (!owner.ok() || TagOfId(*owner).empty()) return owner;
+  const auto uses = store_.OfVolume(*owner);
+  if (!uses.ok() || !uses->empty()) return owner;
+  const auto hold = locks_.AcquireVolume(*owner, {std::chrono::steady_clock::now()}, NodeLocks::Among::kThisHost);
+  LogIfNotEnded(*owner, hold.ok() ? source_.EndUse(*owner) : hold.status());
+  return owner;
 }
 
 absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
@@ -72,7 +98,8 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
 absl::Status NodeVolumes::PublishAlone(const PublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  return publisher_.PublishAlone(spec, volume);
+  return WithUse(spec.volume_id, spec.capability, spec.read_only,
+                 [&] { return publisher_.PublishAlone(spec, volume); });
 }
 
 absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {

@@ -87,7 +87,6 @@ absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
 
 absl::Status DirectoryBackend::CheckUnused(const std::string& id) {
   MOORING_RETURN_IF_ERROR(CheckThere());
-  if (!Locate(id).ok()) return absl::OkStatus();
   return CheckNotMounted(mounts_, id);
 }
 

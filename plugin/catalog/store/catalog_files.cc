@@ -68,6 +68,14 @@ constexpr char kTables[] = R"(
 constexpr char kSharedTables[] = R"(
   CREATE TABLE pool (number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL);
   CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL, boot_id TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE uses (
+    volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    access_type TEXT NOT NULL,
+    capability TEXT NOT NULL,
+    read_only INTEGER NOT NULL,
+    PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
 )";
 
 // Throws if a table is missing or has another number of columns: the file has this version, but is not a catalog.

@@ -70,6 +70,11 @@ class NfsPool : public ::testing::Test {
     spec.capability.mode = mode;
     return host.catalog.Publish(spec, Patient());
   }
+  static Capability Mode(AccessMode mode) {
+    Capability capability;
+    capability.mode = mode;
+    return capability;
+  }
   static Call Patient() { return Call::WithLongestWait(); }
 
   TempDir own_, shared_;
@@ -116,6 +121,69 @@ TEST_F(NfsPool, AVolumeForOneWriterHasOne) {
   EXPECT_THAT(Publish(here_, id, "n2", AccessMode::kMultiNodeSingleWriter),
               FailsWith(StatusCode::kFailedPrecondition, "leaves no room"));
   EXPECT_OK(Publish(here_, id, "n2", AccessMode::kMultiNodeSingleWriter, true));
+}
+
+// attachRequired: false of Kubernetes: nothing is published.
+TEST_F(NfsPool, AUseOnAnotherHostKeepsTheVolume) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  ASSERT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+  const auto in_use = FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n2'");
+  EXPECT_THAT(here_.catalog.Delete(id, Patient()), in_use);
+  EXPECT_THAT(here_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false), in_use);
+  EXPECT_THAT(here_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeReaderOnly), true), in_use);
+  EXPECT_OK(there_.catalog.EndUse(id));
+  ASSERT_OK(here_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+  EXPECT_OK(here_.catalog.EndUse(id));
+  EXPECT_OK(here_.catalog.Delete(id, Patient()));
+}
+
+TEST_F(NfsPool, AForcedUnpublishGivesTheVolumeToNobodyElse) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  ASSERT_OK(Publish(here_, id, "n1", AccessMode::kSingleNodeWriter));
+  ASSERT_OK(here_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+  EXPECT_OK(there_.catalog.Unpublish({.volume_id = id, .node_id = "n1"}, Patient()));
+  const auto in_use = FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n1'");
+  EXPECT_THAT(Publish(there_, id, "n2", AccessMode::kSingleNodeWriter), in_use);
+  EXPECT_THAT(Publish(there_, id, "n2", AccessMode::kMultiNodeMultiWriter), in_use);
+  EXPECT_THAT(there_.catalog.Delete(id, Patient()), in_use);
+}
+
+TEST_F(NfsPool, UsesForManyNodesGoTogether) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  ASSERT_OK(here_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), false));
+  ASSERT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), false));
+  EXPECT_THAT(here_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false),
+              FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n2'"))
+      << "a second use by the node needs the room of both";
+  EXPECT_OK(there_.catalog.EndUse(id));
+  ASSERT_OK(here_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeSingleWriter), false));
+  EXPECT_THAT(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), false),
+              FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n1'"));
+  EXPECT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), true));
+}
+
+// A host that starts again mounts nothing. A host that is gone for good is taken from the nodes.
+TEST_F(NfsPool, AUseEndsWithTheBootOfItsHost) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  ASSERT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+  EXPECT_THAT(here_.catalog.Delete(id, Patient()), FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n2'"));
+  ASSERT_OK(SharedNodes::Put(**there_.store->files()->OfPool("share"), {.id = "n2", .boot_id = "next"}));
+  EXPECT_OK(here_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+}
+
+TEST_F(NfsPool, AUseThatEndedWithoutTheServerEndsLater) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  ASSERT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+  there_.availability->Failed(Unavailable("the cable is cut"));
+  EXPECT_THAT(there_.catalog.EndUse(id), FailsWith(StatusCode::kUnavailable, "the cable is cut"));
+  there_.availability->Answered();
+  EXPECT_OK(there_.catalog.EndStaleUses("share"));
+  EXPECT_OK(here_.catalog.Delete(id, Patient()));
 }
 
 TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
