@@ -128,11 +128,13 @@ ExportPool::ExportPool(Parts parts)
       place_(AtPlaceForCalls(parts_.pool)),
       records_(place_.path + std::string(kSharedRecords)) {
   thread_ = std::thread(&ExportPool::Run, this);
+  reconciler_ = std::thread(&ExportPool::ReconcileWhenAsked, this);
 }
 
 ExportPool::~ExportPool() {
   Stop();
   thread_.join();
+  reconciler_.join();
 }
 
 void ExportPool::Stop() {
@@ -144,6 +146,29 @@ void ExportPool::Stop() {
 bool ExportPool::StopsWithin(std::chrono::seconds time) {
   std::unique_lock<std::mutex> lock(mutex_);
   return changed_.wait_for(lock, time, [this] { return stopping_; });
+}
+
+void ExportPool::AskToReconcile() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  to_reconcile_ = true;
+  changed_.notify_all();
+}
+
+// It may take minutes, and Watch asks the server meanwhile.
+void ExportPool::ReconcileWhenAsked() {
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || to_reconcile_; });
+      if (stopping_) return;
+      to_reconcile_ = false;
+    }
+    const absl::Status reconciled = parts_.reconcile();
+    if (reconciled.ok()) continue;
+    log::Warning("a pool is not reconciled yet", {{"pool", parts_.pool.name}, {"cause", Message(reconciled)}});
+    if (StopsWithin(kRetry)) return;
+    AskToReconcile();
+  }
 }
 
 void ExportPool::Run() {
@@ -198,7 +223,7 @@ absl::Status ExportPool::Open() {
   presence_.reset();
   MOORING_ASSIGN_OR_RETURN(presence_, OpenMountedPool(parts_.config, parts_.boot_id, place_, parts_.catalog));
   parts_.availability->Answered();
-  if (!std::exchange(told_opened_, true)) parts_.opened();
+  AskToReconcile();
   return absl::OkStatus();
 }
 
@@ -213,12 +238,14 @@ absl::Status ExportPool::Watch() {
       return Unavailable("its mount at {} is gone", Quote(place_.path));
     }
     if (round % kRenewEvery == 0) {
-      MOORING_RETURN_IF_ERROR(RenewHostName(records_, NameForServers(), parts_.boot_id));
+      log::WarningIfFailed(RenewHostName(records_, NameForServers(), parts_.boot_id),
+                           "this host's name is not renewed in a pool", {{"pool", parts_.pool.name}});
     }
     if (!parts_.availability->Check().ok()) {
       const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Availability::Clock::now() - asked);
       log::Warning("a file server answers again",
                    {{"pool", parts_.pool.name}, {"after_seconds", fmt::format("{}", silent.count())}});
+      AskToReconcile();
     }
     parts_.availability->Answered();
   }

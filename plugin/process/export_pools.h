@@ -1,4 +1,4 @@
-// Pools that the plugin mounts by itself (BackendType::own_mount), each with a thread:
+// Pools that the plugin mounts by itself (BackendType::own_mount), each with a thread, and one that reconciles:
 //
 //   find the server's address ─▶ mount ─▶ open the records ─▶ reconcile ─▶ ask the server every two seconds
 //              ▲                                                                       │ the mount is gone
@@ -52,7 +52,7 @@ class ExportPool {
     Resolver& resolver;
     Mounter& mounter;
     CatalogStore& catalog;
-    std::function<void()> opened;  // called once, when the pool can be used
+    std::function<absl::Status()> reconcile;  // called until it is OK, each time when the server answers again
   };
 
   // Starts the thread. The objects behind the references in `parts` outlive this object.
@@ -63,6 +63,8 @@ class ExportPool {
 
  private:
   void Run();
+  void ReconcileWhenAsked();
+  void AskToReconcile();
   absl::Status Open();
   absl::Status Mount();
   absl::Status Mount(const OwnMount& own, const MountRequest& request);
@@ -73,11 +75,11 @@ class ExportPool {
   const PoolConfig place_;  // the pool at PlaceForCalls
   const std::string records_;
   UniqueFd presence_;  // as SharedPools::presence
-  bool told_opened_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  std::thread thread_;
+  bool to_reconcile_ = false;
+  std::thread thread_, reconciler_;
 };
 
 }  // namespace mooring

@@ -257,8 +257,9 @@ void PluginServer::Parts::OpenExports(const Config& config, const std::string& b
     if (own == availability.end()) continue;
     exports.push_back(std::make_unique<ExportPool>(ExportPool::Parts{
         config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store, [this, name = pool.name] {
-          if (!serves_controller) return;
-          log::WarningIfFailed(catalog.ReconcilePool(name), "a pool is not reconciled", {{"pool", name}});
+          absl::Status reconciled = serves_controller ? catalog.ReconcilePool(name) : absl::OkStatus();
+          if (serves_node) reconciled.Update(catalog.EndStaleUses(name));
+          return reconciled;
         }}));
   }
 }
