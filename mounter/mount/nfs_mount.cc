@@ -18,6 +18,7 @@
 #include "base/file/await_input.h"
 #include "base/file/path.h"
 #include "base/file/pipe.h"
+#include "base/host.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/filesystem_context.h"
@@ -55,12 +56,27 @@ absl::Status Refused(const MountRequest& request, int error) {
   return WithCode(absl::StatusCode::kFailedPrecondition, ReasonOfRefusal(request, request.source, error));
 }
 
-// Sets the owner that is there already: only root may. Without root the owner and mode of a volume cannot be set.
+// Sets an owner as only root may. Setting the present owner changes nothing, and its own user may do it, too: root may
+// be squashed to just that user. So another directory then changes its owner.
+int TryAsRoot(const UniqueFd& root, const struct stat& status) {
+  if (::fchownat(root.get(), "", status.st_uid, status.st_gid, AT_EMPTY_PATH) != 0) return errno;
+  if (status.st_uid == 0) return 0;
+  const std::string name = fmt::format(".mooring-probe-{}", RandomHex(8));
+  if (::mkdirat(root.get(), name.c_str(), 0700) != 0) return errno;
+  const int error = ::fchownat(root.get(), name.c_str(), 0, 0, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+  struct stat made = {};
+  const bool is_root = ::fstatat(root.get(), name.c_str(), &made, AT_SYMLINK_NOFOLLOW) == 0 && made.st_uid == 0;
+  ::unlinkat(root.get(), name.c_str(), AT_REMOVEDIR);
+  return error == 0 && !is_root ? EPERM : error;
+}
+
+// Without root the owner and mode of a volume cannot be set.
 absl::Status CheckRootIsRoot(const std::string& place, const std::string& source) {
   const UniqueFd root(::open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat status = {};
   if (!root.ok() || ::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the root of", source);
-  if (::fchownat(root.get(), "", status.st_uid, status.st_gid, AT_EMPTY_PATH) == 0) return absl::OkStatus();
+  errno = TryAsRoot(root, status);
+  if (errno == 0) return absl::OkStatus();
   if (errno == EROFS) return FailedPrecondition("the server exports {} read-only: export it with rw", Quote(source));
   if (errno != EPERM && errno != EACCES) return ErrnoStatus(errno, "set the owner of the root of", source);
   return FailedPrecondition(
@@ -75,6 +91,13 @@ absl::Status MountAndLook(const MountRequest& request, const std::string& place)
   AddWords(call.words, OptionWords(request.options));
   if (const int error = RunLibmount(call); error != 0) return Refused(request, error);
   return CheckRootIsRoot(place, request.source);
+}
+
+// A child that hangs would keep loop devices and locks of images open.
+void CloseAllBut(const UniqueFd& kept) {
+  const auto number = static_cast<unsigned>(kept.get());
+  if (number > STDERR_FILENO + 1) ::close_range(STDERR_FILENO + 1, number - 1, 0);
+  ::close_range(number + 1, ~0U, 0);
 }
 
 [[noreturn]] void TellFromChild(const UniqueFd& to, const absl::Status& status) {
@@ -110,6 +133,7 @@ absl::Status MountInChild(const MountRequest& request, const std::string& place)
   if (child < 0) return ErrnoStatus(errno, "fork, to mount", request.source);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    CloseAllBut(pipe.writer);
     TellFromChild(pipe.writer, MountAndLook(request, place));
   }
   pipe.writer.reset();
