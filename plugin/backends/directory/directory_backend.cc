@@ -44,9 +44,9 @@ class DirectoryBackend final : public Backend {
  public:
   // `directory` is absolute, exists, and its path has no symbolic link. `new_mode`: of the directories of new volumes
   // (mounter/guard/source_guard.h).
-  DirectoryBackend(std::string directory, std::string shown, const BackendParts& parts)
-      : directory_(std::move(directory)),
-        shown_(std::move(shown)),
+  DirectoryBackend(const std::string& directory, const BackendParts& parts)
+      : directory_(parts.availability == nullptr ? directory : PlaceForCalls(directory)),
+        shown_(directory),
         mounts_(parts.mounter),
         contents_(parts.mounter),
         new_mode_(parts.new_directory_mode),
@@ -68,7 +68,7 @@ class DirectoryBackend final : public Backend {
   std::string Shown(const std::string& name) const { return shown_ + "/" + name; }
   absl::Status RemoveRenamed(const std::string& name);
 
-  const std::string directory_, shown_;
+  const std::string directory_, shown_;  // for this process; for the mounter and tasks
   Mounts& mounts_;
   Contents& contents_;
   const mode_t new_mode_;
@@ -155,15 +155,10 @@ absl::Status CompleteDirectoryPool(PoolConfig& pool) {
 
 std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig&, const std::string& directory,
                                               const BackendParts& parts) {
-  return std::make_unique<DirectoryBackend>(directory, directory, parts);
+  return std::make_unique<DirectoryBackend>(directory, parts);
 }
 
 }  // namespace
-
-std::unique_ptr<Backend> MakeSharedDirectories(const std::string& directory, const std::string& shown,
-                                               const BackendParts& parts) {
-  return std::make_unique<DirectoryBackend>(directory, shown, parts);
-}
 
 const BackendType& DirectoryBackendType() {
   static const BackendType kType = {

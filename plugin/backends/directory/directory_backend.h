@@ -7,18 +7,12 @@
 // <id>.deleting first, so that a volume is either whole or gone.
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include "plugin/backends/interface/backend_type.h"
 
 namespace mooring {
 
+// With BackendParts::availability, the directory is one of several hosts, on a file server that may stop. This process
+// then uses its PlaceForCalls.
 const BackendType& DirectoryBackendType();
-
-// The same in a directory of several hosts, on a file server that may stop: BackendParts::availability. `directory` is
-// for this process, and `shown` is another path to it, for the mounter and for tasks.
-std::unique_ptr<Backend> MakeSharedDirectories(const std::string& directory, const std::string& shown,
-                                               const BackendParts& parts);
 
 }  // namespace mooring

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -115,10 +114,6 @@ OwnMount MountOf(const PoolConfig& pool) {
   return own;
 }
 
-std::unique_ptr<Backend> MakeNfsBackend(const PoolConfig&, const std::string& directory, const BackendParts& parts) {
-  return MakeSharedDirectories(PlaceForCalls(directory), directory, parts);
-}
-
 }  // namespace
 
 const BackendType& NfsBackendType() {
@@ -128,7 +123,7 @@ const BackendType& NfsBackendType() {
       .complete = CompleteNfsPool,
       .tasks_files = true,
       .own_mount = MountOf,
-      .make = MakeNfsBackend,
+      .make = DirectoryBackendType().make,
       .allow = [](const PoolConfig& pool, PoolAccess& access) { access.volume_directories.push_back(pool.path); }};
   return kType;
 }

@@ -1,5 +1,5 @@
 // A pool that two hosts mount from a server, as backend=nfs does: the catalogs of both, and real directories.
-#include "plugin/backends/directory/directory_backend.h"
+#include "plugin/backends/registry.h"
 #include "plugin/catalog/store/catalog_files.h"
 #include "plugin/catalog/store/shared_nodes.h"
 #include "plugin/catalog/volume_catalog.h"
@@ -25,11 +25,15 @@ struct Host {
         shared + "/lock", [](const std::string& key) { return key.find(kTag) != std::string::npos; }, answers));
   }
   Pools MakePools(const std::string& shared) {
+    const PoolConfig pool = {.name = "share", .kind = BackendKind::kNfs};
+    const std::string place = shared + "/share";  // with the same directory at its PlaceForCalls
+    std::filesystem::create_directory(PlaceForCalls(place));
+    if (!std::filesystem::exists(place)) std::filesystem::create_symlink(".share", place);
     std::vector<Pool> made;
     made.push_back(
         {.name = "share",
          .kind = BackendKind::kNfs,
-         .backend = MakeSharedDirectories(shared, shared, {.mounter = mounter, .availability = availability}),
+         .backend = TypeOf(BackendKind::kNfs).make(pool, place, {.mounter = mounter, .availability = availability}),
          .tag = kTag});
     return Pools(std::move(made));
   }
@@ -85,11 +89,11 @@ TEST_F(NfsPool, AVolumeOfOneHostIsADirectoryForAll) {
   OpenBoth();
   const std::string id = Created(here_, "a");
   EXPECT_EQ(Created(there_, "a"), id);
-  EXPECT_TRUE(std::filesystem::is_directory(shared_ / id));
-  EXPECT_EQ(there_.catalog.Find(id)->path, shared_ / id);
+  EXPECT_TRUE(std::filesystem::is_directory(shared_ / "share/" + id));
+  EXPECT_EQ(there_.catalog.Find(id)->path, shared_ / "share/" + id);
   EXPECT_OK(there_.catalog.Delete(id, Patient()));
   EXPECT_EQ(Created(here_, "b").substr(0, 12), std::string("vol-") + kTag);
-  EXPECT_FALSE(std::filesystem::exists(shared_ / id));
+  EXPECT_FALSE(std::filesystem::exists(shared_ / "share/" + id));
 }
 
 TEST_F(NfsPool, AVolumeForManyNodesIsPublishedToSeveral) {
