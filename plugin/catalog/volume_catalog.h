@@ -58,6 +58,7 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
   absl::Status Knows(const std::string& id) override { return lookup_.Knows(id); }
   absl::Status NoteRawUse(const std::string& id) override { return lookup_.NoteRawUse(id); }
+  absl::Status CheckAnswers(const std::string& id) override { return lookup_.CheckAnswers(id); }
   absl::Status BeginUse(const std::string& id, const Capability& capability, bool read_only) override {
     return publications_.BeginUse(id, capability, read_only);
   }

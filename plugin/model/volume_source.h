@@ -52,6 +52,9 @@ class VolumeSource {
   // Whether Find knows the volume, with the same two errors. Its image may be missing, or hidden by the host.
   virtual absl::Status Knows(const std::string& id) { return Find(id).status(); }
 
+  // UNAVAILABLE: the server of the volume's pool is known not to answer. It asks nobody.
+  virtual absl::Status CheckAnswers(const std::string& /*id*/) { return absl::OkStatus(); }
+
   // Before the volume is mounted. Where many nodes can use it, the use is put on record, for the other nodes.
   // FAILED_PRECONDITION: another node has the volume of a shared pool, or uses it in a way that leaves no room.
   virtual absl::Status BeginUse(const std::string& /*id*/, const Capability& /*capability*/, bool /*read_only*/) {

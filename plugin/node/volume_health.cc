@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
-#include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/uses/volume_kind.h"
@@ -143,10 +142,8 @@ absl::StatusOr<VolumeStats> VolumeHealth::WithoutServer(const std::string& volum
 }
 
 absl::StatusOr<VolumeStats> VolumeHealth::Stats(const std::string& volume_id, const std::string& volume_path) {
-  if (!TagOfId(volume_id).empty()) {
-    const absl::Status known = source_.Knows(volume_id);
-    if (absl::IsUnavailable(known)) return WithoutServer(volume_id, volume_path, known);
-  }
+  const absl::Status answers = source_.CheckAnswers(volume_id);
+  if (!answers.ok()) return WithoutServer(volume_id, volume_path, answers);
   MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({volume_path, ExpectedMountOf(volume_id)}));
   std::string path = volume_path;
   if (!seen.measured || finder_.Owner(seen.info) != volume_id) {

@@ -190,6 +190,14 @@ TEST_F(NfsPool, AUseThatEndedWithoutTheServerEndsLater) {
   EXPECT_OK(here_.catalog.Delete(id, Patient()));
 }
 
+// NodeGetVolumeStats asks so for each volume, also of pools of images on a server.
+TEST_F(NfsPool, WhetherThePoolAnswersIsKnownWithoutItsRecords) {
+  OpenBoth();
+  EXPECT_OK(here_.catalog.CheckAnswers(NewVolumeId(kTag)));
+  EXPECT_OK(here_.catalog.CheckAnswers(NewVolumeId("ffffffff")));
+  EXPECT_OK(here_.catalog.CheckAnswers("vol-1"));
+}
+
 TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
   const std::string id = NewVolumeId(kTag);
   EXPECT_THAT(here_.catalog.Find(id).status(), FailsWith(StatusCode::kUnavailable, "being mounted now"));
@@ -199,6 +207,7 @@ TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
   const auto away = FailsWith(StatusCode::kUnavailable, "pool share cannot be used yet: the cable is cut");
   EXPECT_THAT(here_.catalog.Get(made).status(), away);
   EXPECT_THAT(here_.catalog.Delete(made, Patient()), away);
+  EXPECT_THAT(here_.catalog.CheckAnswers(made), away);
   EXPECT_THAT(here_.catalog.List({}).status(), away) << "a list must not lack a volume";
   EXPECT_THAT(here_.catalog.Capacity({.possible = true, .minimum_bytes = 0, .topology = {}, .pool = "share"}).status(),
               away);
