@@ -8,7 +8,9 @@ absl::Status Availability::Check(Clock::time_point now) const {
   constexpr std::chrono::seconds kPatience{6};
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!why_.empty()) return Unavailable("pool {} cannot be used yet: {}", pool_, why_);
-  if (now - answered_ < kPatience) return absl::OkStatus();
+  if (now - answered_ < kPatience) {
+    return is_new_ ? Unavailable("pool {} cannot be used yet: it is being mounted now", pool_) : absl::OkStatus();
+  }
   return Unavailable(
       "the file server of pool {} has not answered for {} s: see that it runs, and that this host reaches it", pool_,
       std::chrono::duration_cast<std::chrono::seconds>(now - answered_).count());
@@ -17,6 +19,7 @@ absl::Status Availability::Check(Clock::time_point now) const {
 void Availability::Answered() {
   const std::lock_guard<std::mutex> lock(mutex_);
   answered_ = Clock::now();
+  is_new_ = false;
   why_.clear();
 }
 

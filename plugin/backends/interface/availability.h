@@ -27,8 +27,9 @@ class Availability {
  private:
   const std::string pool_;
   mutable std::mutex mutex_;
-  Clock::time_point answered_;                                                  // if `why_` is empty
-  std::string why_ = "it is being mounted now, or its server does not answer";  // not empty: the pool cannot be used
+  Clock::time_point answered_ = Clock::now();  // before the first answer: the start
+  bool is_new_ = true;                         // no answer yet
+  std::string why_;                            // not empty: the pool cannot be used
 };
 
 }  // namespace mooring

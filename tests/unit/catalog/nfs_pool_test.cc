@@ -221,8 +221,11 @@ TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
 
 TEST(AvailabilityTest, AServerThatFallsSilentIsAway) {
   Availability pool("share");
-  pool.Answered();
   const auto now = Availability::Clock::now();
+  EXPECT_THAT(pool.Check(), FailsWith(StatusCode::kUnavailable, "it is being mounted now"));
+  EXPECT_THAT(pool.Check(now + std::chrono::seconds(20)), FailsWith(StatusCode::kUnavailable, "has not answered for"))
+      << "the plugin was started beside a dead server";
+  pool.Answered();
   EXPECT_OK(pool.Check(now));
   EXPECT_THAT(pool.Check(now + std::chrono::seconds(20)), FailsWith(StatusCode::kUnavailable, "has not answered for"));
   pool.Answered();
