@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -50,8 +49,9 @@ std::string AddressLines(const std::string& name) {
   return lines.empty() ? "!it has no address" : lines;
 }
 
-// The request is the number of a name. The answer repeats it, so that a late one is not taken for the next.
-[[noreturn]] void Serve(const UniqueFd& socket, const std::vector<std::string>& names, const RunAs& user) {
+// The request is a number. The answer repeats it, so that a late one is not taken for the next. Requests that came
+// during a late answer have no reader any more, except the last one.
+[[noreturn]] void Serve(const UniqueFd& socket, const std::string& name, const RunAs& user) {
   ::prctl(PR_SET_NAME, "mooring-resolve");
   const int kept = socket.get();
   ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(kept - 1), 0);
@@ -60,9 +60,8 @@ std::string AddressLines(const std::string& name) {
   if (!Become(user).ok() || !KeepOnly({}).ok()) ::_exit(1);
   std::uint32_t number = 0;
   while (::recv(kept, &number, sizeof(number), 0) == sizeof(number)) {
-    const std::size_t index = number % names.size();
-    const std::string answer =
-        std::string(reinterpret_cast<const char*>(&number), sizeof(number)) + AddressLines(names[index]);
+    while (::recv(kept, &number, sizeof(number), MSG_DONTWAIT) == sizeof(number)) continue;
+    const std::string answer = std::string(reinterpret_cast<const char*>(&number), sizeof(number)) + AddressLines(name);
     if (::send(kept, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
   }
   ::_exit(0);
@@ -78,31 +77,32 @@ std::vector<std::string> LinesOf(const std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Resolver>> Resolver::Start(std::vector<std::string> names, const RunAs& user) {
-  if (std::all_of(names.begin(), names.end(), IsAddress)) {
-    return std::unique_ptr<Resolver>(new Resolver(std::move(names), UniqueFd()));
+absl::StatusOr<std::unique_ptr<Resolver>> Resolver::Start(const std::vector<std::string>& names, const RunAs& user) {
+  std::unique_ptr<Resolver> resolver(new Resolver());
+  for (const std::string& name : names) {
+    if (IsAddress(name) || resolver->asked_.contains(name)) continue;
+    MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_SEQPACKET));
+    const pid_t child = ::fork();
+    if (child < 0) return ErrnoStatus(errno, "fork, to find the address of", name);
+    if (child == 0) Serve(pair.theirs, name, user);
+    resolver->asked_[name].socket = std::move(pair.ours);
   }
-  MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_SEQPACKET));
-  const pid_t child = ::fork();
-  if (child < 0) return ErrnoStatus(errno, "fork, to find the addresses of servers");
-  if (child == 0) Serve(pair.theirs, names, user);
-  return std::unique_ptr<Resolver>(new Resolver(std::move(names), std::move(pair.ours)));
+  return resolver;
 }
 
 absl::StatusOr<std::vector<std::string>> Resolver::Find(const std::string& name) {
   if (IsAddress(name)) return std::vector<std::string>{name};
-  const std::lock_guard<std::mutex> lock(asking_);
-  static std::uint32_t round = 0;
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  const auto index = static_cast<std::uint32_t>(found - names_.begin());
-  const std::uint32_t number = ++round * static_cast<std::uint32_t>(names_.size()) + index;
-  const auto nobody = [&name] {
-    return Unavailable("nobody answers who {} is: look at the DNS of this host", Quote(name));
-  };
-  if (found == names_.end() || ::send(socket_.get(), &number, sizeof(number), MSG_NOSIGNAL) < 0) return nobody();
-  for (const auto end = std::chrono::steady_clock::now() + kResolvePatience; AwaitInput(socket_, end);) {
+  const auto found = asked_.find(name);
+  if (found == asked_.end()) return Unavailable("{} is the name of no pool's server", Quote(name));
+  Asked& asked = found->second;
+  const std::lock_guard<std::mutex> lock(asked.asking);
+  const std::uint32_t number = ++asked.round;
+  if (::send(asked.socket.get(), &number, sizeof(number), MSG_NOSIGNAL) < 0) {
+    return Unavailable("the process that finds the address of {} has ended: start the plugin again", Quote(name));
+  }
+  for (const auto end = std::chrono::steady_clock::now() + kResolvePatience; AwaitInput(asked.socket, end);) {
     std::array<char, kLongestAnswer> text = {};
-    const ssize_t got = ::recv(socket_.get(), text.data(), text.size(), 0);
+    const ssize_t got = ::recv(asked.socket.get(), text.data(), text.size(), 0);
     if (got <= static_cast<ssize_t>(sizeof(number))) break;
     const std::string answer(text.data(), static_cast<std::size_t>(got));
     if (answer.compare(0, sizeof(number), reinterpret_cast<const char*>(&number), sizeof(number)) != 0) continue;
@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<std::string>> Resolver::Find(const std::string& name)
     if (told.starts_with('!')) return Unavailable("find the address of {}: {}", Quote(name), told.substr(1));
     return LinesOf(told);
   }
-  return nobody();
+  return Unavailable("nobody answers who {} is: look at the DNS of this host", Quote(name));
 }
 
 }  // namespace mooring

@@ -1,7 +1,11 @@
 #include "plugin/process/export_pools.h"
 
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <utime.h>
+
+#include <algorithm>
 
 #include "tests/unit/unit_test.h"
 
@@ -23,6 +27,39 @@ TEST(HostNameOfServers, ASecondHostOfThatNameIsRefusedWhileTheFirstLives) {
     ASSERT_EQ(::utime(entry.path().c_str(), &old), 0);
   }
   EXPECT_OK(CheckHostName(records.path(), "db", "boot-2")) << "it has been silent for long";
+}
+
+std::vector<pid_t> Children() {
+  std::vector<pid_t> children;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "children");
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+  }
+  return children;
+}
+
+TEST(ResolverTest, ANameWithoutAnAnswerHoldsNoOther) {
+  const std::vector<pid_t> before = Children();
+  const auto resolver = Resolver::Start({"stopped.invalid", "localhost", "stopped.invalid"}, {});
+  ASSERT_OK(resolver);
+  std::vector<pid_t> asked = Children();
+  std::erase_if(asked, [&](pid_t child) { return std::find(before.begin(), before.end(), child) != before.end(); });
+  ASSERT_THAT(asked, SizeIs(2));
+  ASSERT_EQ(::kill(asked.front(), SIGSTOP), 0);
+  absl::Status stopped;
+  std::atomic<bool> has_ended = false;
+  std::thread waiting([&] {
+    stopped = (*resolver)->Find("stopped.invalid").status();
+    has_ended = true;
+  });
+  EXPECT_OK((*resolver)->Find("localhost"));
+  EXPECT_FALSE(has_ended);
+  ASSERT_EQ(::kill(asked.front(), SIGCONT), 0);
+  waiting.join();
+  EXPECT_THAT(stopped, FailsWith(StatusCode::kUnavailable, "find the address of 'stopped.invalid'"));
+  ASSERT_EQ(::kill(asked.back(), SIGKILL), 0);
+  ASSERT_EQ(::waitpid(asked.back(), nullptr, 0), asked.back());
+  EXPECT_THAT((*resolver)->Find("localhost").status(), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
 }
 
 TEST(ResolverTest, FindsTheAddressesOfItsNamesAlone) {
