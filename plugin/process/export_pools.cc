@@ -22,6 +22,7 @@
 #include "base/text/quote.h"
 #include "mounter/sys/syscalls.h"
 #include "plugin/backends/registry.h"
+#include "plugin/catalog/store/catalog_files.h"
 #include "plugin/process/shared_pools.h"
 
 namespace mooring {
@@ -216,7 +217,10 @@ absl::Status ExportPool::Mount(const OwnMount& own, const MountRequest& asked) {
 }
 
 absl::Status ExportPool::Open() {
-  MOORING_RETURN_IF_ERROR(CheckOwner(place_.path, TypeOf(parts_.pool.kind).own_mount(parts_.pool).request.source));
+  const std::string source = TypeOf(parts_.pool.kind).own_mount(parts_.pool).request.source;
+  MOORING_RETURN_IF_ERROR(CheckOwner(place_.path, source));
+  MOORING_RETURN_IF_ERROR(
+      Annotate(parts_.catalog.files()->CheckIdentity(records_ + "/catalog.db", parts_.pool.name), source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd start, LockStart(records_, kStartPatience));
   MOORING_RETURN_IF_ERROR(CheckHostName(records_, NameForServers(), parts_.boot_id));
   MOORING_RETURN_IF_ERROR(RenewHostName(records_, NameForServers(), parts_.boot_id));

@@ -1,8 +1,10 @@
 #include "plugin/catalog/store/catalog_files.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/host.h"
 #include "base/text/quote.h"
@@ -64,9 +66,11 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
-// A node is known here from the first start of its plugin with this pool.
+// A node is known here from the first start of its plugin with this pool. `identity` and `uses` are those of pools that
+// the plugin mounts itself. Older files of other pools lack them.
 constexpr char kSharedTables[] = R"(
-  CREATE TABLE pool (number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL);
+  CREATE TABLE pool (
+    number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL, identity TEXT NOT NULL);
   CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL, boot_id TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE uses (
     volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
@@ -86,6 +90,12 @@ void CheckTables(SQLite::Database& database) {
   }
 }
 
+constexpr std::size_t kIdentityBytes = 16;
+
+// In the local file. Older files lack it, and older programs ignore it.
+constexpr std::string_view kMakeIdentities =
+    "CREATE TABLE IF NOT EXISTS pool_identities (pool TEXT PRIMARY KEY, identity TEXT NOT NULL) WITHOUT ROWID";
+
 DatabaseFile SharedCatalogFile(const std::string& path) {
   return {.path = path,
           .name = "the volume catalog of the shared pool",
@@ -102,6 +112,21 @@ DatabaseFile CatalogFile(const std::string& path) {
           .if_other =
               "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to start "
               "with an empty catalog (docs/upgrade.md)"};
+}
+
+// Empty: there is no such file, or it has no identity.
+absl::StatusOr<std::string> IdentityIn(const std::string& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return "";
+    return ErrnoStatus(errno, "look at", path);
+  }
+  return Guarded("look up the identity in", SharedCatalogFile(path), [&]() -> std::string {
+    SQLite::Database database = OpenShared(path);
+    const char kHas[] = "SELECT COUNT(*) FROM pragma_table_info('pool') WHERE name = 'identity'";
+    if (database.execAndGet(kHas).getInt() == 0) return "";
+    return CleanText(database.execAndGet("SELECT identity FROM pool").getString());
+  });
 }
 
 }  // namespace
@@ -129,7 +154,8 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
   MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
   return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
     SQLite::Database writer = mooring::OpenShared(path);
-    const std::string about = fmt::format("INSERT INTO pool VALUES (1, '{}', '{}');", new_tag, pool);
+    const std::string about =
+        fmt::format("INSERT INTO pool VALUES (1, '{}', '{}', '{}');", new_tag, pool, RandomHex(kIdentityBytes));
     const std::string tables = std::string(kTables) + kSharedTables + about;
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, tables.c_str(), may_begin));
     CheckTables(writer);
@@ -200,6 +226,7 @@ absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path
                                                          const std::function<absl::Status()>& may_begin) {
   const auto file = std::find_if(files_.begin(), files_.end(), [&](const File& other) { return other.pool == pool; });
   if (file == files_.end()) return Internal("pool {} was not added", pool);
+  MOORING_RETURN_IF_ERROR(CheckIdentity(path, pool));
   if (file->database != nullptr) return file->database.get();
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened, RepeatWhileBusy([&] {
                              return CatalogDatabase::OpenShared(path, pool, file->tag, may_begin);
@@ -208,8 +235,40 @@ absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path
     return FailedPrecondition("the catalog {} is one of a pool with image files: give this pool a directory of its own",
                               Quote(path));
   }
+  MOORING_ASSIGN_OR_RETURN(const std::string identity, IdentityIn(path));
+  MOORING_RETURN_IF_ERROR(RememberIdentity(pool, identity));
   file->database = std::move(opened);
   return file->database.get();
+}
+
+absl::Status CatalogFiles::CheckIdentity(const std::string& path, const std::string& pool) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string expected, RememberedIdentity(pool));
+  if (expected.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::string found, IdentityIn(path));
+  if (found == expected) return absl::OkStatus();
+  return FailedPrecondition(
+      "this is not the directory that the pool has been in: its records have the identity {}, and here {}. The server "
+      "may lack a disk, or the address may lead to another server. Nothing was changed. Bring the old directory back, "
+      "or use this one under another pool name (docs/backends.md, \"NFS\")",
+      expected, found.empty() ? "are none" : "is " + found);
+}
+
+absl::StatusOr<std::string> CatalogFiles::RememberedIdentity(const std::string& pool) const {
+  return local().Read("look up a pool in", [&](Statements& statements) -> std::string {
+    Use table = statements("SELECT 1 FROM sqlite_master WHERE name = 'pool_identities'");
+    if (!table.Step()) return "";
+    Use row = statements("SELECT identity FROM pool_identities WHERE pool = ?", pool);
+    return row.Step() ? row.Text(0) : "";
+  });
+}
+
+absl::Status CatalogFiles::RememberIdentity(const std::string& pool, const std::string& identity) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string known, RememberedIdentity(pool));
+  if (known == identity) return absl::OkStatus();  // a full disk takes no write, not even of the same value
+  return local().Write("remember a pool in", [&](Statements& statements) {
+    statements(kMakeIdentities).Exec();
+    statements("INSERT OR REPLACE INTO pool_identities VALUES (?, ?)", pool, identity).Exec();
+  });
 }
 
 absl::StatusOr<CatalogDatabase*> CatalogFiles::Opened(const File& file) {

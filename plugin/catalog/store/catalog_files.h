@@ -95,9 +95,14 @@ class CatalogFiles {
   // The file of a shared pool that is opened later, at any time: the tag of the pool is known. While `answers` is an
   // error, it is the error of all calls for that file.
   void AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers);
-  // Opens that file. After that, the caller lets `answers` be OK. FAILED_PRECONDITION: as for AddShared.
+  // Opens that file. After that, the caller lets `answers` be OK. FAILED_PRECONDITION: as for AddShared and
+  // CheckIdentity.
   absl::StatusOr<CatalogDatabase*> OpenLater(const std::string& path, const std::string& pool,
                                              const std::function<absl::Status()>& may_begin);
+  // At the address of a pool may be another directory than before, or an empty one. So the file has a random identity,
+  // and the local file remembers it from the first OpenLater on. FAILED_PRECONDITION: `path` has another one, or none.
+  // It creates nothing.
+  absl::Status CheckIdentity(const std::string& path, const std::string& pool) const;
 
   CatalogDatabase& local() const { return *files_.front().database; }
   absl::StatusOr<CatalogDatabase*> OfPool(std::string_view pool) const;
@@ -163,6 +168,8 @@ class CatalogFiles {
     std::shared_ptr<CatalogDatabase> database = nullptr;  // set before `answers` is OK
   };
   static absl::StatusOr<CatalogDatabase*> Opened(const File& file);
+  absl::StatusOr<std::string> RememberedIdentity(const std::string& pool) const;  // empty: the pool is new here
+  absl::Status RememberIdentity(const std::string& pool, const std::string& identity) const;
 
   std::vector<File> files_;  // the local one is the first
 };

@@ -198,6 +198,50 @@ TEST_F(NfsPool, WhetherThePoolAnswersIsKnownWithoutItsRecords) {
   EXPECT_OK(here_.catalog.CheckAnswers("vol-1"));
 }
 
+// Its server has started without a disk, or its name leads to another server.
+TEST_F(NfsPool, AnotherOrAnEmptyExportIsNotTakenForThePool) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  const TempDir empty, others, of_stranger;
+  Host stranger(of_stranger.path(), others.path(), "n1");
+  stranger.Open(others.path(), "n1");
+  Host again(own_.path(), shared_.path(), "n1");
+  const auto open = [&](const TempDir& directory) {
+    return again.store->files()->OpenLater(directory / "catalog.db", "share", [] { return absl::OkStatus(); }).status();
+  };
+  EXPECT_THAT(open(empty), FailsWith(StatusCode::kFailedPrecondition, "and here are none"));
+  EXPECT_TRUE(std::filesystem::is_empty(empty.path()));
+  std::ofstream(empty / "catalog.db").close();
+  EXPECT_THAT(open(empty), FailsWith(StatusCode::kFailedPrecondition, "and here are none")) << "it is not begun anew";
+  EXPECT_THAT(open(others), FailsWith(StatusCode::kFailedPrecondition, "and here is"));
+  EXPECT_THAT(again.catalog.Delete(id, Patient()), FailsWith(StatusCode::kUnavailable, "cannot be used yet"));
+  EXPECT_OK(open(shared_));
+  EXPECT_THAT(open(empty), FailsWith(StatusCode::kFailedPrecondition, "and here are none")) << "the mount was lost";
+}
+
+// The state directory of a plugin that knew no such pools, and the export of a pool of images from that time.
+TEST_F(NfsPool, FilesOfOlderProgramsLackWhatIsNewHere) {
+  ASSERT_OK(CatalogStore::Open(own_ / "old"));
+  {
+    SQLite::Database local(own_ / "old", SQLite::OPEN_READONLY);
+    EXPECT_FALSE(local.tableExists("pool_identities")) << "a full disk may have no room for it at a start";
+  }
+  const std::string images = shared_ / "images.db";
+  const auto first = CatalogStore::Open(own_ / "first"), second = CatalogStore::Open(own_ / "second");
+  const auto tag = (*first)->files()->AddShared(images, "images", [] { return absl::OkStatus(); });
+  ASSERT_OK(tag);
+  {
+    SQLite::Database older(images, SQLite::OPEN_READWRITE);
+    older.exec("DROP TABLE uses");
+    older.exec("ALTER TABLE pool DROP COLUMN identity");
+  }
+  EXPECT_EQ(*(*second)->files()->AddShared(images, "images", [] { return Internal("it is there"); }), *tag);
+  const auto file = (*second)->files()->OfTag(*tag);
+  ASSERT_OK(SharedNodes::Put(**file, {.id = "n1"}));
+  EXPECT_OK((*second)->Insert({.id = NewVolumeId(*tag), .name = "a", .fs_type = "ext4", .pool = "images"}));
+  EXPECT_THAT(*(*second)->CountByPool(), SizeIs(1));
+}
+
 TEST_F(NfsPool, CallsForAPoolThatIsAwayFailAtOnceWithTheReason) {
   const std::string id = NewVolumeId(kTag);
   EXPECT_THAT(here_.catalog.Find(id).status(), FailsWith(StatusCode::kUnavailable, "being mounted now"));

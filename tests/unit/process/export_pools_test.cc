@@ -7,6 +7,9 @@
 
 #include <algorithm>
 
+#include "plugin/backends/interface/backend_type.h"
+#include "plugin/catalog/store/catalog_files.h"
+#include "tests/fakes/fake_mounter.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -27,6 +30,59 @@ TEST(HostNameOfServers, ASecondHostOfThatNameIsRefusedWhileTheFirstLives) {
     ASSERT_EQ(::utime(entry.path().c_str(), &old), 0);
   }
   EXPECT_OK(CheckHostName(records.path(), "db", "boot-2")) << "it has been silent for long";
+}
+
+// A pool whose two mounts are there already.
+class ExportPoolTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string& place : {pool_.path, PlaceForCalls(pool_.path)}) {
+      std::filesystem::create_directory(place);
+      mounter_.With([&place](FakeKernel& kernel) {
+        kernel.AddDirectory(place);
+        ListedMount mount;
+        mount.target = place;
+        mount.fs_type = "nfs4";
+        mount.source = "192.0.2.1:/share";
+        kernel.AddMount(mount);
+      });
+    }
+    store_->files()->AddLater("share", "0a1b2c3d", [this] { return availability_->Check(); });
+  }
+  std::unique_ptr<ExportPool> Start() {
+    Config config;
+    config.node_id = "n1";
+    return std::make_unique<ExportPool>(ExportPool::Parts{config, "boot", pool_, availability_, *resolver_, mounter_,
+                                                          *store_, [] { return absl::OkStatus(); }});
+  }
+  absl::Status Told(const std::string& text) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    absl::Status status = availability_->Check();
+    while (Message(status).find(text) == std::string::npos && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      status = availability_->Check();
+    }
+    return status;
+  }
+
+  TempDir own_, base_;
+  PoolConfig pool_{.name = "share",
+                   .kind = BackendKind::kNfs,
+                   .path = base_ / "share",
+                   .own_keys = {{"server", "192.0.2.1"}, {"export", "/share"}}};
+  FakeMounter mounter_;
+  std::shared_ptr<Availability> availability_ = std::make_shared<Availability>("share");
+  std::unique_ptr<CatalogStore> store_ = *CatalogStore::Open(own_ / "catalog.db");
+  std::unique_ptr<Resolver> resolver_ = *Resolver::Start({"192.0.2.1"}, {});
+};
+
+TEST_F(ExportPoolTest, AnEmptyExportInPlaceOfThePoolIsNotTouched) {
+  const auto before = CatalogStore::Open(own_ / "catalog.db");
+  (*before)->files()->AddLater("share", "0a1b2c3d", [] { return absl::OkStatus(); });
+  ASSERT_OK((*before)->files()->OpenLater(own_ / "share.db", "share", [] { return absl::OkStatus(); }));
+  const auto pool = Start();
+  EXPECT_THAT(Told("identity"), FailsWith(StatusCode::kUnavailable, "192.0.2.1:/share: this is not the directory"));
+  EXPECT_TRUE(std::filesystem::is_empty(PlaceForCalls(pool_.path)));
 }
 
 std::vector<pid_t> Children() {
