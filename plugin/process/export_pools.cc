@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "mounter/sys/syscalls.h"
 #include "plugin/backends/registry.h"
 #include "plugin/catalog/store/catalog_files.h"
@@ -72,9 +73,18 @@ absl::StatusOr<std::chrono::seconds> WriteAndLook(const std::string& path, const
   return std::chrono::seconds(status.st_mtim.tv_sec);
 }
 
-absl::Status CheckOwner(const std::string& directory, const std::string& source) {
+absl::Status NoLookAt(const PoolConfig& pool, int error) {
+  const std::string calls = PlaceForCalls(pool.path);
+  if (error != ESTALE) return ErrnoStatus(error, "ask the server of", calls);
+  return FailedPrecondition(
+      "the directory that is mounted at {} is no longer on the server: bring it back there, or stop the plugin, "
+      "unmount it (umount -l {} {}), and start the plugin again",
+      Quote(calls), ShellQuote(calls), ShellQuote(pool.path));
+}
+
+absl::Status CheckOwner(const PoolConfig& pool, const std::string& source) {
   struct stat status = {};
-  if (::stat(directory.c_str(), &status) != 0) return ErrnoStatus(errno, "look at", directory);
+  if (::stat(PlaceForCalls(pool.path).c_str(), &status) != 0) return NoLookAt(pool, errno);
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
   return FailedPrecondition(
       "{} has the owner {} and the mode {:o}, and only the plugin may write there: on the server, make a directory in "
@@ -218,7 +228,9 @@ absl::Status ExportPool::Mount(const OwnMount& own, const MountRequest& asked) {
 
 absl::Status ExportPool::Open() {
   const std::string source = TypeOf(parts_.pool.kind).own_mount(parts_.pool).request.source;
-  MOORING_RETURN_IF_ERROR(CheckOwner(place_.path, source));
+  MOORING_RETURN_IF_ERROR(CheckOwner(parts_.pool, source));
+  // Before this host opens or locks a file of the pool, and takes the locks of the other one.
+  MOORING_RETURN_IF_ERROR(CheckHostName(records_, NameForServers(), parts_.boot_id));
   MOORING_RETURN_IF_ERROR(
       Annotate(parts_.catalog.files()->CheckIdentity(records_ + "/catalog.db", parts_.pool.name), source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd start, LockStart(records_, kStartPatience));
@@ -236,7 +248,7 @@ absl::Status ExportPool::Watch() {
     const auto asked = Availability::Clock::now();
     struct statx root = {};
     if (::statx(AT_FDCWD, place_.path.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &root) != 0) {
-      return ErrnoStatus(errno, "ask the server of", parts_.pool.path);
+      return NoLookAt(parts_.pool, errno);
     }
     if ((root.stx_attributes & sys::kStatxAttrMountRoot) == 0) {
       return Unavailable("its mount at {} is gone", Quote(place_.path));
