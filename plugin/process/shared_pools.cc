@@ -19,6 +19,7 @@
 #include "base/file/directory.h"
 #include "base/file/file_lock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
@@ -67,6 +68,16 @@ absl::StatusOr<UniqueFd> LockPresence(const std::string& file, const std::string
   return fd;
 }
 
+// Volumes of a full pool can still be used and deleted.
+absl::Status PutNode(CatalogDatabase& records, const std::optional<SharedNodes::Node>& known,
+                     const SharedNodes::Node& node, const std::string& pool) {
+  if (known == node) return absl::OkStatus();
+  const absl::Status put = SharedNodes::Put(records, node);
+  if (!known || !absl::IsResourceExhausted(put)) return put;
+  log::Warning("this node is not renewed in a full pool", {{"pool", pool}, {"cause", Message(put)}});
+  return absl::OkStatus();
+}
+
 // Two hosts with one id would take each other's volumes for their own. A host that is started again has a new boot id,
 // and no plugin from before. The caller holds the lock of starts.
 absl::StatusOr<UniqueFd> AddNode(const Config& config, const std::string& boot_id, const PoolConfig& pool,
@@ -83,8 +94,8 @@ absl::StatusOr<UniqueFd> AddNode(const Config& config, const std::string& boot_i
     }
     MOORING_RETURN_IF_ERROR(alone);
   }
-  MOORING_RETURN_IF_ERROR(
-      SharedNodes::Put(records, {.id = config.node_id, .max_volumes = config.max_volumes, .boot_id = boot_id}));
+  MOORING_RETURN_IF_ERROR(PutNode(
+      records, known, {.id = config.node_id, .max_volumes = config.max_volumes, .boot_id = boot_id}, pool.name));
   return LockPresence(file, config.node_id, false);
 }
 
@@ -101,12 +112,16 @@ absl::StatusOr<UniqueFd> EnterPool(const Config& config, const std::string& boot
   return AddNode(config, boot_id, pool, *records);
 }
 
+absl::Status MakeRecords(const std::string& directory) {
+  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
+  return SyncDirectoryOf(directory);
+}
+
 absl::StatusOr<OpenedPool> OpenPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
                                     CatalogStore& catalog, KeyedLocks& locks) {
   MOORING_RETURN_IF_ERROR(CheckSharedFilesystem(pool.path));
   const std::string directory = pool.path + std::string(kSharedRecords), file = directory + "/catalog.db";
-  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
-  MOORING_RETURN_IF_ERROR(SyncDirectoryOf(directory));
+  MOORING_RETURN_IF_ERROR(MakeRecords(directory));
   OpenedPool opened;
   MOORING_ASSIGN_OR_RETURN(
       opened.tag, catalog.files()->AddShared(file, pool.name, [&] { return CheckSharedBeginsEmpty(file, pool); }));
@@ -136,8 +151,7 @@ absl::Status AddOwnMount(const PoolConfig& pool, CatalogStore& catalog, KeyedLoc
 }  // namespace
 
 absl::StatusOr<UniqueFd> LockStart(const std::string& records, std::chrono::seconds patience) {
-  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(records));
-  MOORING_RETURN_IF_ERROR(SyncDirectoryOf(records));
+  MOORING_RETURN_IF_ERROR(MakeRecords(records));
   const std::string path = records + "/start";
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.ok()) return ErrnoStatus(errno, "open", path);

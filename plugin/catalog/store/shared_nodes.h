@@ -23,6 +23,8 @@ class SharedNodes {
     std::string id;
     std::int64_t max_volumes = 0;  // that may be published to it at a time; 0: no limit
     std::string boot_id = {};      // of the host at the last start of its plugin
+
+    bool operator==(const Node&) const = default;
   };
 
   explicit SharedNodes(std::shared_ptr<CatalogFiles> files) : files_(std::move(files)) {}
