@@ -372,6 +372,7 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   std::vector<Pool> made;
   made.push_back({.name = "default"});
   made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .source = "nas:/srv"});
+  made.push_back({.name = "six", .kind = BackendKind::kNfs, .tag = "0a1b2c3e", .source = "[fd00::1]:/srv"});
   const Pools pools(std::move(made));
   const auto parse = [&](const std::vector<std::pair<std::string, std::string>>& parameters) {
     csi::v1::CreateVolumeRequest request = Create();
@@ -384,6 +385,11 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   EXPECT_EQ(spec->pool, "share");
   EXPECT_EQ(spec->making.root.mode, 0770);
   EXPECT_EQ(parse({{"pool", "share"}, {"mountPermissions", "0"}})->making, VolumeMaking());
+  EXPECT_EQ(parse({{"server", "NAS"}, {"share", "/srv"}})->pool, "share");
+  EXPECT_EQ(parse({{"server", "fd00::1"}, {"share", "/srv"}})->pool, "six");
+  ExpectInvalid(parse({{"server", "nas"}, {"share", "/SRV"}}), "no pool of this plugin");
+  ExpectInvalid(parse({{"pool", "share"}, {"mode", "0750"}, {"mountPermissions", "0770"}}), "contradict each other");
+  EXPECT_EQ(parse({{"pool", "share"}, {"mode", "0770"}, {"mountPermissions", "0770"}})->making.root.mode, 0770);
   ExpectInvalid(parse({{"server", "nas"}, {"share", "/other"}}), "export=/other, and ask for pool=NAME");
   ExpectInvalid(parse({{"pool", "default"}, {"server", "nas"}, {"share", "/srv"}}), "with the name 'default'");
   ExpectInvalid(parse({{"pool", "share"}, {"subDir", "a"}}), "leave the parameter out");
