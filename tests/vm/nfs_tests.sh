@@ -27,13 +27,16 @@ start_first() {
   start_node first "$first_socket" -- --pool "$share" --pool name=directories,backend=directory,path=/var/lib/nfs-directories "$@"
 }
 
+stop_nodes() { inside systemctl stop mooring-nfs-first.service mooring-nfs-second.service 2>/dev/null || true; }
+
 test_n1_volumes_of_an_export_are_directories() {
   local id
   inside systemctl --quiet unmask nfs-server.service
   inside sh -c 'printf "[nfsd]\nvers3=n\nlease-time=10\ngrace-time=10\n" >/etc/nfs.conf.d/machine.conf'
   inside mkdir -p /share /squashed /srv/n-stage /etc/exports.d
   inside chmod 0755 /share /squashed
-  inside sh -c 'printf "/share 127.0.0.1(rw,no_root_squash,no_subtree_check) 10.10.0.2(rw,no_root_squash,no_subtree_check)\n/squashed 127.0.0.1(rw,root_squash,no_subtree_check)\n" >/etc/exports.d/mooring.exports'
+  inside install -d -m 0755 -o 4321 -g 4321 /one-user
+  inside sh -c 'printf "/share 127.0.0.1(rw,no_root_squash,no_subtree_check) 10.10.0.2(rw,no_root_squash,no_subtree_check)\n/squashed 127.0.0.1(rw,root_squash,no_subtree_check)\n/one-user 127.0.0.1(rw,all_squash,anonuid=4321,anongid=4321,no_subtree_check)\n" >/etc/exports.d/mooring.exports'
   inside systemctl restart nfs-server.service
   start_first
   await "the plugin is ready" first probe
@@ -56,11 +59,14 @@ test_n2_pools_start_without_each_other() {
   inside systemctl stop mooring-nfs-first.service
   start_first --pool 'name=dead,backend=nfs,server=10.99.0.1,export=/share' \
     --pool 'name=squashed,backend=nfs,server=127.0.0.1,export=/squashed' \
+    --pool 'name=one-user,backend=nfs,server=127.0.0.1,export=/one-user' \
     --pool 'name=wrong,backend=nfs,server=127.0.0.1,export=/nowhere'
   await "the plugin is ready" first probe
   await "the good pool is mounted" first capacity --param pool=share
   first create b --size 64MiB --param pool=default >/dev/null
   await "the squashed pool is told" refused_quietly no_root_squash first create c --param pool=squashed
+  await "root that is squashed to the owner is told" refused_quietly no_root_squash first create c --param pool=one-user
+  expect "what is left of the question" "$(inside ls -A /one-user)" ''
   await "the wrong pool is told" refused_quietly 'the server' first create c --param pool=wrong
   refused UNAVAILABLE first create c --param pool=dead
   expect "the content after a restart" "$(content /srv/n-target/kept)" kept
@@ -131,6 +137,29 @@ test_n4_a_server_that_stops_delays_nobody_and_comes_back() {
   second controller-unpublish "$id" --node second
 }
 
+# Nothing is refused, packets are lost. Calls are under way, and more begin before the plugin has noticed.
+test_n4b_calls_that_hang_hold_no_teardown() {
+  local id started
+  id=$(second create silent --size 16MiB --param pool=share --json | id_of)
+  inside mkdir -p /srv/n-silent
+  second stage "$id" --staging-path /srv/n-silent
+  second publish "$id" --staging-path /srv/n-silent --target-path /srv/n-silent-target
+  inside ip addr del 10.10.0.1/24 dev n-here
+  started=$SECONDS
+  refused '' second create during --size 16MiB --param pool=share --timeout 120 &
+  second publish "$id" --staging-path /srv/n-silent --target-path /srv/n-silent-other --timeout 120 >/dev/null 2>&1 &
+  second unpublish "$id" --target-path /srv/n-silent-target --timeout 60
+  second unstage "$id" --staging-path /srv/n-silent --timeout 60
+  [ "$((SECONDS - started))" -lt 90 ] || fail "the volume was taken away after $((SECONDS - started)) s only"
+  say "the volume was taken away after $((SECONDS - started)) s"
+  refused UNAVAILABLE second get "$id" --timeout 30
+  wait
+  inside ip addr add 10.10.0.1/24 dev n-here
+  await "the pool answers" second get "$id"
+  second unpublish "$id" --target-path /srv/n-silent-other
+  await "its use has ended for all" first delete "$id"
+}
+
 test_n5_a_deletion_removes_one_directory() {
   local id kept
   id=$(cat "$work/n-id")
@@ -145,7 +174,7 @@ test_n5_a_deletion_removes_one_directory() {
 }
 
 test_n6_a_second_host_with_the_name_is_refused() {
-  inside systemctl stop mooring-nfs-first.service mooring-nfs-second.service
+  stop_nodes
   # shellcheck disable=SC2016 # for the shell there
   inside sh -c 'for f in /share/.mooring/host-*; do echo another-boot-0000000000000000000000 >"$f"; done'
   start_first
@@ -154,10 +183,51 @@ test_n6_a_second_host_with_the_name_is_refused() {
   await "half a minute later it is taken" first capacity --param pool=share
 }
 
-test_n7_csi_sanity_passes() {
+leave_mounts() {
+  stop_nodes
+  # shellcheck disable=SC2016 # for the shell there
+  inside sh -c 'umount -l $(awk "\$5 ~ \"^/run/mooring-nfs/\" { print \$5 }" /proc/self/mountinfo)'
+}
+
+# As on a server that has started without its disk.
+test_n7_an_emptied_export_is_not_taken_for_the_pool() {
+  local id
+  id=$(first create g --size 16MiB --param pool=share --json | id_of)
+  leave_mounts
+  inside sh -c 'mv /share /share-away && install -d -m 0755 /share && exportfs -f'
+  start_first
+  await "it is refused" refused_quietly identity first delete "$id"
+  expect "what the plugin made there" "$(inside ls -A /share)" ''
+  leave_mounts
+  inside sh -c 'rmdir /share && mv /share-away /share && exportfs -f'
+  start_first
+  await "the pool is back" first get "$id"
+  first delete "$id"
+}
+
+test_n8_a_full_export_stays_a_pool() {
+  local id
+  inside sh -c 'truncate -s 32M /full.img && mkfs.ext4 -q -m 0 /full.img && mkdir -p /full && mount -o loop /full.img /full'
+  inside sh -c 'echo "/full 127.0.0.1(rw,no_root_squash,no_subtree_check)" >>/etc/exports.d/mooring.exports && exportfs -ra'
+  inside systemctl stop mooring-nfs-first.service
+  start_first --pool 'name=full,backend=nfs,server=127.0.0.1,export=/full'
+  await "the pool is mounted" first capacity --param pool=full
+  id=$(first create full --size 1MiB --param pool=full --json | id_of)
+  inside sh -c "dd if=/dev/zero of=/full/$id/all bs=64k 2>/dev/null; sync; test \$(stat -f -c %a /full) -eq 0"
+  inside systemctl restart mooring-nfs-first.service
+  await "the full pool is there" first get "$id"
+  sleep 15 # in which the name of the host is renewed
+  first get "$id"
+  inside rm "/full/$id/all"
+  first delete "$id"
+  leave_mounts
+  inside sh -c 'sed -i /full/d /etc/exports.d/mooring.exports && exportfs -ra && umount /full && rm /full.img'
+}
+
+test_n9_csi_sanity_passes() {
   local said=$work/n-sanity.log csi_sanity=/usr/local/bin/csi-sanity
   inside_with_input sh -c "cat >$csi_sanity && chmod 755 $csi_sanity" <"$MOORING_ROOT/build/tools/bin/csi-sanity"
-  inside systemctl stop mooring-nfs-first.service
+  stop_nodes
   inside install -d -m 0755 /share/sanity
   start_node first "$first_socket" -- --max-volumes 16 --volume-mount-group \
     --pool name=default,backend=nfs,server=127.0.0.1,export=/share/sanity
