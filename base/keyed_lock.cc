@@ -129,8 +129,12 @@ absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string
 }
 
 void KeyedLocks::Release(const std::string& key, const std::vector<const KeyFile*>& files) {
-  for (auto file = files.rbegin(); file != files.rend(); ++file) SetLock((*file)->fd, key, F_UNLCK);
+  bool ended = true;
+  for (auto file = files.rbegin(); file != files.rend(); ++file) {
+    if (SetLock((*file)->fd, key, F_UNLCK) != 0) ended = false;
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!ended) left_.insert(key);
   const auto found = entries_.find(key);
   found->second.held = false;
   if (found->second.waiters == 0) {
@@ -138,6 +142,23 @@ void KeyedLocks::Release(const std::string& key, const std::vector<const KeyFile
   } else {
     found->second.free.notify_one();
   }
+}
+
+absl::Status KeyedLocks::EndLeftLocks() {
+  std::set<std::string> left;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left.swap(left_);
+  }
+  absl::Status ended;
+  for (const std::string& key : left) {
+    const absl::StatusOr<Hold> again = Acquire(key, "key", Clock::now());
+    if (again.ok() || absl::IsAborted(again.status())) continue;  // whoever has it ends it
+    ended.Update(again.status());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left_.insert(key);
+  }
+  return ended;
 }
 
 absl::Status KeyedLocks::stopped() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,10 @@ class KeyedLocks {
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline,
                                Among among = Among::kAll);
 
+  // A file of AddFile may not answer when a lock in it ends, and may show the lock to other hosts from then on. This
+  // takes such locks again, and ends them. Call it when the file answers again, until it is OK.
+  absl::Status EndLeftLocks();
+
   // Ends all waiting, now and later, with the error `why`.
   void Stop(const absl::Status& why = absl::UnavailableError("this process is stopping: call again when it is back"));
 
@@ -82,6 +87,7 @@ class KeyedLocks {
 
   std::mutex mutex_;
   std::map<std::string, Entry> entries_;  // keys that are held or waited for
+  std::set<std::string> left_;            // keys for EndLeftLocks
   absl::Status stopped_;                  // the error given to Stop; OK before
   KeyFile file_;                          // not open: locks within this process only
   std::vector<KeyFile> files_;            // of AddFile

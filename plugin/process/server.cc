@@ -257,7 +257,8 @@ void PluginServer::Parts::OpenExports(const Config& config, const std::string& b
     if (own == availability.end()) continue;
     exports.push_back(std::make_unique<ExportPool>(ExportPool::Parts{
         config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store, [this, name = pool.name] {
-          absl::Status reconciled = serves_controller ? catalog.ReconcilePool(name) : absl::OkStatus();
+          absl::Status reconciled = volume_locks->EndLeftLocks();
+          if (serves_controller) reconciled.Update(catalog.ReconcilePool(name));
           if (serves_node) reconciled.Update(catalog.EndStaleUses(name));
           return reconciled;
         }}));

@@ -1,11 +1,13 @@
 #include "base/keyed_lock.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <optional>
 
+#include "base/file/unique_fd.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -164,6 +166,36 @@ TEST_F(SharedKeyedLocksTest, AFileThatDoesNotAnswerIsNotTouched) {
 }
 
 // A server that falls silent holds the process that locks there.
+int DescriptorOf(const std::string& path) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    if (std::filesystem::read_symlink(entry, error) == path) return std::stoi(entry.path().filename());
+  }
+  return -1;
+}
+
+// As when the server falls silent while the key is held: the end of the lock does not reach it.
+TEST_F(SharedKeyedLocksTest, ALockThatCouldNotEndEndsLater) {
+  const std::string path = directory_ + "/pool";
+  const auto all = [](const std::string&) { return true; };
+  const auto locks = Process(), other = Process();
+  ASSERT_OK(locks->AddFile(path, all));
+  const int file = DescriptorOf(path);
+  ASSERT_OK(other->AddFile(path, all));
+  {
+    auto held = locks->Acquire("s", "volume", In(seconds(1)));
+    ASSERT_OK(held);
+    const UniqueFd saved(::fcntl(file, F_DUPFD_CLOEXEC, 0)), silent(::open("/", O_PATH | O_CLOEXEC));
+    ASSERT_GE(::dup3(silent.get(), file, O_CLOEXEC), 0);
+    { const KeyedLocks::Hold released = *std::move(held); }
+    EXPECT_FALSE(locks->EndLeftLocks().ok());
+    ASSERT_GE(::dup3(saved.get(), file, O_CLOEXEC), 0);
+  }
+  EXPECT_TRUE(absl::IsAborted(other->Acquire("s", "volume", In(milliseconds(10))).status()));
+  EXPECT_OK(locks->EndLeftLocks());
+  EXPECT_OK(other->Acquire("s", "volume", In(seconds(1))));
+}
+
 TEST_F(SharedKeyedLocksTest, ALockOfThisHostIsNoneOfTheAddedFile) {
   const auto add = [this](KeyedLocks& locks) {
     EXPECT_OK(locks.AddFile(directory_ + "/shared", [](const std::string& key) { return key.starts_with("s"); }));
