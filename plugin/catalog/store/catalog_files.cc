@@ -219,7 +219,7 @@ absl::StatusOr<std::string> CatalogFiles::AddShared(const std::string& path, con
 }
 
 void CatalogFiles::AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers) {
-  files_.push_back({.pool = pool, .tag = tag, .answers = std::move(answers)});
+  files_.push_back({.pool = pool, .tag = tag, .answers = std::move(answers), .is_late = true});
 }
 
 absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path, const std::string& pool,

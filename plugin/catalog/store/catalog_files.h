@@ -123,14 +123,17 @@ class CatalogFiles {
     return file->Read(what, action);
   }
 
-  // Calls `list(file)` for each file that answers, and joins the results.
+  // Calls `list(file)` for each file that answers, and joins the results. kSkip also leaves a file of AddLater out that
+  // ceases to answer meanwhile.
   template <typename List>
-  auto Join(List list) const -> decltype(list(local())) {
+  auto Join(List list, IfAway if_away = IfAway::kFail) const -> decltype(list(local())) {
     auto all = list(local());
     for (std::size_t i = 1; all.ok() && i < files_.size(); ++i) {
       if (!files_[i].answers().ok()) continue;
-      MOORING_ASSIGN_OR_RETURN(auto more, list(*files_[i].database));
-      all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+      auto more = list(*files_[i].database);
+      if (!more.ok() && files_[i].is_late && if_away == IfAway::kSkip) continue;
+      if (!more.ok()) return more.status();
+      all->insert(all->end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
     }
     return all;
   }
@@ -165,6 +168,7 @@ class CatalogFiles {
   struct File {
     std::string pool = {}, tag = {};
     std::function<absl::Status()> answers = [] { return absl::OkStatus(); };
+    bool is_late = false;                                 // of AddLater
     std::shared_ptr<CatalogDatabase> database = nullptr;  // set before `answers` is OK
   };
   static absl::StatusOr<CatalogDatabase*> Opened(const File& file);

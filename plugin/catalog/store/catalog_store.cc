@@ -170,16 +170,21 @@ absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
 }
 
 absl::StatusOr<std::vector<PoolCount>> CatalogStore::CountByPool() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.Count("count the volumes of",
-                      "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.Count("count the volumes of",
+                          "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> CatalogStore::NameUnfinished() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.NameUnfinished("list the unfinished volumes of", "SELECT id, pool FROM volumes WHERE state <> 'ready'");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.NameUnfinished("list the unfinished volumes of",
+                                   "SELECT id, pool FROM volumes WHERE state <> 'ready'");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {

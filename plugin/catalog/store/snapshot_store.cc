@@ -186,17 +186,21 @@ absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
 }
 
 absl::StatusOr<std::vector<PoolCount>> SnapshotStore::CountByPool() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.Count("count the snapshots of",
-                      "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.Count("count the snapshots of",
+                          "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> SnapshotStore::NameUnfinished() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.NameUnfinished("list the unfinished snapshots of",
-                               "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.NameUnfinished("list the unfinished snapshots of",
+                                   "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<std::string>> SnapshotStore::AllIds() {

@@ -198,6 +198,18 @@ TEST_F(NfsPool, WhetherThePoolAnswersIsKnownWithoutItsRecords) {
   EXPECT_OK(here_.catalog.CheckAnswers("vol-1"));
 }
 
+// The metrics of the other pools go on.
+TEST_F(NfsPool, ACountLeavesAPoolOutThatFails) {
+  OpenBoth();
+  Created(here_, "a");
+  EXPECT_THAT(*here_.store->CountByPool(), SizeIs(1));
+  std::fstream(shared_ / "catalog.db", std::ios::in | std::ios::out) << "broken, as a server that falls silent";
+  EXPECT_THAT(*here_.store->CountByPool(), IsEmpty());
+  EXPECT_THAT(*here_.store->NameUnfinished(), IsEmpty());
+  EXPECT_THAT(*here_.snapshots.CountByPool(), IsEmpty());
+  EXPECT_FALSE(here_.catalog.ReconcilePool("share").ok()) << "it is tried again";
+}
+
 // Its server has started without a disk, or its name leads to another server.
 TEST_F(NfsPool, AnotherOrAnEmptyExportIsNotTakenForThePool) {
   OpenBoth();
