@@ -318,9 +318,12 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   FilesystemOption option = OptionIn(text);
   const OptionRule* rule = FindIgnored(option.key);
   if (rule == nullptr) rule = FindRule(fs_type, option.key);
-  if (rule == nullptr && fs_type == "nfs" && FindRule(kNfsFsType, option.key == "nfsvers" ? "vers" : option.key)) {
-    return InvalidArgument("mount flag {} is one of the whole pool: write it behind options= of --pool",
-                           Quote(option.key));
+  if (rule == nullptr && fs_type == "nfs") {
+    if (option.key == "nfsvers") option.key = "vers";
+    if (IsAllowed(kNfsFsType, option)) {
+      parsed.of_pool.push_back(std::move(option));
+      return absl::OkStatus();
+    }
   }
   if (rule == nullptr) {
     return InvalidArgument("mount flag {} is not allowed for {}; allowed are: {}", Quote(option.key), fs_type,

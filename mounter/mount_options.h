@@ -29,7 +29,8 @@ std::string ToString(const std::vector<FilesystemOption>& options);  // "discard
 
 struct MountOptions {
   MountFlags flags;
-  std::vector<FilesystemOption> options;  // sorted, each key once
+  std::vector<FilesystemOption> options;       // sorted, each key once
+  std::vector<FilesystemOption> of_pool = {};  // the pool of an NFS volume has them or not: they set nothing
 
   auto operator<=>(const MountOptions&) const = default;
 };

@@ -137,6 +137,7 @@ absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, c
   for (const VolumeCapability& capability : capabilities) {
     MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
     MOORING_RETURN_IF_ERROR(CheckMayShare(propagation, parsed));
+    MOORING_RETURN_IF_ERROR(CheckOptionsOfPool(parsed.options, pool));
     (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
   }
   if (types.block && !pool.traits().block) return InvalidArgument(NoBlockAccess(pool.name, pool.kind));

@@ -50,6 +50,17 @@ absl::StatusOr<bool> SetExportWord(const std::string& key, const std::string& va
   return true;
 }
 
+absl::Status CheckOptionsOfPool(const MountOptions& asked, const Pool& pool) {
+  for (const FilesystemOption& option : asked.of_pool) {
+    if (std::find(pool.options.begin(), pool.options.end(), option) != pool.options.end()) continue;
+    return InvalidArgument(
+        "mount flag {} is one of the whole pool {}, which is mounted with {}: write it behind "
+        "options= of --pool, or leave it out",
+        Quote(ToString({option})), pool.name, ToString(pool.options));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> PoolOfExport(const ExportWords& words, const std::string& pool, const Pools& pools) {
   if (words.server.empty() && words.share.empty()) return pool;
   const bool is_ipv6 = words.server.find(':') != std::string::npos && !words.server.starts_with('[');

@@ -26,8 +26,9 @@ struct Pool {
   // The tag of a pool that several hosts share (plugin/model/volume_id.h). Empty: only this host has the pool.
   std::string tag = {};
 
-  // "server:/export", if the plugin mounts the pool itself.
+  // "server:/export" and its options, if the plugin mounts the pool itself.
   std::string source = {};
+  std::vector<FilesystemOption> options = {};
 
   bool shared() const { return !tag.empty(); }
   const BackendTraits& traits() const { return TraitsOf(kind); }

@@ -88,9 +88,9 @@ Pools MakePools(const Config& config, const SharedPools& shared, Mounter& mounte
     const auto availability = shared.availability.find(pool.name);
     const BackendParts parts = {mounter, pool.shared ? IfMissing::kRefuse : config.if_missing, NewDirectoryMode(config),
                                 availability == shared.availability.end() ? nullptr : availability->second};
+    const MountRequest own = type.own_mount == nullptr ? MountRequest() : type.own_mount(pool).request;
     pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit,
-                     tag == shared.tags.end() ? "" : tag->second,
-                     type.own_mount == nullptr ? "" : type.own_mount(pool).request.source});
+                     tag == shared.tags.end() ? "" : tag->second, own.source, own.options});
   }
   return Pools(std::move(pools));
 }

@@ -258,7 +258,10 @@ TEST(MountOptionsTest, OptionsOfNfsAreThoseOfAPool) {
   EXPECT_TRUE(IsAllowed(kNfsFsType, {"addr", "fd00::1"}));
   EXPECT_FALSE(IsAllowed(kNfsFsType, {"addr", "nas.lan"}));
   EXPECT_EQ(Options("nfs", {"ro,noatime"}), "defaults");
-  EXPECT_THAT(ParseMountFlags("nfs", {"nfsvers=4.1"}), FailsWith(StatusCode::kInvalidArgument, "options= of --pool"));
+  const auto repeated = ParseMountFlags("nfs", {"nfsvers=4.1,rsize=4096"});
+  EXPECT_EQ(ToString(repeated->of_pool), "vers=4.1,rsize=4096");
+  EXPECT_THAT(repeated->options, IsEmpty());
+  EXPECT_THAT(ParseMountFlags("nfs", {"nfsvers=3"}), FailsWith(StatusCode::kInvalidArgument, "not allowed"));
 }
 
 }  // namespace

@@ -396,5 +396,23 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "archive"}}), "reclaimPolicy: Retain");
 }
 
+TEST(ExportWordsTest, OptionsOfThePoolMayBeRepeatedAsMountFlags) {
+  std::vector<Pool> made;
+  made.push_back({.name = "default"});
+  made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .options = {{"vers", "4.1"}}});
+  const Pools pools(std::move(made));
+  const auto parse = [&](const std::string& flag) {
+    csi::v1::CreateVolumeRequest request = Create();
+    (*request.mutable_parameters())["pool"] = "share";
+    request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags(flag);
+    return ParseCreateVolume(request, pools, {});
+  };
+  EXPECT_OK(parse("nfsvers=4.1"));
+  EXPECT_OK(parse("vers=4.1,noatime"));
+  ExpectInvalid(parse("nfsvers=4.2"), "which is mounted with vers=4.1");
+  ExpectInvalid(parse("rsize=65536"), "one of the whole pool share");
+  ExpectInvalid(parse("nfsvers=3"), "not allowed");
+}
+
 }  // namespace
 }  // namespace mooring::testing
