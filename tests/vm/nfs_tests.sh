@@ -45,9 +45,12 @@ test_n1_volumes_of_an_export_are_directories() {
   id=$(first create a --size 64MiB --param pool=share --json | id_of)
   echo "$id" >"$work/n-id"
   inside test -d "/share/$id"
-  first stage "$id" --staging-path /srv/n-stage
-  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target
-  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target
+  # shellcheck disable=SC2086 # words
+  first stage "$id" --staging-path /srv/n-stage $many
+  # shellcheck disable=SC2086
+  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target $many
+  # shellcheck disable=SC2086
+  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target $many
   inside sh -c 'echo kept >/srv/n-target/kept && sync /srv/n-target/kept'
   expect "the file on the server" "$(content "/share/$id/kept")" kept
   expect "its size" "$(first stats "$id" --path /srv/n-target --json | jq -r '.usage[] | select(.unit == "BYTES").total')" \
@@ -103,6 +106,14 @@ test_n3_two_nodes_use_a_volume_at_once() {
   await "the first node sees it" inside test -e /srv/n-target/two
   expect "its nodes" "$(first get "$id" --json | jq -r '.status.published_node_ids | sort | join(" ")')" 'first second'
   refused 'published to node' second delete "$id"
+  second controller-unpublish "$id" --node first
+  second controller-unpublish "$id" --node second
+  refused "in use on node 'first'" second delete "$id"
+  refused "in use on node 'first'" second controller-publish "$id" --node second --access single-node-writer
+  # shellcheck disable=SC2086
+  first controller-publish "$id" --node first $many
+  # shellcheck disable=SC2086
+  second controller-publish "$id" --node second $many
 }
 
 # Calls for its volumes fail at once, and others are not delayed. Tasks can be taken away.
