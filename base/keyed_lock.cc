@@ -120,7 +120,10 @@ absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
     if (SetLock(file.fd, key, F_WRLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
-      return ErrnoStatus(errno, fmt::format("take the lock of {} {} in", what, Quote(key)), file.path);
+      const int error = errno;
+      const absl::Status failed =
+          ErrnoStatus(error, fmt::format("take the lock of {} {} in", what, Quote(key)), file.path);
+      return error == ETIMEDOUT ? WithCode(absl::StatusCode::kUnavailable, failed) : failed;  // its server is silent
     }
     MOORING_RETURN_IF_ERROR(stopped());
     if (Clock::now() >= deadline) return Pending(what, key);

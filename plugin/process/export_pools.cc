@@ -257,13 +257,14 @@ absl::Status ExportPool::Watch() {
       log::WarningIfFailed(RenewHostName(records_, NameForServers(), parts_.boot_id),
                            "this host's name is not renewed in a pool", {{"pool", parts_.pool.name}});
     }
-    if (!parts_.availability->Check().ok()) {
+    const bool was_silent = !parts_.availability->Check().ok();
+    parts_.availability->Answered();
+    if (was_silent) {
       const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Availability::Clock::now() - asked);
       log::Warning("a file server answers again",
                    {{"pool", parts_.pool.name}, {"after_seconds", fmt::format("{}", silent.count())}});
       AskToReconcile();
     }
-    parts_.availability->Answered();
   }
   return absl::OkStatus();
 }
