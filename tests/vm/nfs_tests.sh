@@ -150,20 +150,22 @@ test_n4_a_server_that_stops_delays_nobody_and_comes_back() {
 
 # Nothing is refused, packets are lost. Calls are under way, and more begin before the plugin has noticed.
 test_n4b_calls_that_hang_hold_no_teardown() {
-  local id started
+  local id started created
   id=$(second create silent --size 16MiB --param pool=share --json | id_of)
   inside mkdir -p /srv/n-silent
   second stage "$id" --staging-path /srv/n-silent
   second publish "$id" --staging-path /srv/n-silent --target-path /srv/n-silent-target
   inside ip addr del 10.10.0.1/24 dev n-here
   started=$SECONDS
-  refused '' second create during --size 16MiB --param pool=share --timeout 120 &
+  refused UNAVAILABLE second create during --size 16MiB --param pool=share --timeout 120 &
+  created=$!
   second publish "$id" --staging-path /srv/n-silent --target-path /srv/n-silent-other --timeout 120 >/dev/null 2>&1 &
   second unpublish "$id" --target-path /srv/n-silent-target --timeout 60
   second unstage "$id" --staging-path /srv/n-silent --timeout 60
   [ "$((SECONDS - started))" -lt 90 ] || fail "the volume was taken away after $((SECONDS - started)) s only"
   say "the volume was taken away after $((SECONDS - started)) s"
   refused UNAVAILABLE second get "$id" --timeout 30
+  wait "$created"
   wait
   inside ip addr add 10.10.0.1/24 dev n-here
   await "the pool answers" second get "$id"
@@ -178,7 +180,9 @@ test_n5_a_deletion_removes_one_directory() {
   first controller-unpublish "$id" --node first
   first unpublish "$id" --target-path /srv/n-target
   first unstage "$id" --staging-path /srv/n-stage
-  second delete "$id"
+  # The nodes share their mounts here, so the second one took those of the first for its own.
+  inside systemctl restart mooring-nfs-second.service
+  await "the use of the second node has ended" second delete "$id"
   expect "what is left" "$(inside ls /share)" "$kept"
   first delete "$kept"
   expect "what is left" "$(inside ls /share)" ''
