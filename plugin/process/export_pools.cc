@@ -73,18 +73,18 @@ absl::StatusOr<std::chrono::seconds> WriteAndLook(const std::string& path, const
   return std::chrono::seconds(status.st_mtim.tv_sec);
 }
 
-absl::Status NoLookAt(const PoolConfig& pool, int error) {
-  const std::string calls = PlaceForCalls(pool.path);
+absl::Status NoLookAt(const std::string& calls, const std::string& tasks, int error) {
   if (error != ESTALE) return ErrnoStatus(error, "ask the server of", calls);
   return FailedPrecondition(
       "the directory that is mounted at {} is no longer on the server: bring it back there, or stop the plugin, "
       "unmount it (umount -l {} {}), and start the plugin again",
-      Quote(calls), ShellQuote(calls), ShellQuote(pool.path));
+      Quote(calls), ShellQuote(calls), ShellQuote(tasks));
 }
 
 absl::Status CheckOwner(const PoolConfig& pool, const std::string& source) {
   struct stat status = {};
-  if (::stat(PlaceForCalls(pool.path).c_str(), &status) != 0) return NoLookAt(pool, errno);
+  const std::string calls = PlaceForCalls(pool.path);
+  if (::stat(calls.c_str(), &status) != 0) return NoLookAt(calls, pool.path, errno);
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
   return FailedPrecondition(
       "{} has the owner {} and the mode {:o}, and only the plugin may write there: on the server, make a directory in "
@@ -98,6 +98,18 @@ PoolConfig AtPlaceForCalls(PoolConfig pool) {
 }
 
 }  // namespace
+
+// A look at the root of a mount for tasks never waits for its server, with AT_STATX_DONT_SYNC.
+absl::Status CheckMounts(const std::string& calls, const std::string& tasks) {
+  for (const std::string& place : {calls, tasks}) {
+    struct statx root = {};
+    const int flags = place == tasks ? AT_STATX_DONT_SYNC : AT_STATX_FORCE_SYNC;
+    if (::statx(AT_FDCWD, place.c_str(), flags, STATX_BASIC_STATS, &root) != 0) return NoLookAt(calls, tasks, errno);
+    if ((root.stx_attributes & sys::kStatxAttrMountRoot) == 0)
+      return Unavailable("the mount at {} is gone", Quote(place));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::string> MakeMountPlace(const Config& config, const std::string& pool) {
   std::string base;
@@ -246,13 +258,7 @@ absl::Status ExportPool::Open() {
 absl::Status ExportPool::Watch() {
   for (int round = 1; !StopsWithin(kAskEvery); ++round) {
     const auto asked = Availability::Clock::now();
-    struct statx root = {};
-    if (::statx(AT_FDCWD, place_.path.c_str(), AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &root) != 0) {
-      return NoLookAt(parts_.pool, errno);
-    }
-    if ((root.stx_attributes & sys::kStatxAttrMountRoot) == 0) {
-      return Unavailable("its mount at {} is gone", Quote(place_.path));
-    }
+    MOORING_RETURN_IF_ERROR(CheckMounts(place_.path, parts_.pool.path));
     if (round % kRenewEvery == 0) {
       log::WarningIfFailed(RenewHostName(records_, NameForServers(), parts_.boot_id),
                            "this host's name is not renewed in a pool", {{"pool", parts_.pool.name}});

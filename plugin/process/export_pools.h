@@ -1,7 +1,7 @@
 // Pools that the plugin mounts by itself (BackendType::own_mount), each with a thread, and one that reconciles:
 //
 //   find the server's address ─▶ mount ─▶ open the records ─▶ reconcile ─▶ ask the server every two seconds
-//              ▲                                                                       │ the mount is gone
+//              ▲                                                                       │ a mount is gone
 //              └───────────────── after five seconds, on any error ◀───────────────────┘
 //
 // So no pool waits for another one, and the start waits for none. While a server does not answer, Availability says so,
@@ -36,6 +36,9 @@ namespace mooring {
 // The directory for the mount of a pool. Makes the directories above it, which only `config.user` and root may pass.
 absl::StatusOr<std::string> MakeMountPlace(const Config& config, const std::string& pool);
 
+// UNAVAILABLE: one of the two mounts of a pool is gone. It waits for the server of `calls` alone.
+absl::Status CheckMounts(const std::string& calls, const std::string& tasks);
+
 // A file server knows a host by its name. It takes a second host of that name for the first one after a restart, and
 // frees the locks of the first. `records` is the directory of the pool's records. FAILED_PRECONDITION: another boot
 // than `boot_id` has used the name within the last half minute.
@@ -68,7 +71,7 @@ class ExportPool {
   absl::Status Open();
   absl::Status Mount();
   absl::Status Mount(const OwnMount& own, const MountRequest& request);
-  absl::Status Watch();  // until Stop, or until the mount is gone
+  absl::Status Watch();  // until Stop, or until a mount is gone
   bool StopsWithin(std::chrono::seconds time);
 
   const Parts parts_;

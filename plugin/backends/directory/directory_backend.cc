@@ -67,6 +67,7 @@ class DirectoryBackend final : public Backend {
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   std::string Shown(const std::string& name) const { return shown_ + "/" + name; }
   absl::Status RemoveRenamed(const std::string& name);
+  absl::Status CheckGone(const std::string& name) const;
 
   const std::string directory_, shown_;  // for this process; for the mounter and tasks
   Mounts& mounts_;
@@ -101,7 +102,8 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
     MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
     if (::rename(path.c_str(), deleting.c_str()) != 0) return ErrnoStatus(errno, "rename the directory", path);
   }
-  return RemoveRenamed(id + std::string(kDeleting));
+  MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
+  return is_shared() ? CheckGone(id) : absl::OkStatus();
 }
 
 absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {
@@ -109,7 +111,25 @@ absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {
   // If the state directory is missing too, its disk may be mounted again later, with the volume.
   MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
   MOORING_RETURN_IF_ERROR(contents_.RemoveTree(Shown(name)));
+  if (is_shared()) MOORING_RETURN_IF_ERROR(CheckGone(name));
   return SyncDirectoryOf(path);
+}
+
+// The mounter removes files in the mount for tasks. That may be gone, so that its place is empty, and it may know the
+// name as missing for a while. The server knows what is there.
+absl::Status DirectoryBackend::CheckGone(const std::string& name) const {
+  const std::string path = PathOf(name);
+  struct statx found = {};
+  const auto ask = [&found](const std::string& what) {
+    const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
+    return ::statx(AT_FDCWD, what.c_str(), flags, STATX_BASIC_STATS, &found) == 0 ? 0 : errno;
+  };
+  // This asks for the directory first, because the kernel looks a missing name up anew only if that has changed.
+  if (const int error = ask(directory_); error != 0) return ErrnoStatus(error, "look at", directory_);
+  const int error = ask(path);
+  if (error == ENOENT) return absl::OkStatus();
+  if (error != 0) return ErrnoStatus(error, "look at", path);
+  return Unavailable("{} is still on the server: the mount at {} does not show it now", Quote(path), Quote(shown_));
 }
 
 absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) const {

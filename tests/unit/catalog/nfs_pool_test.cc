@@ -12,6 +12,14 @@ namespace {
 
 constexpr char kTag[] = "0a1b2c3d";
 
+class RealTrees final : public FakeMounter {
+ public:
+  absl::Status RemoveTree(const std::string& directory) override {
+    std::filesystem::remove_all(directory);
+    return absl::OkStatus();
+  }
+};
+
 struct Host {
   Host(const std::string& own, const std::string& shared, const std::string& node)
       : store(*CatalogStore::Open(own + "/" + node)),
@@ -44,7 +52,7 @@ struct Host {
     availability->Answered();
   }
 
-  FakeMounter mounter;
+  RealTrees mounter;
   std::shared_ptr<Availability> availability = std::make_shared<Availability>("share");
   std::unique_ptr<CatalogStore> store;
   SnapshotStore snapshots;
@@ -167,6 +175,22 @@ TEST_F(NfsPool, UsesForManyNodesGoTogether) {
   EXPECT_THAT(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), false),
               FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n1'"));
   EXPECT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), true));
+}
+
+// The mounter removes it through the mount for tasks.
+TEST_F(NfsPool, AVolumeIsDeletedOnlyOnceTheServerHasItNoMore) {
+  OpenBoth();
+  const std::string id = Created(here_, "a"), tasks = shared_ / "share",
+                    deleting = shared_ / (".share/" + id + ".deleting");
+  ASSERT_TRUE(std::filesystem::remove(tasks));
+  ASSERT_TRUE(std::filesystem::create_directory(tasks));  // the place without its mount
+  EXPECT_THAT(here_.catalog.Delete(id, Patient()), FailsWith(StatusCode::kUnavailable, "is still on the server"));
+  EXPECT_TRUE(std::filesystem::exists(deleting));
+  ASSERT_TRUE(std::filesystem::remove(tasks));
+  std::filesystem::create_symlink(".share", tasks);
+  EXPECT_OK(here_.catalog.Delete(id, Patient()));
+  EXPECT_FALSE(std::filesystem::exists(deleting));
+  EXPECT_THAT(here_.catalog.Get(id).status(), FailsWith(StatusCode::kNotFound, "does not exist"));
 }
 
 // A host that starts again mounts nothing. A host that is gone for good is taken from the nodes.

@@ -32,6 +32,15 @@ TEST(HostNameOfServers, ASecondHostOfThatNameIsRefusedWhileTheFirstLives) {
   EXPECT_OK(CheckHostName(records.path(), "db", "boot-2")) << "it has been silent for long";
 }
 
+// `umount -a -t nfs4` takes the mount for tasks alone.
+TEST(MountsOfAPool, AreBothLookedAt) {
+  EXPECT_OK(CheckMounts("/proc", "/proc"));
+  EXPECT_THAT(CheckMounts("/proc", "/proc/self/fd"),
+              FailsWith(StatusCode::kUnavailable, "mount at '/proc/self/fd' is gone"));
+  EXPECT_THAT(CheckMounts("/proc/self/fd", "/proc"),
+              FailsWith(StatusCode::kUnavailable, "mount at '/proc/self/fd' is gone"));
+}
+
 // A pool whose two mounts are there already.
 class ExportPoolTest : public ::testing::Test {
  protected:
