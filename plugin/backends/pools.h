@@ -29,6 +29,7 @@ struct Pool {
   // "server:/export" and its options, if the plugin mounts the pool itself.
   std::string source = {};
   std::vector<FilesystemOption> options = {};
+  std::shared_ptr<Availability> availability = nullptr;  // of such a pool
 
   bool shared() const { return !tag.empty(); }
   const BackendTraits& traits() const { return TraitsOf(kind); }

@@ -48,6 +48,7 @@ class VolumeCatalog : public VolumeSource {
     std::string node_id;           // the only node that volumes outside of shared pools can be published to
     Segments topology;             // of that node
     std::int64_t max_volumes = 0;  // that may be published to it at a time; 0: no limit
+    bool serves_node = true;       // this plugin stages volumes there, and sees all mounts of volumes
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
@@ -63,6 +64,7 @@ class VolumeCatalog : public VolumeSource {
     return publications_.BeginUse(id, capability, read_only);
   }
   absl::Status EndUse(const std::string& id) override { return publications_.EndUse(id); }
+  void EndUseLater(const std::string& id) override { publications_.EndUseLater(id); }
   std::vector<KnownDevice> KnownDevices() override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;
 

@@ -239,6 +239,11 @@ absl::Status VolumePublications::EndUse(const std::string& id) {
   return nodes_.DeleteUse(id, node_id_);
 }
 
+void VolumePublications::EndUseLater(const std::string& id) {
+  const Pool* const pool = PoolForManyNodes(id);
+  if (pool != nullptr && pool->availability != nullptr) pool->availability->LeaveWork();
+}
+
 absl::Status VolumePublications::EndStaleUses(const std::string& pool) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> used, nodes_.UsedBy(node_id_, pool));
   absl::Status ended;
@@ -249,14 +254,21 @@ absl::Status VolumePublications::EndStaleUses(const std::string& pool) {
   return ended;
 }
 
+// A use of this node may have ended without its record. Only a plugin that sees the mounts of the node can know.
+absl::Status VolumePublications::CheckNoUses(const std::string& id) {
+  const Pool* const pool = PoolForManyNodes(id);
+  if (pool == nullptr) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> uses, nodes_.Uses(id));
+  for (const PublicationRecord& use : uses) {
+    if (serves_node_ && use.node_id == node_id_ && pool->backend->CheckUnused(id).ok()) continue;
+    return FailedPrecondition("volume {} is in use on node {}: {}", Quote(id), Quote(use.node_id), kEndUse);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VolumePublications::CheckNone(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
-  if (publications.empty()) {
-    if (PoolForManyNodes(id) == nullptr) return absl::OkStatus();
-    MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> uses, nodes_.Uses(id));
-    if (uses.empty()) return absl::OkStatus();
-    return FailedPrecondition("volume {} is in use on node {}: {}", Quote(id), Quote(uses.front().node_id), kEndUse);
-  }
+  if (publications.empty()) return CheckNoUses(id);
   std::string nodes;
   for (const PublicationRecord& publication : publications) {
     nodes += (nodes.empty() ? "" : ", ") + Quote(publication.node_id);

@@ -25,15 +25,17 @@ namespace mooring {
 
 class VolumePublications {
  public:
-  // `node_id` is this node, to which at most `max_volumes` may be published; 0: no limit.
+  // `node_id` is this node, to which at most `max_volumes` may be published; 0: no limit. `serves_node`: as
+  // VolumeCatalog::Settings.
   VolumePublications(CatalogStore& store, VolumeLookup& lookup, const Pools& pools, std::string node_id,
-                     std::int64_t max_volumes)
+                     std::int64_t max_volumes, bool serves_node)
       : store_(store),
         nodes_(store.files()),
         lookup_(lookup),
         pools_(pools),
         node_id_(std::move(node_id)),
-        max_volumes_(max_volumes) {}
+        max_volumes_(max_volumes),
+        serves_node_(serves_node) {}
 
   // Whether this node has the volume staged or published.
   using IsUsedHere = std::function<bool(const std::string& volume_id)>;
@@ -49,14 +51,17 @@ class VolumePublications {
   // As VolumeSource.
   absl::Status BeginUse(const std::string& id, const Capability& capability, bool read_only);
   absl::Status EndUse(const std::string& id);
+  void EndUseLater(const std::string& id);
 
-  // Ends the uses of this node in that pool that are no longer mounted: the server did not answer when they ended.
+  // Ends the uses of this node in that pool that are no longer mounted, because their end has failed.
   absl::Status EndStaleUses(const std::string& pool);
 
  private:
   // FAILED_PRECONDITION: the volume is published to another node than this one.
   absl::Status CheckNotElsewhere(const std::string& id);
   const Pool* PoolForManyNodes(const std::string& id) const;  // null: one node at a time can use the volume
+  // FAILED_PRECONDITION: a node uses the volume.
+  absl::Status CheckNoUses(const std::string& id);
   // FAILED_PRECONDITION: another node uses the volume, and that leaves no room for `wanted`.
   absl::Status CheckBesidesUses(const std::vector<PublicationRecord>& uses, const PublicationRecord& wanted);
 
@@ -72,6 +77,7 @@ class VolumePublications {
   const Pools& pools_;
   const std::string node_id_;
   const std::int64_t max_volumes_;
+  const bool serves_node_;
 };
 
 }  // namespace mooring

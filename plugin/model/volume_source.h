@@ -62,6 +62,8 @@ class VolumeSource {
   }
   // Takes that record away, unless the volume is mounted on this host. The caller holds the volume's lock.
   virtual absl::Status EndUse(const std::string& /*id*/) { return absl::OkStatus(); }
+  // The same when the pool is reconciled, which is soon. For an end that has failed.
+  virtual void EndUseLater(const std::string& /*id*/) {}
 
   // Backend::NoteRawUse of the volume's pool.
   virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }

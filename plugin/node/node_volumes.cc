@@ -25,10 +25,6 @@ absl::Status AsExpandMaySay(const absl::Status& grown) {
   }
 }
 
-void LogIfNotEnded(const std::string& volume_id, const absl::Status& ended) {
-  log::WarningIfFailed(ended, "other hosts still see a volume in use on this one", {{"volume", volume_id}});
-}
-
 absl::Status CheckSizeIsAskedFor(const ExpandSpec& spec, const NodeVolume& volume) {
   if (spec.range.required > volume.bytes) {
     return OutOfRange("volume {} has {} bytes, {} are required: ControllerExpandVolume comes first", spec.volume_id,
@@ -67,19 +63,31 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
 
 absl::Status NodeVolumes::WithUse(const std::string& volume_id, const Capability& capability, bool read_only,
                                   const std::function<absl::Status()>& mount) {
-  MOORING_RETURN_IF_ERROR(source_.BeginUse(volume_id, capability, read_only));
+  const absl::Status begun = source_.BeginUse(volume_id, capability, read_only);
+  // The record may be there although its server did not say so.
+  if (!begun.ok() && !absl::IsFailedPrecondition(begun)) source_.EndUseLater(volume_id);
+  MOORING_RETURN_IF_ERROR(begun);
   absl::Status mounted = mount();
-  if (!mounted.ok()) LogIfNotEnded(volume_id, source_.EndUse(volume_id));
+  if (!mounted.ok()) EndUse(volume_id, absl::OkStatus());
   return mounted;
 }
 
-// The mounts are gone, which does not depend on the volume's pool. Without its server, its next reconcile ends the use.
-absl::StatusOr<std::string> NodeVolumes::EndedUse(absl::StatusOr<std::string> owner) {
-  if (!owner.ok() || TagOfId(*owner).empty()) return owner;
-  const auto uses = store_.OfVolume(*owner);
+void NodeVolumes::EndUse(const std::string& volume_id, const absl::Status& locked) {
+  const absl::Status ended = locked.ok() ? source_.EndUse(volume_id) : locked;
+  if (ended.ok()) return;
+  log::Warning("other hosts still see a volume in use on this one", {{"volume", volume_id}, {"cause", Message(ended)}});
+  source_.EndUseLater(volume_id);
+}
+
+// The mounts are gone, which does not depend on the volume's pool.
+absl::StatusOr<std::string> NodeVolumes::EndedUse(const std::string& asked, absl::StatusOr<std::string> owner) {
+  if (!owner.ok()) return owner;
+  const std::string& id = owner->empty() ? asked : *owner;
+  if (TagOfId(id).empty()) return owner;
+  const auto uses = store_.OfVolume(id);
   if (!uses.ok() || !uses->empty()) return owner;
-  const auto hold = locks_.AcquireVolume(*owner, {std::chrono::steady_clock::now()}, NodeLocks::Among::kThisHost);
-  LogIfNotEnded(*owner, hold.ok() ? source_.EndUse(*owner) : hold.status());
+  const auto hold = locks_.AcquireVolume(id, {std::chrono::steady_clock::now()}, NodeLocks::Among::kThisHost);
+  EndUse(id, hold.status());
   return owner;
 }
 

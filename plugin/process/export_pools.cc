@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -31,7 +32,8 @@ namespace {
 
 constexpr std::chrono::seconds kRetry{5}, kAskEvery{2}, kMountPatience{40}, kStartPatience{30};
 constexpr std::chrono::seconds kHostIsGone{30};
-constexpr int kRenewEvery = 5;  // questions
+constexpr std::chrono::seconds kReconcileEvery{300}, kLongestPause{20};  // between reconciles that fail: 5 s at first
+constexpr int kRenewEvery = 5;                                           // questions
 
 // Others may pass the first directory, and only the plugin's user the second.
 constexpr std::array kBases = {"/run/mooring-nfs", "/dev/shm/mooring-nfs"};
@@ -177,19 +179,33 @@ void ExportPool::AskToReconcile() {
   changed_.notify_all();
 }
 
+bool ExportPool::AwaitsWork() {
+  const auto end = std::chrono::steady_clock::now() + kReconcileEvery;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_ && !to_reconcile_ && !parts_.availability->TakeLeftWork() &&
+         std::chrono::steady_clock::now() < end) {
+    changed_.wait_for(lock, kAskEvery);
+  }
+  to_reconcile_ = false;
+  return !stopping_;
+}
+
 // It may take minutes, and Watch asks the server meanwhile.
 void ExportPool::ReconcileWhenAsked() {
-  for (;;) {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, [this] { return stopping_ || to_reconcile_; });
-      if (stopping_) return;
-      to_reconcile_ = false;
-    }
+  std::string said;
+  std::chrono::seconds pause = kRetry;
+  while (AwaitsWork()) {
     const absl::Status reconciled = parts_.reconcile();
-    if (reconciled.ok()) continue;
-    log::Warning("a pool is not reconciled yet", {{"pool", parts_.pool.name}, {"cause", Message(reconciled)}});
-    if (StopsWithin(kRetry)) return;
+    if (reconciled.ok()) {
+      said.clear();
+      pause = kRetry;
+      continue;
+    }
+    if (std::exchange(said, Message(reconciled)) != Message(reconciled)) {
+      log::Warning("a pool is not reconciled yet", {{"pool", parts_.pool.name}, {"cause", said}});
+    }
+    if (StopsWithin(pause)) return;
+    pause = std::min(2 * pause, kLongestPause);
     AskToReconcile();
   }
 }

@@ -55,7 +55,8 @@ class ExportPool {
     Resolver& resolver;
     Mounter& mounter;
     CatalogStore& catalog;
-    std::function<absl::Status()> reconcile;  // called until it is OK, each time when the server answers again
+    // Called until it is OK: when the server answers again, after Availability::LeaveWork, and every few minutes.
+    std::function<absl::Status()> reconcile;
   };
 
   // Starts the thread. The objects behind the references in `parts` outlive this object.
@@ -68,6 +69,7 @@ class ExportPool {
   void Run();
   void ReconcileWhenAsked();
   void AskToReconcile();
+  bool AwaitsWork();  // for the reconcile; false: Stop was called
   absl::Status Open();
   absl::Status Mount();
   absl::Status Mount(const OwnMount& own, const MountRequest& request);

@@ -90,7 +90,8 @@ Pools MakePools(const Config& config, const SharedPools& shared, Mounter& mounte
                                 availability == shared.availability.end() ? nullptr : availability->second};
     const MountRequest own = type.own_mount == nullptr ? MountRequest() : type.own_mount(pool).request;
     pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit,
-                     tag == shared.tags.end() ? "" : tag->second, own.source, own.options});
+                     tag == shared.tags.end() ? "" : tag->second, own.source, own.options,
+                     availability == shared.availability.end() ? nullptr : availability->second});
   }
   return Pools(std::move(pools));
 }
@@ -102,7 +103,10 @@ std::function<absl::Status(const ControllerExpandSpec&, const Call&)> GrowthFor(
 }
 
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
-  return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
+  return {.node_id = config.node_id,
+          .topology = config.topology,
+          .max_volumes = config.max_volumes,
+          .serves_node = config.serves_node()};
 }
 
 }  // namespace

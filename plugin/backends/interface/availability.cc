@@ -28,4 +28,14 @@ void Availability::Failed(const absl::Status& why) {
   why_ = Message(why);
 }
 
+void Availability::LeaveWork() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  work_left_ = true;
+}
+
+bool Availability::TakeLeftWork() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(work_left_, false);
+}
+
 }  // namespace mooring

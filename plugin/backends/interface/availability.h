@@ -24,12 +24,18 @@ class Availability {
   void Answered();
   void Failed(const absl::Status& why);
 
+  // A call could not do all of its work in the pool, and leaves the rest to the next reconcile. TakeLeftWork returns
+  // whether there was such a call since it was asked last.
+  void LeaveWork();
+  bool TakeLeftWork();
+
  private:
   const std::string pool_;
   mutable std::mutex mutex_;
   Clock::time_point answered_ = Clock::now();  // before the first answer: the start
   bool is_new_ = true;                         // no answer yet
   std::string why_;                            // not empty: the pool cannot be used
+  bool work_left_ = false;
 };
 
 }  // namespace mooring

@@ -159,6 +159,8 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
     const std::string tables = std::string(kTables) + kSharedTables + about;
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, tables.c_str(), may_begin));
     CheckTables(writer);
+    const absl::Status room = Guarded("make room in", file, [&] { KeepRoom(writer, path); });
+    if (!room.ok() && !absl::IsResourceExhausted(room)) return room;
     const std::string name = writer.execAndGet("SELECT name FROM pool").getString();
     if (name != pool) {
       return FailedPrecondition("the shared pool has the name {} on its other hosts, and {} here: give it that name",

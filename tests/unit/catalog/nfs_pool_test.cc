@@ -1,4 +1,6 @@
 // A pool that two hosts mount from a server, as backend=nfs does: the catalogs of both, and real directories.
+#include <map>
+
 #include "plugin/backends/registry.h"
 #include "plugin/catalog/store/catalog_files.h"
 #include "plugin/catalog/store/shared_nodes.h"
@@ -42,7 +44,8 @@ struct Host {
         {.name = "share",
          .kind = BackendKind::kNfs,
          .backend = TypeOf(BackendKind::kNfs).make(pool, place, {.mounter = mounter, .availability = availability}),
-         .tag = kTag});
+         .tag = kTag,
+         .availability = availability});
     return Pools(std::move(made));
   }
   void Open(const std::string& shared, const std::string& node) {
@@ -209,9 +212,62 @@ TEST_F(NfsPool, AUseThatEndedWithoutTheServerEndsLater) {
   ASSERT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
   there_.availability->Failed(Unavailable("the cable is cut"));
   EXPECT_THAT(there_.catalog.EndUse(id), FailsWith(StatusCode::kUnavailable, "the cable is cut"));
+  EXPECT_FALSE(there_.availability->TakeLeftWork());
+  there_.catalog.EndUseLater(id);
+  EXPECT_TRUE(there_.availability->TakeLeftWork());
+  EXPECT_FALSE(there_.availability->TakeLeftWork());
   there_.availability->Answered();
   EXPECT_OK(there_.catalog.EndStaleUses("share"));
   EXPECT_OK(here_.catalog.Delete(id, Patient()));
+}
+
+// A full pool may take no other record, and the deletion makes room.
+TEST_F(NfsPool, ANodeDeletesAVolumeWhoseUseItCouldNotEnd) {
+  OpenBoth();
+  const std::string id = Created(here_, "a"), target = "/staging/a";
+  ASSERT_OK(here_.catalog.BeginUse(id, Mode(AccessMode::kSingleNodeWriter), false));
+  VolumeCatalog controller(*here_.store, here_.snapshots, here_.pools, *here_.locks, here_.mounter,
+                           {.node_id = "n1", .topology = {}, .max_volumes = 0, .serves_node = false});
+  const auto in_use = FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n1'");
+  EXPECT_THAT(there_.catalog.Delete(id, Patient()), in_use);
+  EXPECT_THAT(controller.Delete(id, Patient()), in_use) << "it does not see the mounts of the node";
+  here_.mounter.With([&](FakeKernel& kernel) {
+    kernel.AddDirectory(target);
+    ListedMount mount;
+    mount.target = target;
+    mount.root = "/" + id;
+    kernel.AddMount(mount);
+  });
+  EXPECT_THAT(here_.catalog.Delete(id, Patient()), FailsWith(StatusCode::kFailedPrecondition, "in use"));
+  ASSERT_OK(here_.mounter.Unmount({.target = target}));
+  EXPECT_OK(here_.catalog.Delete(id, Patient()));
+}
+
+std::map<std::string, std::uintmax_t> SizesIn(const TempDir& directory) {
+  std::map<std::string, std::uintmax_t> sizes;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    if (entry.is_regular_file()) sizes[entry.path().filename()] = entry.file_size();
+  }
+  return sizes;
+}
+
+// An export may be full. A file that grows then takes no record.
+TEST_F(NfsPool, UsesAndDeletionsNeedNoNewRoom) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  const auto before = SizesIn(shared_);
+  ASSERT_TRUE(before.contains("catalog.db-journal"));
+  EXPECT_GE(before.at("catalog.db-journal"), 262144U);
+  for (Host* const host : {&here_, &there_}) {
+    EXPECT_OK(Publish(*host, id, host == &here_ ? "n1" : "n2", AccessMode::kMultiNodeMultiWriter));
+    EXPECT_OK(host->catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), false));
+  }
+  for (Host* const host : {&here_, &there_}) {
+    EXPECT_OK(host->catalog.EndUse(id));
+    EXPECT_OK(host->catalog.Unpublish({.volume_id = id, .node_id = host == &here_ ? "n1" : "n2"}, Patient()));
+  }
+  EXPECT_OK(there_.catalog.Delete(id, Patient()));
+  EXPECT_EQ(SizesIn(shared_), before);
 }
 
 // NodeGetVolumeStats asks so for each volume, also of pools of images on a server.

@@ -61,8 +61,11 @@ class ExportPoolTest : public ::testing::Test {
   std::unique_ptr<ExportPool> Start() {
     Config config;
     config.node_id = "n1";
-    return std::make_unique<ExportPool>(ExportPool::Parts{config, "boot", pool_, availability_, *resolver_, mounter_,
-                                                          *store_, [] { return absl::OkStatus(); }});
+    return std::make_unique<ExportPool>(
+        ExportPool::Parts{config, "boot", pool_, availability_, *resolver_, mounter_, *store_, [this] {
+                            ++reconciled_;
+                            return absl::OkStatus();
+                          }});
   }
   absl::Status Told(const std::string& text) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -74,6 +77,7 @@ class ExportPoolTest : public ::testing::Test {
     return status;
   }
 
+  std::atomic<int> reconciled_ = 0;
   TempDir own_, base_;
   PoolConfig pool_{.name = "share",
                    .kind = BackendKind::kNfs,
@@ -92,6 +96,19 @@ TEST_F(ExportPoolTest, AnEmptyExportInPlaceOfThePoolIsNotTouched) {
   const auto pool = Start();
   EXPECT_THAT(Told("identity"), FailsWith(StatusCode::kUnavailable, "192.0.2.1:/share: this is not the directory"));
   EXPECT_TRUE(std::filesystem::is_empty(PlaceForCalls(pool_.path)));
+}
+
+// A use whose end fails would stay on record until the next outage.
+TEST_F(ExportPoolTest, WorkThatACallLeavesIsDoneSoon) {
+  std::ofstream(PlaceForCalls(pool_.path) + "/.mooring") << "no directory, so it is not opened";
+  const auto pool = Start();
+  EXPECT_EQ(reconciled_, 0);
+  availability_->LeaveWork();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (reconciled_ == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(reconciled_, 1);
 }
 
 std::vector<pid_t> Children() {
