@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -60,23 +63,37 @@ absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string
 }
 
 absl::Status KeyedLocks::AddFile(const std::string& path, std::function<bool(const std::string& key)> owns,
-                                 std::function<absl::Status()> answers) {
-  KeyFile file = {.fd = UniqueFd(), .path = path, .owns = std::move(owns), .answers = std::move(answers)};
-  if (!file.answers) {
+                                 Server server) {
+  KeyFile file = {.fd = UniqueFd(), .path = path, .owns = std::move(owns), .server = std::move(server)};
+  if (!file.server.answers) {
     MOORING_ASSIGN_OR_RETURN(file.fd, OpenLockFile(path));
   }
   files_.push_back(std::move(file));
   return absl::OkStatus();
 }
 
-// The file of this host is the first: whoever ends a use of the volume waits for no other host.
+absl::Status KeyedLocks::ReopenFile(const std::string& path) {
+  for (const KeyFile& file : files_) {
+    const std::lock_guard<std::mutex> lock(*file.opening);
+    if (file.path != path || !file.fd.ok()) continue;
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd found, OpenLockFile(path));
+    struct stat before = {}, now = {};
+    const bool known = ::fstat(file.fd.get(), &before) == 0 && ::fstat(found.get(), &now) == 0;
+    if (known && before.st_dev == now.st_dev && before.st_ino == now.st_ino) continue;
+    // Other threads know the number of the descriptor.
+    if (::dup3(found.get(), file.fd.get(), O_CLOEXEC) < 0) return ErrnoStatus(errno, "open again the lock file", path);
+  }
+  return absl::OkStatus();
+}
+
+// The file of this host is the first, so the end of a use of the volume waits for no other host.
 absl::StatusOr<std::vector<const KeyedLocks::KeyFile*>> KeyedLocks::FilesOf(const std::string& key, Among among) {
   std::vector<const KeyFile*> files;
   if (file_.fd.ok()) files.push_back(&file_);
   const auto found = std::find_if(files_.begin(), files_.end(), [&key](const KeyFile& file) { return file.owns(key); });
   if (found == files_.end() || among == Among::kThisHost) return files;
-  if (found->answers) {
-    MOORING_RETURN_IF_ERROR(found->answers());
+  if (found->server.answers) {
+    MOORING_RETURN_IF_ERROR(found->server.answers());
     const std::lock_guard<std::mutex> lock(*found->opening);
     if (!found->fd.ok()) {
       MOORING_ASSIGN_OR_RETURN(found->fd, OpenLockFile(found->path));
@@ -121,6 +138,7 @@ absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string
     if (SetLock(file.fd, key, F_WRLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
       const int error = errno;
+      Leave(file, key);  // the server may have set the lock, and then the kernel does not end it at an F_UNLCK
       const absl::Status failed =
           ErrnoStatus(error, fmt::format("take the lock of {} {} in", what, Quote(key)), file.path);
       return error == ETIMEDOUT ? WithCode(absl::StatusCode::kUnavailable, failed) : failed;  // its server is silent
@@ -132,12 +150,10 @@ absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string
 }
 
 void KeyedLocks::Release(const std::string& key, const std::vector<const KeyFile*>& files) {
-  bool ended = true;
   for (auto file = files.rbegin(); file != files.rend(); ++file) {
-    if (SetLock((*file)->fd, key, F_UNLCK) != 0) ended = false;
+    if (SetLock((*file)->fd, key, F_UNLCK) != 0) Leave(**file, key);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!ended) left_.insert(key);
   const auto found = entries_.find(key);
   found->second.held = false;
   if (found->second.waiters == 0) {
@@ -147,21 +163,45 @@ void KeyedLocks::Release(const std::string& key, const std::vector<const KeyFile
   }
 }
 
-absl::Status KeyedLocks::EndLeftLocks() {
-  std::set<std::string> left;
+void KeyedLocks::Leave(const KeyFile& file, const std::string& key) {
+  if (&file == &file_) return;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    left.swap(left_);
-  }
-  absl::Status ended;
-  for (const std::string& key : left) {
-    const absl::StatusOr<Hold> again = Acquire(key, "key", Clock::now());
-    if (again.ok() || absl::IsAborted(again.status())) continue;  // whoever has it ends it
-    ended.Update(again.status());
     const std::lock_guard<std::mutex> lock(mutex_);
     left_.insert(key);
   }
+  file.server.lock_left();
+}
+
+absl::Status KeyedLocks::EndLeftLocks(const std::function<bool(const std::string& key)>& owns) {
+  std::set<std::string> left;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::copy_if(left_.begin(), left_.end(), std::inserter(left, left.end()), owns);
+  }
+  absl::Status ended;
+  for (const std::string& key : left) ended.Update(EndLeftLock(key));
   return ended;
+}
+
+// A thread of this process that has the key may use the lock. Another process of this host may wait for the lock, and
+// has the key locked in the file of this host. So that file is not asked.
+absl::Status KeyedLocks::EndLeftLock(const std::string& key) {
+  MOORING_RETURN_IF_ERROR(WaitInProcess(key, "key", Clock::now()));
+  const Hold hold(this, key);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<const KeyFile*> files, FilesOf(key, Among::kAll));
+  for (const KeyFile* const file : files) {
+    if (file == &file_) continue;
+    if (SetLock(file->fd, key, F_WRLCK) != 0) {
+      if (errno == EAGAIN || errno == EACCES) continue;  // it is another's, so it is not left any more
+      return ErrnoStatus(errno, fmt::format("take the lock of {} again, to end it, in", Quote(key)), file->path);
+    }
+    if (SetLock(file->fd, key, F_UNLCK) != 0) {
+      return ErrnoStatus(errno, fmt::format("end the lock of {} in", Quote(key)), file->path);
+    }
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  left_.erase(key);
+  return absl::OkStatus();
 }
 
 absl::Status KeyedLocks::stopped() {

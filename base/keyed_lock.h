@@ -9,6 +9,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,12 +25,18 @@ class KeyedLocks {
 
   enum class Among { kAll, kThisHost };  // kThisHost leaves out the files of AddFile
 
+  // The server of a file, which may be away.
+  struct Server {
+    std::function<absl::Status()> answers = {};  // none: always
+    std::function<void()> lock_left = [] {};     // there is work for EndLeftLocks
+  };
+
  private:
   struct KeyFile {
     UniqueFd fd;
     std::string path;
     std::function<bool(const std::string& key)> owns = {};
-    std::function<absl::Status()> answers = {};  // none: always
+    Server server = {};
     std::unique_ptr<std::mutex> opening = std::make_unique<std::mutex>();
   };
 
@@ -56,8 +64,13 @@ class KeyedLocks {
   // Locks the keys that `owns` selects in another file, too, which may lie on a filesystem of several hosts. The locks
   // hold between them then. Call it before the first Acquire. With `answers`, the file is opened by the first Acquire
   // for which it is OK, and not touched while it is an error.
-  absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns,
-                       std::function<absl::Status()> answers = {});
+  absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns, Server server);
+  absl::Status AddFile(const std::string& path, std::function<bool(const std::string& key)> owns) {
+    return AddFile(path, std::move(owns), Server());
+  }
+
+  // Opens that file anew if another one has its path by now: its directory was mounted anew. Locks in the old one end.
+  absl::Status ReopenFile(const std::string& path);
 
   // Waits until `key` is free. ABORTED ("an operation is pending", CSI 1.12) after `deadline`; after Stop, the error
   // given to Stop. While the file of the key does not answer, the error of AddFile's `answers`. `what` says in the
@@ -65,9 +78,10 @@ class KeyedLocks {
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline,
                                Among among = Among::kAll);
 
-  // A file of AddFile may not answer when a lock in it ends, and may show the lock to other hosts from then on. This
-  // takes such locks again, and ends them. Call it when the file answers again, until it is OK.
-  absl::Status EndLeftLocks();
+  // A file of AddFile may not answer when a lock in it begins or ends. Other hosts may see that lock from then on. This
+  // takes such locks of the keys that `owns` selects again, and ends them. Call it when the file answers again, until
+  // it is OK.
+  absl::Status EndLeftLocks(const std::function<bool(const std::string& key)>& owns);
 
   // Ends all waiting, now and later, with the error `why`.
   void Stop(const absl::Status& why = absl::UnavailableError("this process is stopping: call again when it is back"));
@@ -82,6 +96,8 @@ class KeyedLocks {
   absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
   absl::Status WaitForProcesses(const KeyFile& file, const std::string& key, std::string_view what,
                                 Clock::time_point deadline);
+  void Leave(const KeyFile& file, const std::string& key);
+  absl::Status EndLeftLock(const std::string& key);
   void Release(const std::string& key, const std::vector<const KeyFile*>& files);
   absl::Status stopped();
 

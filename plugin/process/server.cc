@@ -30,6 +30,7 @@
 #include "plugin/api/unknown_calls.h"
 #include "plugin/backends/pools.h"
 #include "plugin/backends/registry.h"
+#include "plugin/catalog/catalog_locks.h"
 #include "plugin/catalog/snapshot_catalog.h"
 #include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/store/snapshot_store.h"
@@ -258,14 +259,17 @@ void PluginServer::Parts::OpenExports(const Config& config, const std::string& b
                                       const Outside& outside) {
   for (const PoolConfig& pool : config.pools) {
     const auto own = availability.find(pool.name);
-    if (own == availability.end()) continue;
-    exports.push_back(std::make_unique<ExportPool>(ExportPool::Parts{
-        config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store, [this, name = pool.name] {
-          absl::Status reconciled = volume_locks->EndLeftLocks();
-          if (serves_controller) reconciled.Update(catalog.ReconcilePool(name));
-          if (serves_node) reconciled.Update(catalog.EndStaleUses(name));
-          return reconciled;
-        }}));
+    const auto made = pools.Find(pool.name);
+    if (own == availability.end() || !made.ok()) continue;
+    exports.push_back(std::make_unique<ExportPool>(
+        ExportPool::Parts{config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store,
+                          [this, name = pool.name, &tag = (*made)->tag] {
+                            const auto is_of_pool = [&tag](const std::string& key) { return TagOfKey(key) == tag; };
+                            absl::Status reconciled = volume_locks->EndLeftLocks(is_of_pool);
+                            if (serves_controller) reconciled.Update(catalog.ReconcilePool(name));
+                            if (serves_node) reconciled.Update(catalog.EndStaleUses(name));
+                            return reconciled;
+                          }}));
   }
 }
 

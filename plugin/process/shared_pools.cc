@@ -143,9 +143,9 @@ absl::Status AddOwnMount(const PoolConfig& pool, CatalogStore& catalog, KeyedLoc
   catalog.files()->AddLater(pool.name, tag, answers);
   shared.tags.emplace(pool.name, tag);
   shared.availability.emplace(pool.name, availability);
-  return locks.AddFile(
-      PlaceForCalls(pool.path) + std::string(kSharedRecords) + "/lock",
-      [tag](const std::string& key) { return TagOfKey(key) == tag; }, answers);
+  return locks.AddFile(PlaceForCalls(pool.path) + std::string(kSharedRecords) + "/lock",
+                       [tag](const std::string& key) { return TagOfKey(key) == tag; },
+                       {.answers = answers, .lock_left = [availability] { availability->LeaveWork(); }});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/file/unique_fd.h"
+#include "base/hash.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -151,8 +152,8 @@ TEST_F(SharedKeyedLocksTest, AddedFileHasItsKeysAlone) {
 TEST_F(SharedKeyedLocksTest, AFileThatDoesNotAnswerIsNotTouched) {
   const auto locks = Process();
   absl::Status answers = absl::UnavailableError("not mounted");
-  ASSERT_OK(locks->AddFile(
-      directory_ + "/late/lock", [](const std::string& key) { return key.starts_with("s"); }, [&] { return answers; }));
+  ASSERT_OK(locks->AddFile(directory_ + "/late/lock", [](const std::string& key) { return key.starts_with("s"); },
+                           {.answers = [&] { return answers; }}));
   EXPECT_TRUE(absl::IsUnavailable(locks->Acquire("s", "volume", In(seconds(1))).status()));
   {
     const auto here = locks->Acquire("s", "volume", In(seconds(1)), KeyedLocks::Among::kThisHost);
@@ -165,7 +166,6 @@ TEST_F(SharedKeyedLocksTest, AFileThatDoesNotAnswerIsNotTouched) {
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/late/lock"));
 }
 
-// A server that falls silent holds the process that locks there.
 int DescriptorOf(const std::string& path) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code error;
@@ -174,26 +174,106 @@ int DescriptorOf(const std::string& path) {
   return -1;
 }
 
-// As when the server falls silent while the key is held: the end of the lock does not reach it.
-TEST_F(SharedKeyedLocksTest, ALockThatCouldNotEndEndsLater) {
-  const std::string path = directory_ + "/pool";
-  const auto all = [](const std::string&) { return true; };
-  const auto locks = Process(), other = Process();
-  ASSERT_OK(locks->AddFile(path, all));
-  const int file = DescriptorOf(path);
-  ASSERT_OK(other->AddFile(path, all));
-  {
-    auto held = locks->Acquire("s", "volume", In(seconds(1)));
-    ASSERT_OK(held);
-    const UniqueFd saved(::fcntl(file, F_DUPFD_CLOEXEC, 0)), silent(::open("/", O_PATH | O_CLOEXEC));
-    ASSERT_GE(::dup3(silent.get(), file, O_CLOEXEC), 0);
-    { const KeyedLocks::Hold released = *std::move(held); }
-    EXPECT_FALSE(locks->EndLeftLocks().ok());
-    ASSERT_GE(::dup3(saved.get(), file, O_CLOEXEC), 0);
+bool AllKeys(const std::string&) { return true; }
+
+// A file on a server that can fall silent: the calls of this process for it then fail.
+class LeftLocksTest : public SharedKeyedLocksTest {
+ protected:
+  LeftLocksTest() {
+    EXPECT_OK(locks_->AddFile(path_, AllKeys,
+                              {.answers = [] { return absl::OkStatus(); }, .lock_left = [this] { ++left_; }}));
+    EXPECT_OK(locks_->Acquire("first", "volume", In(seconds(1))));  // opens it
+    file_ = DescriptorOf(path_);
+    server_ = UniqueFd(::fcntl(file_, F_DUPFD_CLOEXEC, 0));
+    other_ = *KeyedLocks::Shared(directory_ + "/other");
+    EXPECT_OK(other_->AddFile(path_, AllKeys));
   }
-  EXPECT_TRUE(absl::IsAborted(other->Acquire("s", "volume", In(milliseconds(10))).status()));
-  EXPECT_OK(locks->EndLeftLocks());
-  EXPECT_OK(other->Acquire("s", "volume", In(seconds(1))));
+  void FallSilent() {
+    const UniqueFd silent(::open("/", O_PATH | O_CLOEXEC));
+    ASSERT_GE(::dup3(silent.get(), file_, O_CLOEXEC), 0);
+  }
+  void Answer() { ASSERT_GE(::dup3(server_.get(), file_, O_CLOEXEC), 0); }
+  absl::Status AcquireElsewhere() { return other_->Acquire("s", "volume", In(milliseconds(10))).status(); }
+
+  const std::string path_ = directory_ + "/pool";
+  std::unique_ptr<KeyedLocks> locks_ = Process(), other_;  // of two hosts
+  int file_ = -1;
+  UniqueFd server_;
+  std::atomic<int> left_ = 0;
+};
+
+TEST_F(LeftLocksTest, ALockThatCouldNotEndEndsLater) {
+  {
+    const auto held = locks_->Acquire("s", "volume", In(seconds(1)));
+    ASSERT_OK(held);
+    FallSilent();
+  }
+  EXPECT_EQ(left_, 1);
+  EXPECT_FALSE(locks_->EndLeftLocks(AllKeys).ok());
+  Answer();
+  EXPECT_OK(locks_->EndLeftLocks([](const std::string& key) { return key != "s"; })) << "of another pool";
+  EXPECT_TRUE(absl::IsAborted(AcquireElsewhere()));
+  EXPECT_OK(locks_->EndLeftLocks(AllKeys));
+  EXPECT_OK(AcquireElsewhere());
+}
+
+// The server sets the lock, and its answer is lost.
+TEST_F(LeftLocksTest, ALockThatMayHaveBegunEndsLater) {
+  struct flock byte = {};
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = static_cast<off_t>(HashOf("s") >> 2U);
+  byte.l_len = 1;
+  ASSERT_EQ(::fcntl(server_.get(), F_OFD_SETLK, &byte), 0);
+  FallSilent();
+  EXPECT_FALSE(locks_->Acquire("s", "volume", In(seconds(1))).ok());
+  EXPECT_EQ(left_, 1);
+  Answer();
+  EXPECT_TRUE(absl::IsAborted(AcquireElsewhere()));
+  EXPECT_OK(locks_->EndLeftLocks(AllKeys));
+  EXPECT_OK(AcquireElsewhere());
+}
+
+TEST_F(LeftLocksTest, ALeftLockEndsWhileAnotherPluginOfTheHostWaitsForIt) {
+  {
+    const auto held = locks_->Acquire("s", "volume", In(seconds(1)));
+    FallSilent();
+  }
+  Answer();
+  const auto plugin = Process();
+  ASSERT_OK(plugin->AddFile(path_, AllKeys));
+  std::thread waiting([&] { EXPECT_OK(plugin->Acquire("s", "volume", In(seconds(20)))); });
+  std::this_thread::sleep_for(milliseconds(50));  // now it has the key in the file of the host
+  EXPECT_OK(locks_->EndLeftLocks(AllKeys));
+  waiting.join();
+}
+
+TEST_F(LeftLocksTest, ALockInUseIsNotEnded) {
+  {
+    const auto held = locks_->Acquire("s", "volume", In(seconds(1)));
+    FallSilent();
+  }
+  Answer();
+  const auto held = locks_->Acquire("s", "volume", In(seconds(1)));
+  ASSERT_OK(held);
+  EXPECT_TRUE(absl::IsAborted(locks_->EndLeftLocks(AllKeys)));
+  EXPECT_TRUE(absl::IsAborted(AcquireElsewhere()));
+}
+
+// The directory was unmounted, and another address has the same one, or what was there long ago.
+TEST_F(LeftLocksTest, AFileWhoseDirectoryWasMountedAnewIsOpenedAnew) {
+  {
+    const auto held = locks_->Acquire("s", "volume", In(seconds(1)));
+    ASSERT_OK(held);
+    EXPECT_OK(locks_->ReopenFile(path_));
+    EXPECT_TRUE(absl::IsAborted(AcquireElsewhere())) << "it is the same file";
+  }
+  std::filesystem::rename(path_, path_ + "-before");
+  EXPECT_OK(locks_->ReopenFile(path_));
+  const auto held = locks_->Acquire("s", "volume", In(seconds(1)));
+  EXPECT_OK(AcquireElsewhere()) << "it has the file of before";
+  EXPECT_OK(other_->ReopenFile(path_));
+  EXPECT_TRUE(absl::IsAborted(AcquireElsewhere()));
 }
 
 TEST_F(SharedKeyedLocksTest, ALockOfThisHostIsNoneOfTheAddedFile) {

@@ -31,8 +31,9 @@ struct Host {
         catalog(*store, snapshots, pools, *locks, mounter, {.node_id = node, .topology = {}, .max_volumes = 0}) {
     const auto answers = [this] { return availability->Check(); };
     store->files()->AddLater("share", kTag, answers);
-    EXPECT_OK(locks->AddFile(
-        shared + "/lock", [](const std::string& key) { return key.find(kTag) != std::string::npos; }, answers));
+    EXPECT_OK(locks->AddFile(shared + "/lock",
+                             [](const std::string& key) { return key.find(kTag) != std::string::npos; },
+                             {.answers = answers}));
   }
   Pools MakePools(const std::string& shared) {
     const PoolConfig pool = {.name = "share", .kind = BackendKind::kNfs};
