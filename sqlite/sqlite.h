@@ -99,6 +99,7 @@ class Statements {
     return Use(Prepared(sql), values...);
   }
   SQLite::Database& database() { return database_; }  // for transactions
+  void Forget() { prepared_.clear(); }                // before the database is closed
 
  private:
   SQLite::Statement& Prepared(std::string_view sql);
@@ -152,6 +153,11 @@ typename GuardedResult<std::invoke_result_t<Action>>::Type Guarded(std::string_v
 class SharedConnection {
  public:
   explicit SharedConnection(SQLite::Database database) : database_(std::move(database)) {}
+  void Replace(SQLite::Database database) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    statements_.Forget();
+    database_ = std::move(database);
+  }
   // Calls `action` with the statements, under the lock of the connection. Errors: Guarded.
   template <typename Action>
   auto Run(std::string_view what, const DatabaseFile& file, Action action) {

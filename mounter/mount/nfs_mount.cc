@@ -18,7 +18,6 @@
 #include "base/file/await_input.h"
 #include "base/file/path.h"
 #include "base/file/pipe.h"
-#include "base/host.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/filesystem_context.h"
@@ -56,29 +55,28 @@ absl::Status Refused(const MountRequest& request, int error) {
   return WithCode(absl::StatusCode::kFailedPrecondition, ReasonOfRefusal(request, request.source, error));
 }
 
-// Sets an owner as only root may. Setting the present owner changes nothing, and its own user may do it, too: root may
-// be squashed to just that user. So another directory then changes its owner.
-int TryAsRoot(const UniqueFd& root, const struct stat& status) {
-  if (::fchownat(root.get(), "", status.st_uid, status.st_gid, AT_EMPTY_PATH) != 0) return errno;
-  if (status.st_uid == 0) return 0;
-  const std::string name = fmt::format(".mooring-probe-{}", RandomHex(8));
-  if (::mkdirat(root.get(), name.c_str(), 0700) != 0) return errno;
-  const int error = ::fchownat(root.get(), name.c_str(), 0, 0, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
-  struct stat made = {};
-  const bool is_root = ::fstatat(root.get(), name.c_str(), &made, AT_SYMLINK_NOFOLLOW) == 0 && made.st_uid == 0;
-  ::unlinkat(root.get(), name.c_str(), AT_REMOVEDIR);
+// Gives a directory among the records of the pool another owner, as only root may. A process that was killed may have
+// left it. Returns an errno.
+int TryAsRoot(const std::string& records) {
+  constexpr char kProbe[] = "probe";
+  constexpr uid_t kNobody = 65534;
+  const UniqueFd parent(::open(records.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!parent.ok() || (::mkdirat(parent.get(), kProbe, 0700) != 0 && errno != EEXIST)) return errno;
+  struct stat made = {}, changed = {};
+  if (::fstatat(parent.get(), kProbe, &made, AT_SYMLINK_NOFOLLOW) != 0) return errno;
+  const uid_t other = made.st_uid == 0 ? kNobody : 0;
+  const int error = ::fchownat(parent.get(), kProbe, other, 0, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+  const bool is_root = ::fstatat(parent.get(), kProbe, &changed, AT_SYMLINK_NOFOLLOW) == 0 && changed.st_uid == other;
+  ::unlinkat(parent.get(), kProbe, AT_REMOVEDIR);
   return error == 0 && !is_root ? EPERM : error;
 }
 
 // Without root the owner and mode of a volume cannot be set.
 absl::Status CheckRootIsRoot(const std::string& place, const std::string& source) {
-  const UniqueFd root(::open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  struct stat status = {};
-  if (!root.ok() || ::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the root of", source);
-  errno = TryAsRoot(root, status);
+  errno = TryAsRoot(place + "/.mooring");
   if (errno == 0) return absl::OkStatus();
   if (errno == EROFS) return FailedPrecondition("the server exports {} read-only: export it with rw", Quote(source));
-  if (errno != EPERM && errno != EACCES) return ErrnoStatus(errno, "set the owner of the root of", source);
+  if (errno != EPERM && errno != EACCES) return ErrnoStatus(errno, "change an owner among the records of", source);
   return FailedPrecondition(
       "the server of {} squashes root, so nobody could give a volume to its task: export it with no_root_squash "
       "(exports(5))",
@@ -90,7 +88,9 @@ absl::Status MountAndLook(const MountRequest& request, const std::string& place)
   LibmountCall call = {.source = request.source, .target = place, .fs_type = request.fs_type, .words = "nosuid,nodev"};
   AddWords(call.words, OptionWords(request.options));
   if (const int error = RunLibmount(call); error != 0) return Refused(request, error);
-  return CheckRootIsRoot(place, request.source);
+  const auto is_hard = [](const FilesystemOption& option) { return option.key == "hard"; };
+  const bool for_tasks = std::any_of(request.options.begin(), request.options.end(), is_hard);
+  return for_tasks ? CheckRootIsRoot(place, request.source) : absl::OkStatus();
 }
 
 // A child that hangs would keep loop devices and locks of images open.

@@ -14,7 +14,10 @@ absl::Status CheckHasAddress(const MountRequest& request);
 
 // Mounts `source`, "server:/export", with the options of the request, nosuid, nodev and private. The parent of the
 // target exists; it may lie anywhere. UNAVAILABLE: the server does not answer. FAILED_PRECONDITION: the server or the
-// kernel refuses it, or the server does not let root be root.
+// kernel refuses it.
+//
+// With the option `hard` it is for tasks. Then it has the directory .mooring, where this tries to be root: the server
+// may take root for nobody, which is FAILED_PRECONDITION.
 absl::Status MountExport(const MountRequest& request);
 
 }  // namespace mooring

@@ -10,12 +10,16 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <sstream>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/deadline.h"
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/file/real_directory.h"
+#include "base/file/whole_file.h"
 #include "base/hash.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -34,6 +38,8 @@ constexpr std::chrono::seconds kRetry{5}, kAskEvery{2}, kMountPatience{40}, kSta
 constexpr std::chrono::seconds kHostIsGone{30};
 constexpr std::chrono::seconds kReconcileEvery{300}, kLongestPause{20};  // between reconciles that fail: 5 s at first
 constexpr int kRenewEvery = 5;                                           // questions
+constexpr std::string_view kAddress = "addr=";
+constexpr char kMountInfo[] = "/proc/self/mountinfo";
 
 // Others may pass the first directory, and only the plugin's user the second.
 constexpr std::array kBases = {"/run/mooring-nfs", "/dev/shm/mooring-nfs"};
@@ -90,8 +96,28 @@ absl::Status CheckOwner(const PoolConfig& pool, const std::string& source) {
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
   return FailedPrecondition(
       "{} has the owner {} and the mode {:o}, and only the plugin may write there: on the server, make a directory in "
-      "it (install -d -m 0755 -o {} -g {} DIRECTORY), and name that as export",
+      "it (install -d -m 0755 -o {} -g {} DIRECTORY), and name that as export, with no_root_squash (exports(5))",
       Quote(source), status.st_uid, status.st_mode & 07777, ::geteuid(), ::getegid());
+}
+
+// Both mounts lead to one server, which may have several addresses.
+absl::Status CheckSameServer(const OwnMount& own) {
+  MOORING_ASSIGN_OR_RETURN(const std::string mounts, ReadWholeFile(kMountInfo));
+  const std::string calls = AddressOfMount(mounts, own.calls.target),
+                    tasks = AddressOfMount(mounts, own.request.target);
+  if (calls == tasks) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} is mounted from {}, and {} from {}: stop the plugin, unmount both (umount -l {} {}), and start the plugin "
+      "again",
+      Quote(own.calls.target), calls, Quote(own.request.target), tasks, ShellQuote(own.calls.target),
+      ShellQuote(own.request.target));
+}
+
+absl::Status MakeRecordsOn(const std::string& source, const std::string& records) {
+  const absl::Status made = MakeSharedRecords(records);
+  if (!absl::IsFailedPrecondition(made)) return made;
+  return FailedPrecondition("{}: see that the server exports {} with rw and no_root_squash (exports(5))", Message(made),
+                            Quote(source));
 }
 
 PoolConfig AtPlaceForCalls(PoolConfig pool) {
@@ -101,16 +127,39 @@ PoolConfig AtPlaceForCalls(PoolConfig pool) {
 
 }  // namespace
 
+// Each line ends with the options of the filesystem; its fifth field is the place.
+std::string AddressOfMount(const std::string& mount_info, const std::string& place) {
+  std::istringstream lines(mount_info);
+  std::string address;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string field;
+    for (int i = 0; i < 5; ++i) fields >> field;
+    if (field != place) continue;
+    address.clear();
+    std::istringstream options(line.substr(line.rfind(' ') + 1));
+    for (std::string option; std::getline(options, option, ',');) {
+      if (option.starts_with(kAddress)) address = option.substr(kAddress.size());
+    }
+  }
+  return address;
+}
+
 // A look at the root of a mount for tasks never waits for its server, with AT_STATX_DONT_SYNC.
 absl::Status CheckMounts(const std::string& calls, const std::string& tasks) {
-  for (const std::string& place : {calls, tasks}) {
-    struct statx root = {};
-    const int flags = place == tasks ? AT_STATX_DONT_SYNC : AT_STATX_FORCE_SYNC;
-    if (::statx(AT_FDCWD, place.c_str(), flags, STATX_BASIC_STATS, &root) != 0) return NoLookAt(calls, tasks, errno);
-    if ((root.stx_attributes & sys::kStatxAttrMountRoot) == 0)
+  struct statx of_calls = {}, of_tasks = {};
+  for (const auto& [place, flags, root] :
+       {std::tuple(calls, AT_STATX_FORCE_SYNC, &of_calls), std::tuple(tasks, AT_STATX_DONT_SYNC, &of_tasks)}) {
+    if (::statx(AT_FDCWD, place.c_str(), flags, STATX_BASIC_STATS, root) != 0) return NoLookAt(calls, tasks, errno);
+    if ((root->stx_attributes & sys::kStatxAttrMountRoot) == 0) {
       return Unavailable("the mount at {} is gone", Quote(place));
+    }
   }
-  return absl::OkStatus();
+  if (of_calls.stx_ino == of_tasks.stx_ino) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} and {} show two directories of the server: stop the plugin, unmount both (umount -l {} {}), and start the "
+      "plugin again",
+      Quote(calls), Quote(tasks), ShellQuote(calls), ShellQuote(tasks));
 }
 
 absl::StatusOr<std::string> MakeMountPlace(const Config& config, const std::string& pool) {
@@ -213,8 +262,7 @@ void ExportPool::ReconcileWhenAsked() {
 void ExportPool::Run() {
   std::string said;
   do {
-    absl::Status status = Mount();
-    if (status.ok()) status = Open();
+    absl::Status status = Open();
     if (status.ok()) {
       said.clear();
       log::Info("the pool can be used", {{"pool", parts_.pool.name}});
@@ -228,22 +276,20 @@ void ExportPool::Run() {
   } while (!StopsWithin(kRetry));
 }
 
-absl::Status ExportPool::Mount() {
-  const DeadlineScope patience(DeadlineScope::Clock::now() + kMountPatience);
-  const OwnMount own = TypeOf(parts_.pool.kind).own_mount(parts_.pool);
-  MOORING_RETURN_IF_ERROR(Mount(own, own.calls));
-  return Mount(own, own.request);
-}
-
 // A plugin that ran before may have left the mount.
-absl::Status ExportPool::Mount(const OwnMount& own, const MountRequest& asked) {
+absl::Status ExportPool::Mount(const OwnMount& own, const MountRequest& asked, const std::string& other) {
+  const DeadlineScope patience(DeadlineScope::Clock::now() + kMountPatience);
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, parts_.mounter.Find(asked.target));
   if (info.mount && info.mount->source == asked.source) return absl::OkStatus();
   if (info.mount) {
     return FailedPrecondition("{} is a mount of {}: unmount it (umount {})", Quote(asked.target),
                               Quote(info.mount->source), asked.target);
   }
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> addresses, parts_.resolver.Find(own.server));
+  MOORING_ASSIGN_OR_RETURN(const std::string mounts, ReadWholeFile(kMountInfo));
+  std::vector<std::string> addresses = {AddressOfMount(mounts, other)};
+  if (addresses.front().empty()) {
+    MOORING_ASSIGN_OR_RETURN(addresses, parts_.resolver.Find(own.server));
+  }
   absl::Status mounted;
   for (const std::string& address : addresses) {
     MountRequest request = asked;
@@ -254,17 +300,25 @@ absl::Status ExportPool::Mount(const OwnMount& own, const MountRequest& asked) {
   return mounted;
 }
 
+// The directory at the address may be another one than before, or have another host of this one's name. Before that is
+// known, nothing is written there, and no file of the pool is locked: that would take the locks of the other host.
 absl::Status ExportPool::Open() {
-  const std::string source = TypeOf(parts_.pool.kind).own_mount(parts_.pool).request.source;
+  const OwnMount own = TypeOf(parts_.pool.kind).own_mount(parts_.pool);
+  const std::string& source = own.calls.source;
+  MOORING_RETURN_IF_ERROR(Mount(own, own.calls, own.request.target));
   MOORING_RETURN_IF_ERROR(CheckOwner(parts_.pool, source));
-  // Before this host opens or locks a file of the pool, and takes the locks of the other one.
-  MOORING_RETURN_IF_ERROR(CheckHostName(records_, NameForServers(), parts_.boot_id));
   MOORING_RETURN_IF_ERROR(
       Annotate(parts_.catalog.files()->CheckIdentity(records_ + "/catalog.db", parts_.pool.name), source));
+  MOORING_RETURN_IF_ERROR(CheckHostName(records_, NameForServers(), parts_.boot_id));
+  MOORING_RETURN_IF_ERROR(MakeRecordsOn(source, records_));
+  MOORING_RETURN_IF_ERROR(Mount(own, own.request, own.calls.target));
+  MOORING_RETURN_IF_ERROR(CheckSameServer(own));
+  MOORING_RETURN_IF_ERROR(CheckMounts(place_.path, parts_.pool.path));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd start, LockStart(records_, kStartPatience));
   MOORING_RETURN_IF_ERROR(CheckHostName(records_, NameForServers(), parts_.boot_id));
   MOORING_RETURN_IF_ERROR(RenewHostName(records_, NameForServers(), parts_.boot_id));
   presence_.reset();
+  MOORING_RETURN_IF_ERROR(parts_.locks.ReopenFile(records_ + "/lock"));
   MOORING_ASSIGN_OR_RETURN(presence_, OpenMountedPool(parts_.config, parts_.boot_id, place_, parts_.catalog));
   parts_.availability->Answered();
   AskToReconcile();

@@ -25,6 +25,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
+#include "base/keyed_lock.h"
 #include "mounter/mounter.h"
 #include "plugin/backends/interface/availability.h"
 #include "plugin/catalog/store/catalog_store.h"
@@ -36,7 +37,12 @@ namespace mooring {
 // The directory for the mount of a pool. Makes the directories above it, which only `config.user` and root may pass.
 absl::StatusOr<std::string> MakeMountPlace(const Config& config, const std::string& pool);
 
-// UNAVAILABLE: one of the two mounts of a pool is gone. It waits for the server of `calls` alone.
+// The address of the server of the mount at `place`. Empty: there is no mount of a server. `mount_info`: the text of
+// /proc/self/mountinfo, proc(5).
+std::string AddressOfMount(const std::string& mount_info, const std::string& place);
+
+// UNAVAILABLE: one of the two mounts of a pool is gone. FAILED_PRECONDITION: they show two directories. It waits for
+// the server of `calls` alone.
 absl::Status CheckMounts(const std::string& calls, const std::string& tasks);
 
 // A file server knows a host by its name. It takes a second host of that name for the first one after a restart, and
@@ -55,6 +61,7 @@ class ExportPool {
     Resolver& resolver;
     Mounter& mounter;
     CatalogStore& catalog;
+    KeyedLocks& locks;
     // Called until it is OK: when the server answers again, after Availability::LeaveWork, and every few minutes.
     std::function<absl::Status()> reconcile;
   };
@@ -71,8 +78,8 @@ class ExportPool {
   void AskToReconcile();
   bool AwaitsWork();  // for the reconcile; false: Stop was called
   absl::Status Open();
-  absl::Status Mount();
-  absl::Status Mount(const OwnMount& own, const MountRequest& request);
+  // Mounts it from the address of the mount at `other`, if there is one.
+  absl::Status Mount(const OwnMount& own, const MountRequest& asked, const std::string& other);
   absl::Status Watch();  // until Stop, or until a mount is gone
   bool StopsWithin(std::chrono::seconds time);
 

@@ -262,7 +262,7 @@ void PluginServer::Parts::OpenExports(const Config& config, const std::string& b
     const auto made = pools.Find(pool.name);
     if (own == availability.end() || !made.ok()) continue;
     exports.push_back(std::make_unique<ExportPool>(
-        ExportPool::Parts{config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store,
+        ExportPool::Parts{config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store, *volume_locks,
                           [this, name = pool.name, &tag = (*made)->tag] {
                             const auto is_of_pool = [&tag](const std::string& key) { return TagOfKey(key) == tag; };
                             absl::Status reconciled = volume_locks->EndLeftLocks(is_of_pool);

@@ -112,16 +112,11 @@ absl::StatusOr<UniqueFd> EnterPool(const Config& config, const std::string& boot
   return AddNode(config, boot_id, pool, *records);
 }
 
-absl::Status MakeRecords(const std::string& directory) {
-  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
-  return SyncDirectoryOf(directory);
-}
-
 absl::StatusOr<OpenedPool> OpenPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
                                     CatalogStore& catalog, KeyedLocks& locks) {
   MOORING_RETURN_IF_ERROR(CheckSharedFilesystem(pool.path));
   const std::string directory = pool.path + std::string(kSharedRecords), file = directory + "/catalog.db";
-  MOORING_RETURN_IF_ERROR(MakeRecords(directory));
+  MOORING_RETURN_IF_ERROR(MakeSharedRecords(directory));
   OpenedPool opened;
   MOORING_ASSIGN_OR_RETURN(
       opened.tag, catalog.files()->AddShared(file, pool.name, [&] { return CheckSharedBeginsEmpty(file, pool); }));
@@ -150,8 +145,12 @@ absl::Status AddOwnMount(const PoolConfig& pool, CatalogStore& catalog, KeyedLoc
 
 }  // namespace
 
+absl::Status MakeSharedRecords(const std::string& directory) {
+  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
+  return SyncDirectoryOf(directory);
+}
+
 absl::StatusOr<UniqueFd> LockStart(const std::string& records, std::chrono::seconds patience) {
-  MOORING_RETURN_IF_ERROR(MakeRecords(records));
   const std::string path = records + "/start";
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.ok()) return ErrnoStatus(errno, "open", path);

@@ -40,12 +40,16 @@ struct SharedPools {
   std::map<std::string, std::shared_ptr<Availability>> availability;
 };
 
-// The lock of starts of a pool that the plugin mounts itself. `records` is its directory of records, which is made if
-// it is missing. ABORTED: another plugin starts there for longer than `patience`.
+// Makes the directory of the records of a pool if it is missing.
+absl::Status MakeSharedRecords(const std::string& directory);
+
+// The lock of starts of a pool that the plugin mounts itself. `records` is its directory of records. ABORTED: another
+// plugin starts there for longer than `patience`.
 absl::StatusOr<UniqueFd> LockStart(const std::string& records, std::chrono::seconds patience);
 
-// Opens such a pool once it is mounted at `pool.path`: its file in the catalog, and this node in its nodes. The caller
-// holds the lock of starts. Returns the lock of this node, as SharedPools::presence. Errors: OpenSharedPools.
+// Opens such a pool each time that it was mounted at `pool.path`: its file in the catalog, and this node in its nodes.
+// The caller holds the lock of starts. Returns the lock of this node, as SharedPools::presence. Errors:
+// OpenSharedPools.
 absl::StatusOr<UniqueFd> OpenMountedPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
                                          CatalogStore& catalog);
 

@@ -114,7 +114,13 @@ DatabaseFile CatalogFile(const std::string& path) {
               "with an empty catalog (docs/upgrade.md)"};
 }
 
-// Empty: there is no such file, or it has no identity.
+std::pair<dev_t, ino_t> FileAt(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? std::pair(status.st_dev, status.st_ino) : std::pair<dev_t, ino_t>();
+}
+
+// Empty: there is no such file, or it has no identity. This takes no lock, so a host with the name of another one does
+// not disturb that. The identity is never changed.
 absl::StatusOr<std::string> IdentityIn(const std::string& path) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -122,7 +128,7 @@ absl::StatusOr<std::string> IdentityIn(const std::string& path) {
     return ErrnoStatus(errno, "look at", path);
   }
   return Guarded("look up the identity in", SharedCatalogFile(path), [&]() -> std::string {
-    SQLite::Database database = OpenShared(path);
+    SQLite::Database database("file:" + path + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI);
     const char kHas[] = "SELECT COUNT(*) FROM pragma_table_info('pool') WHERE name = 'identity'";
     if (database.execAndGet(kHas).getInt() == 0) return "";
     return CleanText(database.execAndGet("SELECT identity FROM pool").getString());
@@ -170,7 +176,20 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
     auto database = std::make_shared<CatalogDatabase>(file, std::move(writer), mooring::OpenShared);
     database->pool_ = pool;
     database->tag_ = std::move(tag);
+    database->opened_ = FileAt(path);
     return database;
+  });
+}
+
+absl::Status CatalogDatabase::ReopenIfMoved() {
+  const std::pair<dev_t, ino_t> now = FileAt(file_.path);
+  if (now == opened_) return absl::OkStatus();
+  return Guarded("open again", file_, [&] {
+    writer_.Replace(open_(file_.path));
+    reader_.Replace(open_(file_.path));
+    const std::lock_guard<std::mutex> lock(counter_mutex_);
+    counter_.reset();
+    opened_ = now;
   });
 }
 
@@ -229,7 +248,10 @@ absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path
   const auto file = std::find_if(files_.begin(), files_.end(), [&](const File& other) { return other.pool == pool; });
   if (file == files_.end()) return Internal("pool {} was not added", pool);
   MOORING_RETURN_IF_ERROR(CheckIdentity(path, pool));
-  if (file->database != nullptr) return file->database.get();
+  if (file->database != nullptr) {
+    MOORING_RETURN_IF_ERROR(file->database->ReopenIfMoved());
+    return file->database.get();
+  }
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened, RepeatWhileBusy([&] {
                              return CatalogDatabase::OpenShared(path, pool, file->tag, may_begin);
                            }));

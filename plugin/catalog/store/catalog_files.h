@@ -4,6 +4,7 @@
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <sys/types.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -51,6 +52,9 @@ class CatalogDatabase {
   using OpenToRead = SQLite::Database (*)(const std::string& path);
   CatalogDatabase(DatabaseFile file, SQLite::Database writer, OpenToRead open);  // throws SQLite::Exception
 
+  // Opens the file anew if another one has its path by now: its directory was mounted anew. Not thread-safe.
+  absl::Status ReopenIfMoved();
+
   // The shared pool, and its tag. Empty: this is the local file.
   const std::string& pool() const { return pool_; }
   const std::string& tag() const { return tag_; }
@@ -77,6 +81,7 @@ class CatalogDatabase {
   const DatabaseFile file_;
   const OpenToRead open_;
   std::string pool_, tag_;
+  std::pair<dev_t, ino_t> opened_ = {};  // the file, for ReopenIfMoved
   SharedConnection writer_;
   SharedConnection reader_;  // is closed first: the last connection to close tidies the WAL up
   std::mutex counter_mutex_;
@@ -95,8 +100,8 @@ class CatalogFiles {
   // The file of a shared pool that is opened later, at any time: the tag of the pool is known. While `answers` is an
   // error, it is the error of all calls for that file.
   void AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers);
-  // Opens that file. After that, the caller lets `answers` be OK. FAILED_PRECONDITION: as for AddShared and
-  // CheckIdentity.
+  // Opens that file, or makes sure that it is open. After that, the caller lets `answers` be OK. FAILED_PRECONDITION:
+  // as for AddShared and CheckIdentity.
   absl::StatusOr<CatalogDatabase*> OpenLater(const std::string& path, const std::string& pool,
                                              const std::function<absl::Status()>& may_begin);
   // At the address of a pool may be another directory than before, or an empty one. So the file has a random identity,
@@ -151,9 +156,10 @@ class CatalogFiles {
         if (if_away == IfAway::kSkip) continue;
         return answers;
       }
-      MOORING_ASSIGN_OR_RETURN(auto records,
-                               list(*files_[i].database, std::max<std::int64_t>(after - first, 0), most - page.size()));
-      for (auto& record : records) {
+      auto records = list(*files_[i].database, std::max<std::int64_t>(after - first, 0), most - page.size());
+      if (!records.ok() && files_[i].is_late && if_away == IfAway::kSkip) continue;
+      if (!records.ok()) return records.status();
+      for (auto& record : *records) {
         seq(record) += first;
         page.push_back(std::move(record));
       }

@@ -312,6 +312,19 @@ TEST_F(NfsPool, AnotherOrAnEmptyExportIsNotTakenForThePool) {
   EXPECT_THAT(open(empty), FailsWith(StatusCode::kFailedPrecondition, "and here are none")) << "the mount was lost";
 }
 
+// The export was unmounted, and mounted from another address of its server.
+TEST_F(NfsPool, TheRecordsAreOpenedAnewWhereTheyAreNow) {
+  OpenBoth();
+  const std::string path = shared_ / "catalog.db";
+  std::filesystem::copy_file(path, path + "-now");
+  std::filesystem::rename(path + "-now", path);
+  here_.Open(shared_.path(), "n1");
+  const std::string id = Created(here_, "a");
+  EXPECT_THAT(there_.catalog.Get(id).status(), FailsWith(StatusCode::kNotFound, "does not exist"));
+  there_.Open(shared_.path(), "n2");
+  EXPECT_OK(there_.catalog.Get(id));
+}
+
 // The state directory of a plugin that knew no such pools, and the export of a pool of images from that time.
 TEST_F(NfsPool, FilesOfOlderProgramsLackWhatIsNewHere) {
   ASSERT_OK(CatalogStore::Open(own_ / "old"));

@@ -39,6 +39,20 @@ TEST(MountsOfAPool, AreBothLookedAt) {
               FailsWith(StatusCode::kUnavailable, "mount at '/proc/self/fd' is gone"));
   EXPECT_THAT(CheckMounts("/proc/self/fd", "/proc"),
               FailsWith(StatusCode::kUnavailable, "mount at '/proc/self/fd' is gone"));
+  EXPECT_THAT(CheckMounts("/", "/proc"), FailsWith(StatusCode::kFailedPrecondition, "two directories"));
+}
+
+TEST(MountsOfAPool, HaveTheAddressesThatTheKernelShows) {
+  const std::string mounts =
+      "36 25 0:31 / /run rw - tmpfs tmpfs rw,mode=755,addr=none\n"
+      "40 36 0:50 / /run/a/.share rw,nosuid shared:3 - nfs4 nas:/e rw,vers=4.2,softerr,addr=192.0.2.1,local_lock=none\n"
+      "41 36 0:51 / /run/a/share rw - nfs4 nas:/e rw,vers=4.2,hard,clientaddr=192.0.2.9,addr=192.0.2.1\n"
+      "42 41 0:52 / /run/a/share rw - nfs4 nas:/e rw,vers=4.2,hard,addr=2001:db8::1\n"
+      "43 36 0:53 / /run/a/other rw - ext4 /dev/sda rw\n";
+  EXPECT_EQ(AddressOfMount(mounts, "/run/a/.share"), "192.0.2.1");
+  EXPECT_EQ(AddressOfMount(mounts, "/run/a/share"), "2001:db8::1") << "the upper mount";
+  EXPECT_EQ(AddressOfMount(mounts, "/run/a/other"), "");
+  EXPECT_EQ(AddressOfMount(mounts, "/run/a/s"), "") << "no part of a name";
 }
 
 // A pool whose two mounts are there already.
@@ -61,11 +75,12 @@ class ExportPoolTest : public ::testing::Test {
   std::unique_ptr<ExportPool> Start() {
     Config config;
     config.node_id = "n1";
+    const auto reconcile = [this] {
+      ++reconciled_;
+      return absl::OkStatus();
+    };
     return std::make_unique<ExportPool>(
-        ExportPool::Parts{config, "boot", pool_, availability_, *resolver_, mounter_, *store_, [this] {
-                            ++reconciled_;
-                            return absl::OkStatus();
-                          }});
+        ExportPool::Parts{config, "boot", pool_, availability_, *resolver_, mounter_, *store_, locks_, reconcile});
   }
   absl::Status Told(const std::string& text) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -86,6 +101,7 @@ class ExportPoolTest : public ::testing::Test {
   FakeMounter mounter_;
   std::shared_ptr<Availability> availability_ = std::make_shared<Availability>("share");
   std::unique_ptr<CatalogStore> store_ = *CatalogStore::Open(own_ / "catalog.db");
+  KeyedLocks locks_;
   std::unique_ptr<Resolver> resolver_ = *Resolver::Start({"192.0.2.1"}, {});
 };
 
