@@ -160,12 +160,15 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   MOORING_RETURN_IF_ERROR(CheckThere());
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory_));
   std::set<std::string> ids;
+  absl::Status left;
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
     const std::string path = directory_ + "/" + name;
     if (!IsVolumeId(IdOfFile(name, kDeleting))) continue;
-    log::WarningIfFailed(RemoveRenamed(name), "a deleted volume is still on disk", {{"directory", path}});
+    left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is a deleted volume"));
   }
+  if (is_shared()) MOORING_RETURN_IF_ERROR(left);  // it is called again
+  log::WarningIfFailed(left, "a deleted volume is still on disk", {{"directory", directory_}});
   return std::vector<std::string>(ids.begin(), ids.end());
 }
 

@@ -58,6 +58,12 @@ absl::StatusOr<std::vector<ListedVolume>> ReadyVolumesIn(CatalogDatabase& file, 
   });
 }
 
+absl::StatusOr<std::vector<VolumeRecord>> UnfinishedIn(CatalogDatabase& file) {
+  return file.Read("list the volumes of", [](Statements& statements) {
+    return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
+  });
+}
+
 }  // namespace
 
 std::string_view StateText(VolumeState state) {
@@ -222,11 +228,12 @@ absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t a
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.Read("list the volumes of", [](Statements& statements) {
-      return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
-    });
-  });
+  return files_->Join(UnfinishedIn, IfAway::kSkip);
+}
+
+absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinishedIn(const std::string& pool) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  return UnfinishedIn(*file);
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListEphemeral() {

@@ -123,8 +123,10 @@ class CatalogStore {
   // volumes of the controller.
   absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most,
                                                       IfAway if_away = IfAway::kFail);
-  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
-  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in any state; shared pools have none
+  // Creating or deleting ones, in all files that answer, or in the file of a pool.
+  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();
+  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinishedIn(const std::string& pool);
+  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();  // in any state; shared pools have none
 
   // For SnapshotStore and SharedNodes.
   const std::shared_ptr<CatalogFiles>& files() const { return files_; }

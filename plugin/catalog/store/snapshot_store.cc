@@ -56,10 +56,10 @@ bool InsertSnapshot(Statements& statements, const SnapshotRecord& record) {
 
 }  // namespace
 
-// Joins what `read` reads from each file.
+// Joins what `read` reads from each file. A pool whose server may be away has no snapshots.
 template <typename Read>
 auto SnapshotStore::ReadAll(Read read) {
-  return files_->Join([&](CatalogDatabase& file) { return file.Read(kLookUp, read); });
+  return files_->Join([&](CatalogDatabase& file) { return file.Read(kLookUp, read); }, IfAway::kSkip);
 }
 
 absl::StatusOr<bool> SnapshotStore::Insert(const SnapshotRecord& snapshot) {
