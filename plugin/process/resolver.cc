@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/helper/channel.h"
-#include "mounter/process/privileges.h"
+#include "plugin/process/confinement.h"
 
 namespace mooring {
 namespace {
@@ -56,8 +56,7 @@ std::string AddressLines(const std::string& name) {
   const int kept = socket.get();
   ::close_range(STDERR_FILENO + 1, static_cast<unsigned>(kept - 1), 0);
   ::close_range(static_cast<unsigned>(kept + 1), ~0U, 0);
-  DropFromBoundingSet({});
-  if (!Become(user).ok() || !KeepOnly({}).ok()) ::_exit(1);
+  if (!ConfineResolver(user).ok()) ::_exit(1);
   std::uint32_t number = 0;
   while (::recv(kept, &number, sizeof(number), 0) == sizeof(number)) {
     while (::recv(kept, &number, sizeof(number), MSG_DONTWAIT) == sizeof(number)) continue;

@@ -1,5 +1,5 @@
 // Finds the addresses of the servers of pools, also after this process has given up its right to use the network. It is
-// a process of its own for each name, without privileges. So no name waits for another one.
+// a process of its own for each name, with the user nobody (ConfineResolver). So no name waits for another one.
 #pragma once
 
 #include <cstdint>

@@ -161,6 +161,24 @@ TEST(ResolverTest, ANameWithoutAnAnswerHoldsNoOther) {
   EXPECT_THAT((*resolver)->Find("localhost").status(), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
 }
 
+// It reads answers of the network.
+TEST(ResolverTest, HasNoPrivileges) {
+  const std::vector<pid_t> before = Children();
+  const auto resolver = Resolver::Start({"localhost"}, {});
+  ASSERT_OK(resolver);
+  ASSERT_OK((*resolver)->Find("localhost"));
+  std::vector<pid_t> asked = Children();
+  std::erase_if(asked, [&](pid_t child) { return std::find(before.begin(), before.end(), child) != before.end(); });
+  ASSERT_THAT(asked, SizeIs(1));
+  std::ifstream file("/proc/" + std::to_string(asked.front()) + "/status");
+  const std::string status{std::istreambuf_iterator<char>(file), {}};
+  const uid_t user = ::geteuid() == 0 ? 65534 : ::geteuid();
+  EXPECT_THAT(status, HasSubstr("Uid:\t" + std::to_string(user) + "\t" + std::to_string(user)));
+  EXPECT_THAT(status, HasSubstr("CapPrm:\t0000000000000000"));
+  EXPECT_THAT(status, HasSubstr("NoNewPrivs:\t1"));
+  EXPECT_THAT(status, HasSubstr("Seccomp:\t2"));
+}
+
 TEST(ResolverTest, FindsTheAddressesOfItsNamesAlone) {
   const auto resolver = Resolver::Start({"localhost", "192.0.2.1"}, {});
   ASSERT_OK(resolver);
