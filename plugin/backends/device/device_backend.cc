@@ -14,8 +14,10 @@
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "mounter/image/image.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/path/device_links.h"
@@ -29,7 +31,6 @@ namespace {
 
 constexpr std::chrono::seconds kLockPatience{60};  // the holder reads devices
 constexpr std::chrono::seconds kLongestWait{10};   // for a device that appears late
-constexpr std::string_view kReleased = "released";
 
 bool Fits(const Disk& disk, const VolumeDraft& draft) {
   return disk.bytes >= draft.bytes && (draft.limit == 0 || disk.bytes <= draft.limit);
@@ -37,10 +38,11 @@ bool Fits(const Disk& disk, const VolumeDraft& draft) {
 
 std::string WantedText(const VolumeDraft& draft) { return RangeText({.required = draft.bytes, .limit = draft.limit}); }
 
-std::string MayHideData(const std::string& mark) {
+std::string MayHideData(const std::string& device, const std::string& file) {
   return fmt::format(
-      "a deleted volume had it as a raw device, so it may hold data: clear all of it (blkdiscard -z), then remove {}",
-      Quote(mark));
+      "a deleted volume had it as a raw device, so it may hold data: clear all of it (blkdiscard -z {}), then remove "
+      "{}",
+      ShellQuote(device), ShellQuote(file));
 }
 
 std::string Identity(const std::string& serial, std::uint64_t bytes) {
@@ -89,7 +91,7 @@ absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
 
 // Empty: the disk is free, whatever its content is.
 absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
-  const auto is_it = [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); };
+  const auto is_it = [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); };
   if (std::any_of(taken.begin(), taken.end(), is_it)) return std::string("another volume has it");
   return disks_->UseOf(disk);
 }
@@ -123,12 +125,12 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
       const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
       const bool is_empty = found.ok() && found->content == FilesystemInfo::Content::kEmpty;
       const bool may_hide = is_empty && !found->whole;
-      MOORING_ASSIGN_OR_RETURN(const std::string mark, may_hide ? MarkOf(disk) : std::string());
-      if (is_empty && mark.empty()) return disk;
+      MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, may_hide ? MarkOf(disk) : ReleasedFile());
+      if (is_empty && mark.path.empty()) return disk;
       // A disk that hangs by itself is a reason like any other.
       const bool hangs = absl::IsDeadlineExceeded(found.status()) && !DeadlineScope::HasPassed();
       if (MaySucceedLater(found.status()) && !hangs) not_looked_at = found.status();
-      why = is_empty     ? MayHideData(mark)
+      why = is_empty     ? MayHideData(disks_->PathOf(disk.link), mark.path)
             : found.ok() ? fmt::format("it holds {}", found->type)
                          : Message(found.status());
     }
@@ -153,31 +155,18 @@ absl::Status DeviceBackend::Create(const VolumeDraft& draft) {
 }
 
 absl::Status DeviceBackend::Take(const std::string& id, const Disk& disk) {
-  MOORING_ASSIGN_OR_RETURN(const std::string mark, MarkOf(disk));
+  MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, MarkOf(disk));
   DeviceRecord record = RecordOf(disk);
-  record.raw = !mark.empty();
+  record.raw = !mark.path.empty();
   MOORING_RETURN_IF_ERROR(WriteDeviceRecord(PathOf(id), record));
-  if (!mark.empty() && ::unlink(mark.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", mark);
-  return absl::OkStatus();
+  // The file of a disk with the same serial number stays: it may mean another disk.
+  if (mark.path.empty() || !IsTakenAs(disk, mark.record)) return absl::OkStatus();
+  return ::unlink(mark.path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
+                                                             : ErrnoStatus(errno, "remove", mark.path);
 }
 
-absl::StatusOr<std::string> DeviceBackend::MarkOf(const Disk& disk) const {
-  const std::string shared(ParentOf(directory_));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOf(shared));
-  for (const std::string& pool : pools) {
-    const std::string released = fmt::format("{}/{}/{}", shared, pool, kReleased);
-    const absl::StatusOr<std::vector<std::string>> ids = EntriesOf(released);
-    if (absl::IsNotFound(ids.status())) continue;
-    MOORING_RETURN_IF_ERROR(ids.status());
-    for (const std::string& id : *ids) {
-      std::string path = released + "/" + id;
-      const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(path);
-      if (absl::IsNotFound(record.status()) || !IsVolumeId(id)) continue;  // removed meanwhile, or not written yet
-      MOORING_RETURN_IF_ERROR(record.status());
-      if (IsSame(disk, *record) && (!disk.serial.empty() || IsTakenAs(disk, *record))) return path;
-    }
-  }
-  return std::string();
+absl::StatusOr<ReleasedFile> DeviceBackend::MarkOf(const Disk& disk) const {
+  return FindReleased(std::string(ParentOf(directory_)), disk, *disks_);
 }
 
 absl::Status DeviceBackend::NoteRawUse(const std::string& id) {
@@ -225,10 +214,9 @@ absl::Status DeviceBackend::Delete(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   const std::string path = PathOf(id);
   if (hides_data) {
-    const std::string released = fmt::format("{}/{}", directory_, kReleased);
-    MOORING_RETURN_IF_ERROR(MakePrivateDirectory(released));
-    MOORING_ASSIGN_OR_RETURN(const DeviceRecord record, ReadDeviceRecord(path));
-    MOORING_RETURN_IF_ERROR(WriteDeviceRecord(released + "/" + id, record));
+    log::Warning("a deleted volume had a raw device that looks empty and may hold data: it is not taken again",
+                 {{"volume", id}, {"until_removed", ReleasedPathOf(directory_, id)}});
+    return RenameToReleased(directory_, id);
   }
   if (::unlink(path.c_str()) != 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "remove", path);
   return SyncDirectoryOf(path);
@@ -274,8 +262,8 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
     if (!why.ok() || !why->empty()) continue;
     const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
     if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
-    MOORING_ASSIGN_OR_RETURN(const std::string mark, found->whole ? std::string() : MarkOf(disk));
-    if (!mark.empty()) continue;
+    MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, found->whole ? ReleasedFile() : MarkOf(disk));
+    if (!mark.path.empty()) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
   }
@@ -299,7 +287,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::QuickCapacity() const {
   for (const Disk& disk : disks) {
     capacity.total += disk.bytes;
     const bool is_taken = std::any_of(taken->begin(), taken->end(),
-                                      [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); });
+                                      [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); });
     if (is_taken) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
@@ -327,7 +315,10 @@ void DeviceBackend::WaitFor(const std::string& id, std::chrono::steady_clock::ti
 }
 
 absl::StatusOr<std::vector<std::string>> DeviceBackend::Reconcile() {
-  { MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock()); }
+  {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+    log::WarningIfFailed(RefreshReleased(directory_, *disks_), "the files of released devices are not up to date");
+  }
   MOORING_ASSIGN_OR_RETURN(std::vector<std::string> ids, EntriesOf(directory_));
   std::erase_if(ids, [](const std::string& id) { return !IsVolumeId(id); });
   // Updates the device nodes for this boot, so that no other link gives a device to a second volume. The catalog logs

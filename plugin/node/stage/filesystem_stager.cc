@@ -82,9 +82,11 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
     if (!volume.raw || found.whole) return Format(volume, asked);
     return FailedPrecondition(
-        "volume {} was used as a raw device. It may hold data that no signature shows, so it is not formatted: make a "
-        "filesystem on it by block access, or take a cleared device",
-        volume.id);
+        "volume {} has a device that it, or an earlier volume, had for block access. The device may hold data that no "
+        "signature shows, so it is not formatted: make a filesystem on it by block access. Or delete the volume, clear "
+        "the device (blkdiscard -z), remove the file devices/POOL/{}.released in the state directory, and create the "
+        "volume again",
+        volume.id, volume.id);
   }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,

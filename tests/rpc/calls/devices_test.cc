@@ -1,5 +1,6 @@
 // Volumes of a device pool: each volume is a block device. Here loop devices are the disks, and the test makes the
 // links that udev would make.
+#include "base/file/whole_file.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -149,7 +150,19 @@ TEST_F(DevicesTest, DataInTheMiddleOfARawDeviceStaysWithIt) {
   }
   const std::string last = CreatedOf("last");
   EXPECT_OK(driver().Stage(last, Staging(last), kSharedMount)) << "disk-a is clear";
-  ExpectRefused(Request("w"), Code::kResourceExhausted, "then remove '");
+  ExpectRefused(Request("w"), Code::kResourceExhausted, "then remove /");
+}
+
+// An earlier version has published it.
+TEST_F(DevicesTest, ARepeatedPublishForBlockAccessNotesTheUse) {
+  const std::string id = CreatedOf("v", "disk-a"), record = state_dir() + "/devices/disks/" + id;
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("raw"), kSharedBlock));
+  const std::string text = ReadWholeFile(record).value();
+  ASSERT_TRUE(text.ends_with("\nraw\n"));
+  std::ofstream(record) << text.substr(0, text.size() - 4);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("raw"), kSharedBlock));
+  EXPECT_EQ(ReadWholeFile(record).value(), text);
 }
 
 // It gives the device to nobody.
