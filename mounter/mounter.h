@@ -137,6 +137,11 @@ struct MountRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;       // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
   std::optional<NewRoot> new_root;  // before `group`; none: the root directory stays as it is
+
+  // A person at the command line has named the type. If it has no table of options, `options` go to the kernel as they
+  // are. If the kernel does not know it, its program mounts it (mounter/mount/mount_program.h). The mount helper never
+  // gets this field.
+  bool by_hand = false;
 };
 
 struct BindRequest {

@@ -53,17 +53,12 @@ Answer DescribeNewMount(const std::string& source, const std::string& target) {
           JsonObject().AddRaw("mount", MountJson(made).ToString()).ToString()};
 }
 
-absl::StatusOr<MountFlags> BindFlags(const Arguments& arguments) {
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags("a bind mount", OptionsOf(arguments)));
-  if (options.options.empty()) return options.flags;
-  return InvalidArgument("option {} belongs to the filesystem: a bind mount cannot set it",
-                         Quote(options.options.front().key));
-}
-
 absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
   BindRequest request;
   request.recursive = arguments.recursive;
-  MOORING_ASSIGN_OR_RETURN(request.flags, BindFlags(arguments));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options,
+                           ParseMountFlags("a bind mount", OptionsOf(arguments)));
+  request.flags = options.flags;
   MOORING_ASSIGN_OR_RETURN(request.propagation, PropagationOf(arguments));
   MOORING_ASSIGN_OR_RETURN(request.source, ResolvePathIn(arguments.source_pid, arguments.source));
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
@@ -85,6 +80,13 @@ absl::StatusOr<Answer> BindAcrossNamespaces(const Arguments& arguments, const Bi
       text, JsonObject().AddRaw("mount", mount).AddNumber("pid", static_cast<std::uint64_t>(arguments.pid)).ToString()};
 }
 
+// A person who names a filesystem without a table of options may give it any option.
+absl::StatusOr<MountOptions> ParseOptions(const Arguments& arguments, const std::string& fs_type) {
+  const std::vector<std::string> options = OptionsOf(arguments);
+  if (arguments.fs_type.empty() || HasOptionTable(fs_type)) return ParseMountFlags(fs_type, options);
+  return ParseForeignOptions(options);
+}
+
 // The filesystem type for the mount. FAILED_PRECONDITION: there is no mountable filesystem; the message says what to
 // do, because this command does not format.
 absl::StatusOr<std::string> TypeFrom(const FilesystemInfo& found, const std::string& asked, const std::string& path) {
@@ -100,7 +102,7 @@ absl::StatusOr<std::string> TypeFrom(const FilesystemInfo& found, const std::str
   if (found.type.ends_with("partition table")) {
     return FailedPrecondition("{} holds a {}: give a partition (lsblk {})", what, found.type, ShellQuote(path));
   }
-  if (!asked.empty() && found.type != "unknown data" && asked != found.type) {
+  if (!asked.empty() && found.type != "unknown data" && !IsDriverOf(asked, found.type)) {
     return FailedPrecondition("{} holds {}, not {}: leave --fs-type out", what, found.type, asked);
   }
   return asked.empty() ? found.type : asked;
@@ -113,7 +115,8 @@ absl::StatusOr<Answer> MountFilesystem(const Arguments& arguments, const std::st
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePath(arguments.target));
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter.Probe(source));
   MOORING_ASSIGN_OR_RETURN(request.fs_type, TypeFrom(found, arguments.fs_type, source));
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags(request.fs_type, OptionsOf(arguments)));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseOptions(arguments, request.fs_type));
+  request.by_hand = !arguments.fs_type.empty();
   request.source = source;
   request.label = source.substr(0, 63);
   request.flags = options.flags;

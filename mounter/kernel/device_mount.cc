@@ -14,6 +14,7 @@
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/filesystem_context.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/mount/mount_program.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/superblock/superblock_guard.h"
@@ -41,11 +42,16 @@ MountRequest WithWholeTree(MountRequest request) {
   return request;
 }
 
+absl::StatusOr<NewMount> MakeFilesystemMount(const MountRequest& request, const std::string& device, dev_t number) {
+  if (request.by_hand && NeedsMountProgram(request.fs_type)) return MakeMountByProgram(request, device, number);
+  return MakeMount(WithWholeTree(request), device);
+}
+
 using LastStep = std::function<absl::Status()>;
 
 absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number,
                          const LastStep& last = {}) {
-  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(WithWholeTree(request), device));
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeFilesystemMount(request, device, number));
   MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
   // Only this mount becomes read-only. The superblock stays writable, to set owner and group here and for other mounts.
   if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
@@ -73,7 +79,9 @@ absl::Status MountImage(const MountRequest& request, const Target& target, const
 }  // namespace
 
 absl::Status KernelMounter::Mount(const MountRequest& request) {
-  MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
+  if (!request.by_hand || HasOptionTable(request.fs_type)) {
+    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
+  }
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());

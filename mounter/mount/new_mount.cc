@@ -192,8 +192,17 @@ absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::strin
   LibmountCall call = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
   AddWords(call.words, PropagationWord(request.propagation, false));
   AddWords(call.words, OptionWords(complete.options));
-  return MakeInScratch(TargetKind::kDirectory, std::move(call), request.source,
-                       [&](int error) { return ReasonOfRefusal(complete, device, error); });
+  int refused = 0;
+  const auto explain = [&](int error) {
+    refused = error;
+    return ReasonOfRefusal(complete, device, error);
+  };
+  absl::StatusOr<NewMount> mount = MakeInScratch(TargetKind::kDirectory, call, request.source, explain);
+  // EBUSY: its superblock is read-only already, with another mount.
+  const bool only_read = refused == EACCES || refused == EROFS || refused == EBUSY;
+  if (!only_read || !request.flags.read_only || HasOptionTable(request.fs_type)) return mount;
+  AddWords(call.words, "ro");
+  return MakeInScratch(TargetKind::kDirectory, call, request.source, explain);
 }
 
 absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std::string& device) {

@@ -49,8 +49,8 @@ namespace {
 using absl::StatusCode;
 
 auto Members(const MountRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10);
 }
 auto Members(const BindRequest& request) {
   const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = request;
@@ -198,6 +198,15 @@ TEST(WireTest, AMountRequestArrives) {
   MountRequest root = AMount();
   root.group = 0;  // is a group, and not the same as none
   ExpectArrives<pb::MountRequest>(root);
+}
+
+TEST(WireTest, WhatOnlyThePersonAtTheCommandLineMayAskForDoesNotArrive) {
+  MountRequest mount = AMount();
+  mount.by_hand = true;
+  const auto mount_arrived = Sent<pb::MountRequest>(mount);
+  ASSERT_OK(mount_arrived);
+  const MountRequest plain_mount = AMount();
+  EXPECT_EQ(Members(*mount_arrived), Members(plain_mount));
 }
 
 TEST(WireTest, ABindRequestArrives) {
