@@ -77,10 +77,13 @@ bool IsSystem(const std::string& path) {
          std::any_of(std::begin(kParents), std::end(kParents), is);
 }
 
-absl::Status CheckFsType(const std::string& fs_type) {
+// `others`: allowed as well, and asked for already.
+absl::Status CheckFsType(const std::string& fs_type, const std::vector<std::string>& others = {}) {
   if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
+  const std::string all =
+      others.empty() ? "ext4, xfs and btrfs" : fmt::format("ext4, xfs, btrfs and {}", fmt::join(others, ", "));
   return Refuse("refused a filesystem that no volume has",
-                fmt::format("the mount helper handles ext4, xfs and btrfs only, not {}", Quote(fs_type, 64)));
+                fmt::format("the mount helper handles {} only, not {}", all, Quote(fs_type, 64)));
 }
 
 // Only loop devices may be opened. Opening other devices can have effects: a watchdog, a tape.
@@ -177,6 +180,19 @@ absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>
                             bytes ? fmt::format("{}", *bytes) : "unlimited", policy_.most_memory));
 }
 
+// The plugin writes its images, but no device of the host.
+absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
+  const auto& others = policy_.fs_types;
+  if (std::find(others.begin(), others.end(), request.fs_type) == others.end()) {
+    return CheckFsType(request.fs_type, others);
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo source, mounter_.Find(request.source));
+  if (source.kind == PathInfo::Kind::kBlockDevice && request.options.empty()) return absl::OkStatus();
+  return Refuse("refused a filesystem on something else than a device",
+                fmt::format("a filesystem {} is mounted from a device alone, and without options: not from {}",
+                            Quote(request.fs_type), Quote(request.source)));
+}
+
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   if (request.fs_type == kMemoryFsType && policy_.most_memory != 0) {
@@ -184,7 +200,7 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
     return mounter_.Mount(request);
   }
   MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
-  MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
+  MOORING_RETURN_IF_ERROR(CheckMountType(request));
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   return mounter_.Mount(request);
 }

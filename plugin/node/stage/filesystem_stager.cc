@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/call.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/uses/volume_kind.h"
@@ -86,6 +87,10 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
         "filesystem on it by block access, or take a cleared device",
         volume.id);
   }
+  if (found.content == FilesystemInfo::Content::kForeign && StagingOf(volume) == Staging::kBlockDevice) {
+    const std::string other = OtherFsTypeFor(found.type);
+    if (!other.empty() && (asked.empty() || asked == other)) return other;
+  }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
                               found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes());
@@ -104,6 +109,10 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
   if (!asked_type.empty() && asked_type != type) {
     return FailedPrecondition("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type,
                               asked_type);
+  }
+  if (!IsMadeHere(type)) {
+    return FailedPrecondition("volume {} is empty, and a {} is never made here: make one on {} (mkfs.{})", volume.id,
+                              type, Quote(volume.path), type);
   }
   if (const std::uint64_t least = MinimumBytes(AccessType::kMount, type); volume.bytes < least) {
     return FailedPrecondition("volume {} has {}, and a filesystem {} needs at least {}: expand it first", volume.id,

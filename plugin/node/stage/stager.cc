@@ -211,7 +211,12 @@ absl::Status Stager::StageDevice(const StageSpec& spec, const NodeVolume& volume
 }
 
 absl::Status Stager::StageRawDevice(const StageSpec& spec, const NodeVolume& volume) {
-  MOORING_ASSIGN_OR_RETURN(const bool mounted, IsMountedAnywhere(std::string(NameOf(volume.path))));
+  MOORING_ASSIGN_OR_RETURN(bool mounted, IsMountedAnywhere(std::string(NameOf(volume.path))));
+  if (!mounted) {  // sysfs does not show each filesystem
+    const auto is_mount = [](const VolumeUse& use) { return use.access_type == AccessType::kMount; };
+    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> use, finder_.FindLive(spec.volume_id, is_mount));
+    mounted = use.has_value();
+  }
   if (mounted) {
     return FailedPrecondition(
         "volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and unstage it first",

@@ -233,6 +233,68 @@ TEST_F(DevicesTest, StageWaitsForADeviceThatAppearsLater) {
   udev.join();
 }
 
+class OtherTypesTest : public DevicesTest {
+ protected:
+  void SetUp() override {
+    DevicesTest::SetUp();
+    ASSERT_EQ(Shell("mke2fs -q -F -t ext3 " + DeviceOf("disk-a")), 0);
+    ASSERT_EQ(Shell("mke2fs -q -F -t ext2 " + DeviceOf("disk-b")), 0);
+  }
+};
+
+TEST_F(OtherTypesTest, AreRefusedUnlessAFlagAllowsThem) {
+  const std::string id = CreatedOf("v", "disk-a");
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount),
+              FailsWith(Code::kFailedPrecondition, "holds ext3, no filesystem of ext4, xfs, btrfs: it is neither"));
+  EXPECT_THAT(driver().Stage(id, Staging(id), Mount("ext3", kMultiWriter)),
+              FailsWith(Code::kInvalidArgument, "fs_type 'ext3' is not one of ext4, xfs, btrfs"));
+}
+
+TEST_F(OtherTypesTest, AreStagedAndPublishedWithExactFlagsIfAFlagAllowsThem) {
+  plugin().Kill();
+  AddFlags({"--fs-type", "ext3,vfat"});
+  Start();
+  const std::string id = CreatedOf("v", "disk-a");
+  const VolumeCapability named = Mount("ext3", kMultiWriter, {"noexec", "noatime"});
+  ASSERT_OK(driver().Stage(id, Staging(id), named));
+  ASSERT_OK(driver().Stage(id, Staging(id), named));
+  EXPECT_EQ(MountAt(Staging(id))->fs_type, "ext3");
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), named, true));
+  EXPECT_THAT(MountAt(Target("a"))->options, UnorderedElementsAre("ro", "nodev", "noexec", "noatime"));
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), named));
+  EXPECT_THAT(MountAt(Target("a"))->options, UnorderedElementsAre("rw", "nodev", "noexec", "noatime"));
+  EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
+  EXPECT_GT(driver().Stats(id, Target("a"))->usage(0).total(), 0);
+  EXPECT_THAT(driver().NodeExpand(id, Target("a")), FailsWith(Code::kFailedPrecondition, "never grown here"));
+  EXPECT_THAT(driver().Stage(id, Staging(id, "raw"), kSharedBlock),
+              FailsWith(Code::kFailedPrecondition, "in use as a filesystem"));
+  EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "unpublish and unstage it first"));
+  UnpublishAndUnstage(id, Target("a"));
+  EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
+}
+
+TEST_F(OtherTypesTest, HaveNoOptionsAndAreNeverMade) {
+  plugin().Kill();
+  AddFlags({"--fs-type", "ext3", "--fs-type", "vfat"});
+  Start();
+  const std::string id = CreatedOf("v", "disk-a");
+  EXPECT_THAT(driver().Stage(id, Staging(id), Mount("ext3", kMultiWriter, {"discard"})),
+              FailsWith(Code::kInvalidArgument, "'discard' is not allowed for ext3"));
+  EXPECT_THAT(driver().Stage(id, Staging(id), Mount("", kMultiWriter, {"discard"})),
+              FailsWith(Code::kFailedPrecondition, "mount flag 'discard' is not allowed"));
+  const std::string not_allowed = CreatedOf("w", "disk-b");
+  EXPECT_THAT(driver().Stage(not_allowed, Staging(not_allowed), kSharedMount),
+              FailsWith(Code::kFailedPrecondition, "holds ext2, no filesystem of ext4, xfs, btrfs, ext3, vfat"));
+  ExpectRefused(Request("x", "", Mount("vfat", kMultiWriter)), Code::kInvalidArgument, "is never made here");
+  Plug("disk-c", 64 * kMiB);
+  const std::string empty = CreatedOf("y", "disk-c", Mount("vfat", kMultiWriter));
+  EXPECT_THAT(driver().Stage(empty, Staging(empty), Mount("vfat", kMultiWriter)),
+              FailsWith(Code::kFailedPrecondition, "a vfat is never made here"));
+  EXPECT_EQ(RunOutput("head -c 4194304 " + DeviceOf("disk-c") + " | tr -d '\\0' | wc -c"), "0\n");
+  EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
+}
+
 TEST_F(DevicesTest, NextProcessAdoptsExistingMounts) {
   const std::string id = CreatedOf("v");
   const std::string raw = CreatedOf("raw", "", kSharedBlock);
