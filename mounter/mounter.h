@@ -142,6 +142,10 @@ struct MountRequest {
   // are. If the kernel does not know it, its program mounts it (mounter/mount/mount_program.h). The mount helper never
   // gets this field.
   bool by_hand = false;
+
+  // Only from the command line, too.
+  std::string subdirectory = {};  // relative: only this directory of the filesystem is mounted
+  std::string idmap = {};         // mounter/mount/id_map.h
 };
 
 struct BindRequest {
@@ -153,6 +157,7 @@ struct BindRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
   std::optional<NewRoot> new_root;
+  std::string idmap = {};
 };
 
 // Changes the topmost mount at a target.

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -13,14 +15,39 @@
 #include "cli/mounts/paths.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount_options.h"
+#include "mounter/mount_words.h"
 #include "mounter/propagation.h"
 
 namespace mooring::cli::mounts_area {
 namespace {
 
-// All mount options: those of --option, and those of the switches.
-std::vector<std::string> OptionsOf(const Arguments& arguments) {
-  std::vector<std::string> options = arguments.options;
+constexpr std::string_view kIdMapWord = "X-mount.idmap=", kSubdirectoryWord = "X-mount.subdir=";
+
+// The value of the last such word among the options of --option; empty: there is none.
+std::string ValueOf(std::string_view word, const Arguments& arguments) {
+  std::string value;
+  for (const std::string& element : arguments.options) {
+    for (const std::string& option : SplitMountWords(element)) {
+      if (option.starts_with(word)) value = option.substr(word.size());
+    }
+  }
+  std::erase(value, '"');
+  return value;
+}
+
+std::string IdMapOf(const Arguments& arguments) {
+  return arguments.idmap.empty() ? ValueOf(kIdMapWord, arguments) : arguments.idmap;
+}
+
+// All mount options but `taken`: those of --option, and those of the switches.
+std::vector<std::string> OptionsOf(const Arguments& arguments, const std::vector<std::string_view>& taken) {
+  std::vector<std::string> options;
+  for (const std::string& element : arguments.options) {
+    for (const std::string& option : SplitMountWords(element)) {
+      const auto is_start = [&option](std::string_view word) { return option.starts_with(word); };
+      if (std::none_of(taken.begin(), taken.end(), is_start)) options.push_back(option);
+    }
+  }
   if (arguments.read_only) options.emplace_back("ro");
   if (arguments.nosuid) options.emplace_back("nosuid");
   if (arguments.nodev) options.emplace_back("nodev");
@@ -57,8 +84,9 @@ absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
   BindRequest request;
   request.recursive = arguments.recursive;
   MOORING_ASSIGN_OR_RETURN(const MountOptions options,
-                           ParseMountFlags("a bind mount", OptionsOf(arguments)));
+                           ParseMountFlags("a bind mount", OptionsOf(arguments, {kIdMapWord})));
   request.flags = options.flags;
+  request.idmap = IdMapOf(arguments);
   MOORING_ASSIGN_OR_RETURN(request.propagation, PropagationOf(arguments));
   MOORING_ASSIGN_OR_RETURN(request.source, ResolvePathIn(arguments.source_pid, arguments.source));
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
@@ -82,7 +110,7 @@ absl::StatusOr<Answer> BindAcrossNamespaces(const Arguments& arguments, const Bi
 
 // A person who names a filesystem without a table of options may give it any option.
 absl::StatusOr<MountOptions> ParseOptions(const Arguments& arguments, const std::string& fs_type) {
-  const std::vector<std::string> options = OptionsOf(arguments);
+  const std::vector<std::string> options = OptionsOf(arguments, {kIdMapWord, kSubdirectoryWord});
   if (arguments.fs_type.empty() || HasOptionTable(fs_type)) return ParseMountFlags(fs_type, options);
   return ParseForeignOptions(options);
 }
@@ -121,6 +149,8 @@ absl::StatusOr<Answer> MountFilesystem(const Arguments& arguments, const std::st
   request.label = source.substr(0, 63);
   request.flags = options.flags;
   request.options = options.options;
+  request.subdirectory = ValueOf(kSubdirectoryWord, arguments);
+  request.idmap = IdMapOf(arguments);
   MOORING_RETURN_IF_ERROR(mounter.Mount(request));
   if (found.needs_check) {
     err << "mooring: the ext4 on " << Visible(source)

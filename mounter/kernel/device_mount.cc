@@ -13,6 +13,7 @@
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/filesystem_context.h"
+#include "mounter/mount/id_map.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/mount_program.h"
 #include "mounter/mount/new_mount.h"
@@ -51,13 +52,17 @@ using LastStep = std::function<absl::Status()>;
 
 absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number,
                          const LastStep& last = {}) {
-  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeFilesystemMount(request, device, number));
-  MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
+  MOORING_ASSIGN_OR_RETURN(NewMount whole, MakeFilesystemMount(request, device, number));
+  MOORING_RETURN_IF_ERROR(CheckDevice(whole, request, device, number));
+  const bool is_part = !request.subdirectory.empty();
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, is_part ? PartOf(std::move(whole), request.subdirectory)
+                                                   : absl::StatusOr<NewMount>(std::move(whole)));
   // Only this mount becomes read-only. The superblock stays writable, to set owner and group here and for other mounts.
   if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, Propagation::kInherit, false));
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
+  MOORING_ASSIGN_OR_RETURN(NewMount complete, WithIds(std::move(mount), request.idmap, false));
+  return Attach(std::move(complete), target, TargetKind::kDirectory, request.propagation, false, last);
 }
 
 absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
