@@ -299,6 +299,11 @@ class Filesystems {
   // the process or its resize2fs is killed, the image is usable again after a Check.
   virtual absl::Status Grow(const std::string& path, const std::string& fs_type) = 0;
 
+  // Whether a block device has an exclusive user: a mount of any type in any mount namespace, swap, or a device on top.
+  // Users of its partitions count, too, and those of the disk that it is a partition of. The call claims the device for
+  // a moment, so no other call may mount it meanwhile.
+  virtual absl::StatusOr<bool> IsInUse(const std::string& device) = 0;
+
   // The health of a mounted filesystem: empty if it is healthy, else a sentence that names the problem.
   virtual absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) = 0;
 };

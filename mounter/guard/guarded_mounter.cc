@@ -307,6 +307,11 @@ absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs
   return mounter_.Grow(path, fs_type);
 }
 
+absl::StatusOr<bool> GuardedMounter::IsInUse(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(device));
+  return mounter_.IsInUse(device);
+}
+
 absl::Status GuardedMounter::Copy(const std::vector<ImageCopy>& copies) {
   for (const ImageCopy& copy : copies) {
     MOORING_RETURN_IF_ERROR(CheckBackingFile(copy.source));

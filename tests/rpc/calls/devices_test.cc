@@ -1,6 +1,8 @@
 // Volumes of a device pool: each volume is a block device. Here loop devices are the disks, and the test makes the
 // links that udev would make.
+#include "tests/rpc/support/peer_namespace.h"
 #include "tests/rpc/support/rpc_test.h"
+#include "tests/support/squashfs.h"
 
 namespace mooring::testing {
 namespace {
@@ -272,6 +274,38 @@ TEST_F(OtherTypesTest, AreStagedAndPublishedWithExactFlagsIfAFlagAllowsThem) {
   EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "unpublish and unstage it first"));
   UnpublishAndUnstage(id, Target("a"));
   EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
+}
+
+// Sysfs does not show that a squashfs is mounted. The host mounts it, or somebody in another mount namespace.
+TEST_F(DevicesTest, AMountOfAnotherTypeByOthersIsAUseOfItsDevice) {
+  const std::string device = Plug("disk-c", 32 * kMiB), there = MakeDirectories("there");
+  std::ofstream(device) << SquashfsWith("file", "text");
+  const std::string mount = "mount -t squashfs -o ro " + device + " " + there, unmount = "umount " + there;
+  const PeerNamespace other;
+  ASSERT_EQ(other.Run("mount --make-rprivate /"), 0);
+  const auto run = [&](bool here, const std::string& command) { return here ? Shell(command) : other.Run(command); };
+  for (const bool here : {true, false}) {
+    SCOPED_TRACE(here ? "the host" : "another namespace");
+    ASSERT_EQ(run(here, mount), 0);
+    ExpectRefused(Request("v", "disk-c"), Code::kResourceExhausted, "a filesystem on it is mounted");
+    ASSERT_EQ(run(here, unmount), 0);
+    const std::string id = CreatedOf("v", "disk-c", kSharedBlock);
+    ASSERT_EQ(run(here, mount), 0);
+    EXPECT_THAT(driver().Stage(id, Staging(id), kSharedBlock),
+                FailsWith(Code::kFailedPrecondition, "in use as a filesystem"));
+    EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
+    ASSERT_EQ(run(here, unmount), 0);
+    ASSERT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+    {  // a task has its raw device for itself
+      const UniqueFd task(::open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+      ASSERT_TRUE(task.ok());
+      EXPECT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+      EXPECT_OK(driver().Stage(id, Staging(id, "second"), kSharedBlock));
+    }
+    ASSERT_OK(driver().Unstage(id, Staging(id)));
+    ASSERT_OK(driver().Unstage(id, Staging(id, "second")));
+    ASSERT_OK(driver().Delete(id));
+  }
 }
 
 TEST_F(OtherTypesTest, HaveNoOptionsAndAreNeverMade) {
