@@ -334,13 +334,6 @@ absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std
   return parsed;
 }
 
-bool IsDriverOf(std::string_view driver, std::string_view filesystem) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherNames = {
-      {{"ntfs3", "ntfs"}, {"ntfs-3g", "ntfs"}, {"lowntfs-3g", "ntfs"}, {"msdos", "vfat"}}};
-  const auto pair = std::pair(driver, filesystem);
-  return driver == filesystem || std::find(kOtherNames.begin(), kOtherNames.end(), pair) != kOtherNames.end();
-}
-
 bool HasOptionTable(std::string_view fs_type) { return fs_type == "tmpfs" || !OwnOptions(fs_type).empty(); }
 
 absl::StatusOr<MountOptions> ParseForeignOptions(const std::vector<std::string>& mount_flags) {

@@ -37,9 +37,6 @@ struct MountOptions {
 // range. The message leaves the value of a refused option out, because mount flags may be sensitive.
 absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std::vector<std::string>& mount_flags);
 
-// Whether the driver mounts what libblkid calls `filesystem`. Most have the same name: not ntfs3.
-bool IsDriverOf(std::string_view driver, std::string_view filesystem);
-
 // Whether there is a table of the options of this filesystem: ext4, xfs, btrfs and tmpfs.
 bool HasOptionTable(std::string_view fs_type);
 

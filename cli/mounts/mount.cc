@@ -16,6 +16,7 @@
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount_options.h"
 #include "mounter/mount_words.h"
+#include "mounter/other_filesystems.h"
 #include "mounter/propagation.h"
 
 namespace mooring::cli::mounts_area {

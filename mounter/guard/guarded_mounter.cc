@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/other_filesystems.h"
 #include "mounter/path/device_links.h"
 
 namespace mooring {
@@ -180,16 +181,19 @@ absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>
                             bytes ? fmt::format("{}", *bytes) : "unlimited", policy_.most_memory));
 }
 
-// The plugin writes its images, but no device of the host.
+// The plugin writes its images and their loop devices, but no device of the host.
 absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
-  const auto& others = policy_.fs_types;
+  std::vector<std::string> others = policy_.fs_types;
+  std::erase_if(others, [](const std::string& type) { return !IsOnOneDevice(type); });
   if (std::find(others.begin(), others.end(), request.fs_type) == others.end()) {
     return CheckFsType(request.fs_type, others);
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo source, mounter_.Find(request.source));
-  if (source.kind == PathInfo::Kind::kBlockDevice && request.options.empty()) return absl::OkStatus();
+  const bool is_ours = source.loop && (source.loop->raw || source.loop->label.starts_with(policy_.label_prefix));
+  if (source.kind == PathInfo::Kind::kBlockDevice && !is_ours && request.options.empty()) return absl::OkStatus();
   return Refuse("refused a filesystem on something else than a device",
-                fmt::format("a filesystem {} is mounted from a device alone, and without options: not from {}",
+                fmt::format("a filesystem {} is mounted from a device of the host alone, and without options: not from "
+                            "{}",
                             Quote(request.fs_type), Quote(request.source)));
 }
 

@@ -11,8 +11,9 @@
 //   backing file  a file below a source directory, a device behind one of the device links, or a loop device with our
 //                 label. Checked by path here,
 //                 because opening a foreign device can have effects, and after it was opened (source_guard.h)
-//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. On a device, those of the
-//                 policy as well, without options. A tmpfs needs our label and a size up to the limit
+//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. On a device that is not
+//                 our loop device, those of the policy as well, without options, if they are on one device
+//                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "mounter/mount_options.h"
+#include "mounter/other_filesystems.h"
 
 namespace mooring {
 namespace {
@@ -21,12 +21,6 @@ std::vector<std::string>& Others() {
   return others;
 }
 
-bool IsName(std::string_view text) {
-  const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
-  constexpr std::size_t kLongest = 32;
-  return !text.empty() && text.size() <= kLongest && text.front() != '-' && std::all_of(text.begin(), text.end(), fits);
-}
-
 }  // namespace
 
 bool IsMadeHere(std::string_view fs_type) {
@@ -35,11 +29,8 @@ bool IsMadeHere(std::string_view fs_type) {
 
 absl::Status CheckOtherFsType(const std::string& fs_type) {
   if (IsMadeHere(fs_type)) return InvalidArgument("each pool of images or devices has it: leave it out");
-  if (!IsName(fs_type)) return InvalidArgument("give the name of a filesystem, as /proc/filesystems has it: vfat");
-  if (fs_type == "tmpfs" || fs_type.starts_with("fuse") || fs_type == "overlay" || fs_type.starts_with("nfs")) {
-    return InvalidArgument("it is not the filesystem of a disk that the kernel mounts alone");
-  }
-  return absl::OkStatus();
+  if (IsOnOneDevice(fs_type)) return absl::OkStatus();
+  return InvalidArgument("a pool of devices may have {}", FilesystemsOnOneDevice());
 }
 
 void AllowOtherFsTypes(std::vector<std::string> fs_types) { Others() = std::move(fs_types); }
@@ -48,9 +39,13 @@ bool IsOtherFsType(std::string_view fs_type) {
   return std::find(Others().begin(), Others().end(), fs_type) != Others().end();
 }
 
-std::string OtherFsTypeFor(std::string_view filesystem) {
-  const auto found = std::find_if(Others().begin(), Others().end(),
-                                  [&](const std::string& driver) { return IsDriverOf(driver, filesystem); });
+std::string OtherFsTypeFor(std::string_view filesystem, std::string_view asked, std::string_view own) {
+  const auto fits = [&](std::string_view driver) { return IsOtherFsType(driver) && IsDriverOf(driver, filesystem); };
+  if (!asked.empty()) return std::string(fits(asked) ? asked : "");
+  for (const std::string_view driver : {own, filesystem}) {
+    if (fits(driver)) return std::string(driver);
+  }
+  const auto found = std::find_if(Others().begin(), Others().end(), fits);
   return found == Others().end() ? "" : *found;
 }
 

@@ -88,8 +88,8 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
         volume.id);
   }
   if (found.content == FilesystemInfo::Content::kForeign && StagingOf(volume) == Staging::kBlockDevice) {
-    const std::string other = OtherFsTypeFor(found.type);
-    if (!other.empty() && (asked.empty() || asked == other)) return other;
+    const std::string other = OtherFsTypeFor(found.type, asked, volume.fs_type);
+    if (!other.empty()) return other;
   }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,

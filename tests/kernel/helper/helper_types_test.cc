@@ -12,7 +12,7 @@ TEST_F(HelperGuardTest, OtherFilesystemsAreMountedIfThePolicyHasThemAndFromDevic
   ASSERT_EQ(make("ext2", Image("a.img")), 0);
   MountRequest request = MountOfImage("a.img", "x");
   request.fs_type = "ext2";
-  EXPECT_THAT(helper().Mount(request), Refused("from a device alone, and without options: not from"));
+  EXPECT_THAT(helper().Mount(request), Refused("from a device of the host alone, and without options: not from"));
   const std::string device = Losetup(Path("outside/disk.img"));
   Dir("links");
   ASSERT_EQ(::symlink(device.c_str(), Path("links/disk-a").c_str()), 0);
@@ -35,6 +35,34 @@ TEST_F(HelperGuardTest, OtherFilesystemsAreMountedIfThePolicyHasThemAndFromDevic
   EXPECT_THAT(helper().Check(device, "ext2"), Refused("the mount helper handles"));
   EXPECT_THAT(helper().Format({device, "ext2"}), Refused("the mount helper handles"));
   EXPECT_OK(helper().Unmount(UnmountOf(Target("x"), true)));
+  EXPECT_EQ(Tool("losetup -d " + device), 0);
+}
+
+// A plugin writes every byte of an image. Its loop device is no device of the host, whatever link leads to it.
+TEST_F(HelperGuardTest, ALoopDeviceOfAVolumeHoldsNoOtherFilesystem) {
+  ASSERT_EQ(Tool(fmt::format("mke2fs -q -F -t ext2 '{}'", Image("a.img"))), 0);
+  const auto loop = helper().AttachLoop({Image("a.img"), "mooring-kernel-test:a", false});
+  ASSERT_OK(loop);
+  Dir("links");
+  ASSERT_EQ(::symlink(loop->device.c_str(), Path("links/disk-a").c_str()), 0);
+  MountRequest request = MountOfImage("a.img", "x");
+  request.source = loop->device;
+  request.fs_type = "ext2";
+  EXPECT_THAT(helper().Mount(request), Refused("from a device of the host alone"));
+  EXPECT_OK(helper().DetachLoop(*loop));
+}
+
+// The policy of this helper has f2fs, too, which its plugin should never have asked for.
+TEST_F(HelperGuardTest, AFilesystemThatNamesOtherDevicesIsRefusedWhateverThePolicyHas) {
+  const std::string device = Losetup(Path("outside/disk.img"));
+  Dir("links");
+  ASSERT_EQ(::symlink(device.c_str(), Path("links/disk-a").c_str()), 0);
+  MountRequest request = MountOfImage("a.img", "x");
+  request.source = device;
+  for (const char* type : {"f2fs", "proc"}) {
+    request.fs_type = type;
+    EXPECT_THAT(helper().Mount(request), Refused("the mount helper handles ext4, xfs, btrfs"));
+  }
   EXPECT_EQ(Tool("losetup -d " + device), 0);
 }
 

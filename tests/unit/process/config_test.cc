@@ -230,7 +230,7 @@ TEST_F(ConfigTest, AnEmptyVariableIsNotSet) {
 }
 
 TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
-  for (const char* type : {"ext4", "tmpfs", "fuse", "nfs4", "../x", "VFAT", ""}) {
+  for (const char* type : {"ext4", "tmpfs", "fuse", "nfs4", "../x", "VFAT", "", "f2fs", "auto", "proc"}) {
     ExpectRefused({"--fs-type", type}, fmt::format("--fs-type '{}'", type));
   }
   ExpectRefused({"--max-volumes", "-1"}, "--max-volumes '-1'");
