@@ -175,6 +175,9 @@ absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
 // A volume for block access only gets no filesystem, and so no root directory.
 absl::Status CheckMakingOf(const CreateVolumeSpec& spec, std::string_view fs_type) {
   if (spec.making == VolumeMaking()) return absl::OkStatus();
+  if (IsOtherFsType(fs_type)) {
+    return InvalidArgument("parameters {}: a {} stays as it is: leave them out", ToText(spec.making), fs_type);
+  }
   if (!spec.block_only) return CheckMaking(spec.making, fs_type);
   return InvalidArgument("parameters {}: they are for a filesystem, and only block access is asked for: leave them out",
                          ToText(spec.making));

@@ -149,6 +149,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   if (const absl::Status suits = CheckFlagsSuit(volume, spec.capability, fs_type); !suits.ok()) {
     return WithCode(absl::StatusCode::kFailedPrecondition, suits);
   }
+  MOORING_RETURN_IF_ERROR(CheckOwnerSuits(volume, spec.capability, fs_type));
   MountRequest request;
   request.source = volume.path;
   request.label = LabelFor(volume.id);
@@ -158,7 +159,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   request.options = spec.capability.options.options;
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
-  if (!in_use) request.new_root = volume.tuning.making.root;
+  if (!in_use && IsMadeHere(fs_type)) request.new_root = volume.tuning.making.root;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   const absl::Status finished = Finish(spec, volume, fs_type, in_use);
   if (finished.ok()) return finished;

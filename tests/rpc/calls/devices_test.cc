@@ -308,6 +308,30 @@ TEST_F(DevicesTest, AMountOfAnotherTypeByOthersIsAUseOfItsDevice) {
   }
 }
 
+// Some have no owners at all, and lost+found may be wanted.
+TEST_F(OtherTypesTest, KeepTheirRootDirectory) {
+  plugin().Kill();
+  AddFlags({"--fs-type", "ext3"});
+  Start();
+  CreateVolumeRequest owned = Request("owned", "disk-a");
+  (*owned.mutable_parameters())["uid"] = "5";
+  const std::string id = Created(owned);
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kFailedPrecondition, "ask for no uid"));
+  ASSERT_OK(driver().Delete(id));
+  *owned.mutable_volume_capabilities(0) = Mount("ext3", kMultiWriter);
+  ExpectRefused(owned, Code::kInvalidArgument, "leave them out");
+  const std::string plain = CreatedOf("plain", "disk-a");
+  VolumeCapability grouped = kSharedMount;
+  grouped.mutable_mount()->set_volume_mount_group("4000");
+  EXPECT_THAT(driver().Stage(plain, Staging(plain), grouped),
+              FailsWith(Code::kFailedPrecondition, "ask for no volume_mount_group"));
+  ASSERT_OK(driver().Stage(plain, Staging(plain), kSharedMount));
+  EXPECT_TRUE(fs::exists(Staging(plain) + "/lost+found"));
+  EXPECT_THAT(driver().Publish(plain, Staging(plain), Target("a"), grouped),
+              FailsWith(Code::kFailedPrecondition, "ask for no volume_mount_group"));
+  EXPECT_EQ(StatOf(Staging(plain)).st_gid, 0U);
+}
+
 TEST_F(OtherTypesTest, HaveNoOptionsAndAreNeverMade) {
   plugin().Kill();
   AddFlags({"--fs-type", "ext3", "--fs-type", "vfat"});
