@@ -344,6 +344,13 @@ absl::StatusOr<MountOptions> ParseForeignOptions(const std::vector<std::string>&
   return parsed;
 }
 
+bool IsCommonOption(const FilesystemOption& option) {
+  const auto is_it = [&option](const OptionRule& rule) { return rule.name == option.key && Fits(rule, option.value); };
+  return std::any_of(kCommonOptions.begin(), kCommonOptions.end(), is_it) ||
+         std::any_of(kLabelOptions.begin(), kLabelOptions.end(), is_it) ||
+         std::any_of(kIgnoredOptions.begin(), kIgnoredOptions.end(), is_it);
+}
+
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {
   std::vector<FilesystemOption> options;
   for (const OptionRule* rule : RulesOf(fs_type)) {

@@ -138,12 +138,11 @@ struct MountRequest {
   std::optional<gid_t> group;       // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
   std::optional<NewRoot> new_root;  // before `group`; none: the root directory stays as it is
 
-  // A person at the command line has named the type. If it has no table of options, `options` go to the kernel as they
-  // are. If the kernel does not know it, its program mounts it (mounter/mount/mount_program.h). The mount helper never
-  // gets this field.
+  // A person at the command line asks. If the type has no table of options, `options` go to the kernel as they are.
+  // Then a read-only mount also makes the filesystem read-only: else the kernel would write to it. The mount helper
+  // gets neither this field nor the next ones.
   bool by_hand = false;
-
-  // Only from the command line, too.
+  bool may_run_program = false;   // of a type that the kernel does not know: mounter/mount/mount_program.h
   std::string subdirectory = {};  // relative: only this directory of the filesystem is mounted
   std::string idmap = {};         // mounter/mount/id_map.h
 };

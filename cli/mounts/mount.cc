@@ -25,19 +25,22 @@ namespace {
 constexpr std::string_view kIdMapWord = "X-mount.idmap=", kSubdirectoryWord = "X-mount.subdir=";
 
 // The value of the last such word among the options of --option; empty: there is none.
-std::string ValueOf(std::string_view word, const Arguments& arguments) {
+absl::StatusOr<std::string> ValueOf(std::string_view word, const Arguments& arguments) {
   std::string value;
   for (const std::string& element : arguments.options) {
     for (const std::string& option : SplitMountWords(element)) {
-      if (option.starts_with(word)) value = option.substr(word.size());
+      if (!option.starts_with(word)) continue;
+      value = option.substr(word.size());
+      std::erase(value, '"');
+      if (value.empty()) return InvalidArgument("{} has no value", Quote(option));
     }
   }
-  std::erase(value, '"');
   return value;
 }
 
-std::string IdMapOf(const Arguments& arguments) {
-  return arguments.idmap.empty() ? ValueOf(kIdMapWord, arguments) : arguments.idmap;
+absl::StatusOr<std::string> IdMapOf(const Arguments& arguments) {
+  MOORING_ASSIGN_OR_RETURN(const std::string value, ValueOf(kIdMapWord, arguments));
+  return arguments.idmap.empty() ? value : arguments.idmap;
 }
 
 // All mount options but `taken`: those of --option, and those of the switches.
@@ -87,7 +90,7 @@ absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
   MOORING_ASSIGN_OR_RETURN(const MountOptions options,
                            ParseMountFlags("a bind mount", OptionsOf(arguments, {kIdMapWord})));
   request.flags = options.flags;
-  request.idmap = IdMapOf(arguments);
+  MOORING_ASSIGN_OR_RETURN(request.idmap, IdMapOf(arguments));
   MOORING_ASSIGN_OR_RETURN(request.propagation, PropagationOf(arguments));
   MOORING_ASSIGN_OR_RETURN(request.source, ResolvePathIn(arguments.source_pid, arguments.source));
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
@@ -109,11 +112,18 @@ absl::StatusOr<Answer> BindAcrossNamespaces(const Arguments& arguments, const Bi
       text, JsonObject().AddRaw("mount", mount).AddNumber("pid", static_cast<std::uint64_t>(arguments.pid)).ToString()};
 }
 
-// A person who names a filesystem without a table of options may give it any option.
+// A person who names a filesystem without a table of options may give it any option, and else those of all filesystems.
 absl::StatusOr<MountOptions> ParseOptions(const Arguments& arguments, const std::string& fs_type) {
   const std::vector<std::string> options = OptionsOf(arguments, {kIdMapWord, kSubdirectoryWord});
-  if (arguments.fs_type.empty() || HasOptionTable(fs_type)) return ParseMountFlags(fs_type, options);
-  return ParseForeignOptions(options);
+  if (HasOptionTable(fs_type)) return ParseMountFlags(fs_type, options);
+  MOORING_ASSIGN_OR_RETURN(MountOptions parsed, ParseForeignOptions(options));
+  if (!arguments.fs_type.empty()) return parsed;
+  for (const FilesystemOption& option : parsed.options) {
+    if (IsCommonOption(option)) continue;
+    return InvalidArgument("option {} is not allowed for {} unless it is named: --fs-type {}", Quote(option.key),
+                           fs_type, fs_type);
+  }
+  return parsed;
 }
 
 // The filesystem type for the mount. FAILED_PRECONDITION: there is no mountable filesystem; the message says what to
@@ -145,13 +155,14 @@ absl::StatusOr<Answer> MountFilesystem(const Arguments& arguments, const std::st
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter.Probe(source));
   MOORING_ASSIGN_OR_RETURN(request.fs_type, TypeFrom(found, arguments.fs_type, source));
   MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseOptions(arguments, request.fs_type));
-  request.by_hand = !arguments.fs_type.empty();
+  request.by_hand = true;
+  request.may_run_program = !arguments.fs_type.empty();
   request.source = source;
   request.label = source.substr(0, 63);
   request.flags = options.flags;
   request.options = options.options;
-  request.subdirectory = ValueOf(kSubdirectoryWord, arguments);
-  request.idmap = IdMapOf(arguments);
+  MOORING_ASSIGN_OR_RETURN(request.subdirectory, ValueOf(kSubdirectoryWord, arguments));
+  MOORING_ASSIGN_OR_RETURN(request.idmap, IdMapOf(arguments));
   MOORING_RETURN_IF_ERROR(mounter.Mount(request));
   if (found.needs_check) {
     err << "mooring: the ext4 on " << Visible(source)

@@ -44,15 +44,23 @@ absl::Status RunProgram(const LibmountCall& call) {
 
 bool IsFuse(const std::string& fs_type) { return fs_type.starts_with("fuse"); }  // also "fuseblk", "fuse.TYPE"
 
-// A program may say that it has succeeded although it has mounted nothing, or something else.
-absl::Status CheckMade(const std::string& place, dev_t number) {
+// A read-only filesystem is shown as such.
+MountFlags FlagsOf(const TableMount& mount) {
+  MountFlags flags = mount.flags;
+  flags.read_only = flags.read_only || mount.superblock_read_only;
+  return flags;
+}
+
+// Returns the flags of the mount. A program may say that it has succeeded although it has mounted nothing, or something
+// else.
+absl::StatusOr<MountFlags> CheckMade(const std::string& place, dev_t number) {
   MOORING_ASSIGN_OR_RETURN(std::vector<TableMount> mounts, ReadMountInfo("/proc/self/mountinfo"));
   std::erase_if(mounts,
                 [&](const TableMount& mount) { return mount.target != place && !IsBelow(mount.target, place); });
   if (mounts.empty()) return FailedPrecondition("it says that it has succeeded, and has mounted nothing");
   if (mounts.size() > 1) return FailedPrecondition("it has made {} mounts, not one", mounts.size());
   const TableMount& made = mounts.front();
-  if (made.root == "/" && (made.device == number || IsFuse(made.fs_type))) return absl::OkStatus();
+  if (made.root == "/" && (made.device == number || IsFuse(made.fs_type))) return FlagsOf(made);
   return FailedPrecondition("it has mounted something else: {} of {}", made.fs_type, Quote(made.source));
 }
 
@@ -74,22 +82,23 @@ bool NeedsMountProgram(const std::string& fs_type) {
   return fs_type.find('/') == std::string::npos && !IsKnownToKernel(fs_type) && HasProgram(fs_type);
 }
 
-absl::StatusOr<NewMount> MakeMountByProgram(const MountRequest& request, const std::string& device, dev_t number,
-                                            std::chrono::milliseconds limit) {
+absl::StatusOr<ProgramMount> MakeMountByProgram(const MountRequest& request, const std::string& device, dev_t number,
+                                                std::chrono::milliseconds limit) {
   MOORING_ASSIGN_OR_RETURN(ScratchPlace place, ScratchPlace::Take(TargetKind::kDirectory));
   const std::string path = place.path();
   LibmountCall call = {.source = device, .target = path, .fs_type = request.fs_type, .words = ToString(request.flags)};
   AddWords(call.words, OptionWords(request.options));
   absl::Cleanup unmount = [&path] { UnmountAll(path); };
   const ChildEnd end = RunInChild("the program", limit, [&call] { return RunProgram(call); });
-  const absl::Status status = end.status.ok() ? CheckMade(path, number) : end.status;
-  if (!status.ok()) return WithOutput(status, request, end.errors);
+  const absl::StatusOr<MountFlags> made = end.status.ok() ? CheckMade(path, number) : end.status;
+  if (!made.ok()) return WithOutput(made.status(), request, end.errors);
   UniqueFd root = place.Open();
   if (!root.ok()) return ErrnoStatus(errno, "open the new mount of", request.source);
   NewMount mount(std::move(root), request.source, std::move(place));
-  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
+  const MountFlags flags = Stricter(*made, request.flags);
+  MOORING_RETURN_IF_ERROR(mount.Set(flags, request.propagation, false));
   std::move(unmount).Cancel();
-  return mount;
+  return ProgramMount{std::move(mount), flags};
 }
 
 }  // namespace mooring

@@ -204,20 +204,23 @@ absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::strin
   const MountRequest complete = WithUsualOptions(request);
   MountFlags flags = request.flags;
   flags.read_only = false;
-  LibmountCall call = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
-  AddWords(call.words, PropagationWord(request.propagation, false));
-  AddWords(call.words, OptionWords(complete.options));
+  LibmountCall writable = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
+  AddWords(writable.words, PropagationWord(request.propagation, false));
+  AddWords(writable.words, OptionWords(complete.options));
+  LibmountCall read_only = writable;
+  AddWords(read_only.words, "ro");
   int refused = 0;
-  const auto explain = [&](int error) {
-    refused = error;
-    return ReasonOfRefusal(complete, device, error);
+  const auto make = [&](const LibmountCall& call) {
+    return MakeInScratch(TargetKind::kDirectory, call, request.source, [&](int error) {
+      refused = error;
+      return ReasonOfRefusal(complete, device, error);
+    });
   };
-  absl::StatusOr<NewMount> mount = MakeInScratch(TargetKind::kDirectory, call, request.source, explain);
-  // EBUSY: its superblock is read-only already, with another mount.
-  const bool only_read = refused == EACCES || refused == EROFS || refused == EBUSY;
-  if (!only_read || !request.flags.read_only || HasOptionTable(request.fs_type)) return mount;
-  AddWords(call.words, "ro");
-  return MakeInScratch(TargetKind::kDirectory, call, request.source, explain);
+  if (!request.flags.read_only || HasOptionTable(request.fs_type)) return make(writable);
+  absl::StatusOr<NewMount> mount = make(request.by_hand ? read_only : writable);
+  // EBUSY: another mount of it has made its superblock the other way.
+  const bool is_medium = !request.by_hand && (refused == EACCES || refused == EROFS);
+  return refused == EBUSY || is_medium ? make(request.by_hand ? writable : read_only) : std::move(mount);
 }
 
 absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std::string& device) {

@@ -62,7 +62,7 @@ class NewMount {
 
 // libmount mounts the filesystem on `device`, with the request's type, options, flags and propagation. Read-only is
 // left out: it would make the superblock read-only, and so all mounts of it. Set sets it for this mount. Only a
-// filesystem without a table of options that refuses to be written to is mounted again with it. An ext4 is
+// filesystem without a table of options gets it: by hand at once, else if it refuses to be written to. An ext4 is
 // mounted with errors=remount-ro where the request names no `errors`: else its superblock would choose, and may say
 // "panic". The caller has called CheckSuperblock. FAILED_PRECONDITION: the filesystem refuses the device or an option.
 // The message holds the kernel's own words.

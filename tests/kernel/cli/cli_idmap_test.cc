@@ -135,6 +135,8 @@ TEST_F(CliIdMapTest, WhatCannotBeMappedLeavesNothing) {
            std::tuple("src dst --idmap b:0:1:0", 2, "write [u|g|b:]"),
            std::tuple("src dst --idmap b:0:-1:5", 2, "write [u|g|b:]"),
            std::tuple("src dst --idmap '0:1:5 3:9:5'", 2, "do mappings overlap"),
+           std::tuple("src dst --option X-mount.idmap=", 2, "'X-mount.idmap=' has no value"),
+           std::tuple("src dst --option 'ro,X-mount.idmap=\"\"'", 2, "has no value"),
            std::tuple("src dst --idmap /proc/self/ns/mnt", 2, "is no user namespace"),
            std::tuple("src dst --idmap /nowhere", 1, "open the user namespace '/nowhere'"),
            std::tuple("src dst --idmap /proc/self/ns/user", 1, "the user namespace is that of this host"),
@@ -169,6 +171,8 @@ TEST_F(CliIdMapTest, SubdirectoryAloneIsMounted) {
     EXPECT_FALSE(Exists(Path("dst")));
     EXPECT_TRUE(NoLoopOver(image));
   }
+  EXPECT_THAT(Mooring("mount image image dst --option X-mount.subdir=").err, HasSubstr("has no value"));
+  EXPECT_FALSE(Exists(Path("dst")));
   EXPECT_THAT(Mooring("mount bind plain dst --option X-mount.subdir=a").err,
               HasSubstr("'X-mount.subdir' is not allowed"));
 }

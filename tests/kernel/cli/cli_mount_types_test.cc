@@ -1,9 +1,8 @@
 // `mooring mount device` and `mount image` with filesystems beside ext4, xfs and btrfs.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "tests/kernel/cli/cli_program.h"
+#include "tests/support/squashfs.h"
 
 namespace mooring::testing {
 namespace {
@@ -67,27 +66,74 @@ TEST_F(CliMountTypesTest, ReadOnlyMediumIsMountedReadOnlyAlone) {
   EXPECT_EQ(OptionsAt(Path("dst")), "ro,noatime");
 }
 
-// These are mounted where the kernel has them and the program that makes them is installed.
-TEST_F(CliMountTypesTest, TypesThatAreOnlyRead) {
-  std::filesystem::create_directory(Path("src"));
-  File("src/file", "text");
-  const std::string known = ReadFile("/proc/filesystems");
-  for (const auto& [type, make] :
-       {std::pair("squashfs", "mksquashfs src image -quiet -noappend"), std::pair("erofs", "mkfs.erofs image src")}) {
-    std::filesystem::remove(Path("image"));
-    if (known.find(fmt::format("\t{}\n", type)) == std::string::npos) continue;
-    if (Shell(std::string(make) + " >make.out 2>&1") != 0) continue;
-    const Ran ran = Mooring(fmt::format("mount image image dst --fs-type {} --nosuid --nodev", type));
-    EXPECT_EQ(ran.status, 0) << ran.err;
-    EXPECT_EQ(MountAt(Path("dst"))->fs_type, type);
-    EXPECT_EQ(ReadFile(Path("dst/file")), "text");
-    EXPECT_EQ(TryWrite(Path("dst/file"), "x"), EROFS);
-    EXPECT_EQ(Mooring("mount image image again --read-only").status, 0);
-    EXPECT_EQ(OptionsAt(Path("again")), "ro,relatime");
-    EXPECT_THAT(LoopsOver(Path("image")), SizeIs(1));
-    EXPECT_EQ(Mooring("umount again --remove").status, 0);
+TEST_F(CliMountTypesTest, ATypeThatIsOnlyRead) {
+  if (ReadFile("/proc/filesystems").find("\tsquashfs\n") == std::string::npos) GTEST_SKIP() << "no squashfs";
+  File("image", SquashfsWith("file", "text"));
+  const Ran ran = Mooring("mount image image dst --fs-type squashfs --nosuid --nodev");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(MountAt(Path("dst"))->fs_type, "squashfs");
+  EXPECT_EQ(ReadFile(Path("dst/file")), "text");
+  EXPECT_EQ(TryWrite(Path("dst/file"), "x"), EROFS);
+  EXPECT_EQ(Mooring("mount image image again --read-only").status, 0);
+  EXPECT_EQ(OptionsAt(Path("again")), "ro,relatime");
+  EXPECT_THAT(LoopsOver(Path("image")), SizeIs(1));
+  EXPECT_EQ(Mooring("umount again --remove").status, 0);
+  EXPECT_EQ(Mooring("umount dst --remove").status, 0);
+  EXPECT_TRUE(NoLoopOver(Path("image")));
+}
+
+TEST_F(CliMountTypesTest, AVfat) {
+  if (ReadFile("/proc/filesystems").find("\tvfat\n") == std::string::npos) GTEST_SKIP() << "no vfat";
+  if (Shell("command -v mkfs.vfat >/dev/null") != 0) GTEST_SKIP() << "no mkfs.vfat (dosfstools)";
+  Sparse("image", 16 * kMiB);
+  ASSERT_EQ(Shell("mkfs.vfat image >/dev/null"), 0);
+  const Ran ran = Mooring("mount image image dst --fs-type vfat --option uid=5,umask=077,sync");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(TryWrite(Path("dst/file"), "x"), 0);
+  EXPECT_EQ(StatOf(Path("dst/file")).st_uid, 5U);
+  EXPECT_EQ(Mooring("umount dst --remove").status, 0);
+  EXPECT_TRUE(NoLoopOver(Path("image")));
+}
+
+// The kernel marks an ext2, like a vfat, as dirty as soon as it is mounted writable.
+TEST_F(CliMountTypesTest, ReadOnlyMountWritesNothing) {
+  MakeImage("ext2");
+  ASSERT_EQ(Shell("cp image before"), 0);
+  for (const char* type : {"", " --fs-type ext2"}) {
+    ASSERT_EQ(Mooring(std::string("mount image image dst --read-only") + type).status, 0) << type;
+    EXPECT_TRUE(MountAt(Path("dst"))->SuperHas("ro")) << type;
+    EXPECT_EQ(OptionsAt(Path("dst")), "ro,relatime") << type;
     EXPECT_EQ(Mooring("umount dst --remove").status, 0);
     EXPECT_TRUE(NoLoopOver(Path("image")));
+    EXPECT_EQ(Shell("cmp image before"), 0) << type;
+  }
+}
+
+TEST_F(CliMountTypesTest, ReadOnlyMountBesideAWritableOneIsPossible) {
+  MakeImage("ext2");
+  ASSERT_EQ(Mooring("mount image image writable").status, 0);
+  const Ran ran = Mooring("mount image image dst --read-only --fs-type ext2");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(OptionsAt(Path("dst")), "ro,relatime");
+  EXPECT_TRUE(MountAt(Path("dst"))->SuperHas("rw"));
+}
+
+TEST_F(CliMountTypesTest, CommonOptionsNeedNoName) {
+  MakeImage("ext2");
+  const Ran ran = Mooring("mount image image dst --option sync,async,dirsync,silent");
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(MountAt(Path("dst"))->SuperHas("dirsync"));
+}
+
+TEST_F(CliMountTypesTest, AFilesystemThatIsNotOnTheDeviceIsRefused) {
+  Sparse("image", kMiB);
+  Overwrite(Path("image"), 0, "no filesystem that libblkid knows");
+  const std::string device = Losetup("'" + Path("image") + "'");
+  for (const char* type : {"proc", "sysfs", "ramfs"}) {
+    const Ran ran = Mooring(fmt::format("mount device {} dst --fs-type {}", device, type));
+    EXPECT_EQ(ran.status, 1) << type;
+    EXPECT_THAT(ran.err, HasSubstr(fmt::format("the {} that was mounted is not on '{}'", type, device)));
+    EXPECT_FALSE(Exists(Path("dst"))) << type;
   }
 }
 

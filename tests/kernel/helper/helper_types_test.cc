@@ -25,7 +25,7 @@ TEST_F(HelperGuardTest, OtherFilesystemsAreMountedIfThePolicyHasThemAndFromDevic
   request.options = {{"resuid", "5"}};
   EXPECT_THAT(helper().Mount(request), Refused("without options"));
   request.options.clear();
-  request.by_hand = true;  // does not arrive
+  request.by_hand = request.may_run_program = true;  // neither arrives
   request.flags.nosuid = true;
   ASSERT_OK(helper().Mount(request));
   EXPECT_EQ(OptionsAt(Target("x")), "rw,nosuid,relatime");

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "tests/kernel/kernel_test.h"
+#include "tests/kernel/mount/sbin.h"
+#include "tests/support/fuse_server.h"
 
 namespace mooring::testing {
 namespace {
@@ -14,31 +16,21 @@ using ::testing::StartsWith;
 
 class MountProgramTest : public KernelTest {
  protected:
-  // Puts a directory over /sbin, with links to all that is there.
   void SetUp() override {
-    Dir("sbin");
-    ASSERT_EQ(::mount(sbin_.c_str(), Dir("system").c_str(), nullptr, MS_BIND, nullptr), 0);
-    for (const std::string& name : Entries(Path("system"))) {
-      std::filesystem::create_symlink(Path("system/" + name), Path("sbin/" + name));
-    }
-    ASSERT_EQ(::mount(Path("sbin").c_str(), sbin_.c_str(), nullptr, MS_BIND, nullptr), 0);
+    sbin_.emplace(dir_.path());
     image_ = Ext4Image("image");
   }
   void TearDown() override {
-    EXPECT_EQ(::umount2(sbin_.c_str(), MNT_DETACH), 0);
+    sbin_.reset();
     KernelTest::TearDown();
   }
 
-  // The body gets the device as $1 and the mount point as $2. $DIR is the directory of the test.
-  void Program(const std::string& body, const std::string& name = "mount.faketype") const {
-    const std::string text = "#!/bin/sh\nDIR=" + dir_.path() + "\n" + body + "\n";
-    ASSERT_EQ(::chmod(File("sbin/" + name, text).c_str(), 0755), 0);
-  }
+  void Program(const std::string& body, const std::string& name = "mount.faketype") const { sbin_->Add(name, body); }
 
   MountRequest Request(const MountFlags& flags = {}) const {
     MountRequest request = MountOf(image_, Path("target"), "faketype");
     request.flags = flags;
-    request.by_hand = true;
+    request.by_hand = request.may_run_program = true;
     return request;
   }
 
@@ -56,7 +48,7 @@ class MountProgramTest : public KernelTest {
   std::string image_;
 
  private:
-  const std::string sbin_ = std::filesystem::canonical("/sbin");
+  std::optional<Sbin> sbin_;
 };
 
 constexpr char kMount[] = "mount -n -t ext4 \"$1\" \"$2\"";
@@ -85,15 +77,59 @@ TEST_F(MountProgramTest, MountsWhatTheKernelDoesNotKnow) {
   ExpectNothingLeft();
 }
 
-TEST_F(MountProgramTest, FlagsAreExactWhateverTheProgramHasSet) {
+TEST_F(MountProgramTest, FlagsThatTheProgramHasNotSetAreAdded) {
   Program(kMount);
   ASSERT_OK(mounter_.Mount(Request({.read_only = true, .nosuid = true, .nodev = true, .noexec = true})));
   EXPECT_EQ(OptionsAt(Path("target")), "ro,nosuid,nodev,noexec,relatime");
   EXPECT_EQ(TryWrite(Path("target/file"), "x"), EROFS);
-  ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
-  Program("mount -n -t ext4 -o ro,noexec,noatime \"$1\" \"$2\"");
+}
+
+TEST_F(MountProgramTest, FlagsThatTheProgramHasSetStay) {
+  Program("mount -n -t ext4 -o nosuid,nodev,noatime \"$1\" \"$2\"");
+  ASSERT_OK(mounter_.Mount(Request({.noexec = true})));
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,nosuid,nodev,noexec,noatime");
+}
+
+TEST_F(MountProgramTest, AReadOnlyFilesystemIsShownAsSuch) {
+  Program("mount -n -t ext4 -o ro \"$1\" \"$2\" && mount -n -o remount,bind,rw \"$2\"");
   ASSERT_OK(mounter_.Mount(Request()));
-  EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
+  EXPECT_EQ(OptionsAt(Path("target")), "ro,relatime");
+}
+
+// A filesystem in user space has no device. Its program comes back, and then nobody serves it.
+TEST_F(MountProgramTest, AFilesystemInUserSpaceIsMountedAlsoIfItsServerDoesNotAnswer) {
+  Program("echo \"$2\" >$DIR/place.new; mv $DIR/place.new $DIR/place; until [ -e $DIR/served ]; do sleep 0.02; done");
+  std::unique_ptr<FuseServer> server;
+  std::thread daemon([&] {
+    if (!Eventually([&] { return Exists(Path("place")); })) return;
+    std::string place = ReadFile(Path("place"));
+    place.pop_back();
+    server = std::make_unique<FuseServer>(place);
+    server->Hang();
+    File("served");
+    for (int tenths = 0; tenths < 50 && !Exists(Path("is mounted")); ++tenths)
+      std::this_thread::sleep_for(milliseconds(100));
+    server->Resume();
+  });
+  const auto start = Clock::now();
+  const absl::Status mounted = mounter_.Mount(Request({.nosuid = true}));
+  const auto took = Clock::now() - start;
+  File("is mounted");
+  daemon.join();
+  ASSERT_OK(mounted);
+  EXPECT_LT(took, std::chrono::seconds(4)) << "it has waited for an answer";
+  EXPECT_EQ(MountAt(Path("target"))->fs_type, "fuse");
+  EXPECT_TRUE(MountAt(Path("target"))->Has("nosuid"));
+  EXPECT_EQ(::umount2(Path("target").c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(MountProgramTest, MountsNoPartOfAFilesystem) {
+  Program("touch $DIR/was-run");
+  MountRequest request = Request();
+  request.subdirectory = "a";
+  EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "leave X-mount.subdir out"));
+  EXPECT_FALSE(Exists(Path("was-run")));
+  ExpectNothingLeft();
 }
 
 struct Failure {
@@ -157,11 +193,11 @@ TEST_F(MountProgramTest, IsNeitherRunUnaskedNorForWhatTheKernelKnowsNorFromThePa
   Program("touch $DIR/was-run; exit 1");
   Program("touch $DIR/was-run; exit 1", "mount.ext2");
   MountRequest request = Request();
-  request.by_hand = false;
+  request.may_run_program = false;
   EXPECT_THAT(mounter_.Mount(request), Refused("the kernel knows no filesystem faketype"));
   Tool("mke2fs -q -F -t ext2 '" + image_ + "'");
   request.fs_type = "ext2";
-  request.by_hand = true;
+  request.may_run_program = true;
   EXPECT_OK(mounter_.Mount(request));
   ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
   PutOnPath("mount.other", "touch " + Path("was-run"));

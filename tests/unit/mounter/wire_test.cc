@@ -49,8 +49,8 @@ namespace {
 using absl::StatusCode;
 
 auto Members(const MountRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13);
 }
 auto Members(const BindRequest& request) {
   const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
@@ -202,7 +202,7 @@ TEST(WireTest, AMountRequestArrives) {
 
 TEST(WireTest, WhatOnlyThePersonAtTheCommandLineMayAskForDoesNotArrive) {
   MountRequest mount = AMount();
-  mount.by_hand = true;
+  mount.by_hand = mount.may_run_program = true;
   mount.subdirectory = "a";
   mount.idmap = "b:0:100000:65536";
   const auto mount_arrived = Sent<pb::MountRequest>(mount);
