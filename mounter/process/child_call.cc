@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "base/child.h"
@@ -22,6 +24,36 @@ namespace mooring {
 namespace {
 
 constexpr std::chrono::milliseconds kDeath{2000};
+
+// Signals that would end this process and leave the group of the child behind.
+class Interruption {
+ public:
+  Interruption() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM}) {
+      struct sigaction now = {};
+      if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) ::sigaddset(&signals, signal);
+    }
+    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    fd_.reset(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+  ~Interruption() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  const UniqueFd& fd() const { return fd_; }  // readable: a signal has come
+
+  // Takes a signal that has come. 0: none.
+  int Take() const {
+    signalfd_siginfo info = {};
+    return ::read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_ = {};
+  UniqueFd fd_;
+};
 
 struct Pipes {
   Pipe answer, errors;
@@ -59,18 +91,27 @@ void CleanEnvironment() {
   environ = variables;
 }
 
-absl::Status SetUp(const Pipes& pipes) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+void EndGroup(int) { ::kill(0, SIGKILL); }
+
+// SIGKILL from the kernel would end this process alone, and not the program that it runs.
+void EndGroupWith(pid_t parent) {
+  ::signal(SIGTERM, EndGroup);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) EndGroup(SIGTERM);
+}
+
+absl::Status SetUp(const Pipes& pipes, pid_t parent) {
   ::setsid();
   ::umask(022);
   ResetSignals();
+  EndGroupWith(parent);
   CleanEnvironment();
   if (::chdir("/") != 0 || !SetDescriptors(pipes)) return ErrnoStatus(errno, "prepare a child process");
   return ConfineChildCalls();
 }
 
-[[noreturn]] void RunAndTell(const Pipes& pipes, const std::function<absl::Status()>& work) {
-  const absl::Status ready = SetUp(pipes);
+[[noreturn]] void RunAndTell(const Pipes& pipes, pid_t parent, const std::function<absl::Status()>& work) {
+  const absl::Status ready = SetUp(pipes, parent);
   const int answer = ready.ok() ? STDERR_FILENO + 1 : pipes.answer.writer.get();
   const absl::Status status = ready.ok() ? work() : ready;
   const std::string text = static_cast<char>(status.code()) + std::string(status.message());
@@ -92,13 +133,17 @@ void Kill(pid_t child) {
 }
 
 absl::Status AwaitAnswer(pid_t child, const Pipes& pipes, const std::string& doing, std::chrono::milliseconds limit,
-                         std::string& errors) {
+                         const Interruption& interruption, std::string& errors) {
   const UniqueFd pidfd = OpenPidFd(child);
-  const bool ended =
-      pidfd.ok() && AwaitEnd(pidfd, pipes.errors.reader, std::chrono::steady_clock::now() + limit, errors);
+  const bool ended = pidfd.ok() && AwaitEnd(pidfd, pipes.errors.reader, std::chrono::steady_clock::now() + limit,
+                                            errors, interruption.fd());
   if (!ended) {
     Kill(child);
     if (EndsWithin(pidfd, kDeath)) AwaitChild(child);
+    if (const int signal = interruption.Take(); signal != 0) {
+      return absl::CancelledError(
+          fmt::format("{}: interrupted by signal {} ({}), and killed", doing, signal, ::strsignal(signal)));
+    }
     return absl::DeadlineExceededError(
         fmt::format("{}: not done after {} s, and killed", doing, std::chrono::duration<double>(limit).count()));
   }
@@ -116,13 +161,15 @@ ChildEnd RunInChild(const std::string& doing, std::chrono::milliseconds limit,
                     const std::function<absl::Status()>& work) {
   absl::StatusOr<Pipes> pipes = MakePipes();
   if (!pipes.ok()) return {pipes.status(), ""};
+  const Interruption interruption;
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return {ErrnoStatus(errno, "fork, to " + doing), ""};
-  if (child == 0) RunAndTell(*pipes, work);
+  if (child == 0) RunAndTell(*pipes, parent, work);
   pipes->answer.writer.reset();
   pipes->errors.writer.reset();
   ChildEnd end;
-  end.status = AwaitAnswer(child, *pipes, doing, limit, end.errors);
+  end.status = AwaitAnswer(child, *pipes, doing, limit, interruption, end.errors);
   end.errors = OneLine(std::move(end.errors));
   return end;
 }

@@ -33,15 +33,18 @@ bool ReadSome(const UniqueFd& output, std::string& tail) {
 
 }  // namespace
 
-bool AwaitEnd(const UniqueFd& pidfd, const UniqueFd& output, Clock::time_point deadline, std::string& tail) {
+bool AwaitEnd(const UniqueFd& pidfd, const UniqueFd& output, Clock::time_point deadline, std::string& tail,
+              const UniqueFd& interruption) {
   bool more = true;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
-    std::array waited = {pollfd{pidfd.get(), POLLIN, 0}, pollfd{more ? output.get() : -1, POLLIN, 0}};
+    std::array waited = {pollfd{pidfd.get(), POLLIN, 0}, pollfd{more ? output.get() : -1, POLLIN, 0},
+                         pollfd{interruption.get(), POLLIN, 0}};
     if (::poll(waited.data(), waited.size(), static_cast<int>(std::min<long>(left, 60000))) <= 0) continue;
     if (more) more = ReadSome(output, tail);
     if (waited[0].revents != 0) return true;
+    if (waited[2].revents != 0) return false;
   }
 }
 

@@ -10,9 +10,9 @@ namespace mooring {
 
 // Waits for the end of the process, and adds to `tail` what comes out of its pipe `output`, which does not block. The
 // end of the output does not count: the process may close it, and its children may keep it open. False: the deadline
-// comes first.
+// comes first, or `interruption` is readable.
 bool AwaitEnd(const UniqueFd& pidfd, const UniqueFd& output, std::chrono::steady_clock::time_point deadline,
-              std::string& tail);
+              std::string& tail, const UniqueFd& interruption = UniqueFd());
 
 std::string OneLine(std::string text);
 
