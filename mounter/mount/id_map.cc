@@ -77,16 +77,21 @@ absl::Status WriteMap(pid_t pid, const char* file, const std::string& map) {
 
 UniqueFd OpenNamespace(const std::string& path) { return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
 
+// In the process of the new namespace. The second read ends with the parent, however that ends.
+[[noreturn]] void HoldNamespace(const UniqueFd& ready, Pipe& parent) {
+  parent.writer.reset();
+  char answer = ::unshare(CLONE_NEWUSER) == 0 ? 0 : static_cast<char>(errno);
+  if (::write(ready.get(), &answer, 1) == 1) ::_exit(static_cast<int>(::read(parent.reader.get(), &answer, 1)));
+  ::_exit(1);
+}
+
 // A user namespace lasts as long as it is open, and is made by a process in it.
 absl::StatusOr<UniqueFd> MakeNamespace(const IdMaps& maps) {
   MOORING_ASSIGN_OR_RETURN(Pipe ready, MakePipe());
+  MOORING_ASSIGN_OR_RETURN(Pipe parent, MakePipe());
   const pid_t child = ::fork();
   if (child < 0) return ErrnoStatus(errno, "fork, to make a user namespace");
-  if (child == 0) {
-    const char answer = ::unshare(CLONE_NEWUSER) == 0 ? 0 : static_cast<char>(errno);
-    if (::write(ready.writer.get(), &answer, 1) == 1) ::pause();
-    ::_exit(0);
-  }
+  if (child == 0) HoldNamespace(ready.writer, parent);
   const absl::Cleanup end = [child] {
     ::kill(child, SIGKILL);
     AwaitChild(child);
