@@ -137,6 +137,14 @@ struct MountRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;       // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
   std::optional<NewRoot> new_root;  // before `group`; none: the root directory stays as it is
+
+  // A person at the command line asks. If the type has no table of options, `options` go to the kernel as they are.
+  // Then a read-only mount also makes the filesystem read-only: else the kernel would write to it. The mount helper
+  // gets neither this field nor the next ones.
+  bool by_hand = false;
+  bool may_run_program = false;   // of a type that the kernel does not know: mounter/mount/mount_program.h
+  std::string subdirectory = {};  // relative: only this directory of the filesystem is mounted
+  std::string idmap = {};         // mounter/mount/id_map.h
 };
 
 struct BindRequest {
@@ -148,6 +156,7 @@ struct BindRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
   std::optional<NewRoot> new_root;
+  std::string idmap = {};
 };
 
 // Changes the topmost mount at a target.
@@ -288,6 +297,11 @@ class Filesystems {
   // Grows a filesystem to the size of its device. `path` is its mount point, or an unmounted image file (ext4 only). If
   // the process or its resize2fs is killed, the image is usable again after a Check.
   virtual absl::Status Grow(const std::string& path, const std::string& fs_type) = 0;
+
+  // Whether a block device has an exclusive user: a mount of any type in any mount namespace, swap, or a device on top.
+  // Users of its partitions count, too, and those of the disk that it is a partition of. The call claims the device for
+  // a moment, so no other call may mount it meanwhile.
+  virtual absl::StatusOr<bool> IsInUse(const std::string& device) = 0;
 
   // The health of a mounted filesystem: empty if it is healthy, else a sentence that names the problem.
   virtual absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) = 0;

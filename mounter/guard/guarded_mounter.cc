@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/other_filesystems.h"
 #include "mounter/path/device_links.h"
 
 namespace mooring {
@@ -77,10 +78,13 @@ bool IsSystem(const std::string& path) {
          std::any_of(std::begin(kParents), std::end(kParents), is);
 }
 
-absl::Status CheckFsType(const std::string& fs_type) {
+// `others`: allowed as well, and asked for already.
+absl::Status CheckFsType(const std::string& fs_type, const std::vector<std::string>& others = {}) {
   if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
+  const std::string all =
+      others.empty() ? "ext4, xfs and btrfs" : fmt::format("ext4, xfs, btrfs and {}", fmt::join(others, ", "));
   return Refuse("refused a filesystem that no volume has",
-                fmt::format("the mount helper handles ext4, xfs and btrfs only, not {}", Quote(fs_type, 64)));
+                fmt::format("the mount helper handles {} only, not {}", all, Quote(fs_type, 64)));
 }
 
 // Only loop devices may be opened. Opening other devices can have effects: a watchdog, a tape.
@@ -177,6 +181,22 @@ absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>
                             bytes ? fmt::format("{}", *bytes) : "unlimited", policy_.most_memory));
 }
 
+// The plugin writes its images and their loop devices, but no device of the host.
+absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
+  std::vector<std::string> others = policy_.fs_types;
+  std::erase_if(others, [](const std::string& type) { return !IsOnOneDevice(type); });
+  if (std::find(others.begin(), others.end(), request.fs_type) == others.end()) {
+    return CheckFsType(request.fs_type, others);
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo source, mounter_.Find(request.source));
+  const bool is_ours = source.loop && (source.loop->raw || source.loop->label.starts_with(policy_.label_prefix));
+  if (source.kind == PathInfo::Kind::kBlockDevice && !is_ours && request.options.empty()) return absl::OkStatus();
+  return Refuse("refused a filesystem on something else than a device",
+                fmt::format("a filesystem {} is mounted from a device of the host alone, and without options: not from "
+                            "{}",
+                            Quote(request.fs_type), Quote(request.source)));
+}
+
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   if (request.fs_type == kMemoryFsType && policy_.most_memory != 0) {
@@ -184,7 +204,7 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
     return mounter_.Mount(request);
   }
   MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
-  MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
+  MOORING_RETURN_IF_ERROR(CheckMountType(request));
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   return mounter_.Mount(request);
 }
@@ -289,6 +309,11 @@ absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs
   if (!is_filesystem) MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
   MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Grow(path, fs_type);
+}
+
+absl::StatusOr<bool> GuardedMounter::IsInUse(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(device));
+  return mounter_.IsInUse(device);
 }
 
 absl::Status GuardedMounter::Copy(const std::vector<ImageCopy>& copies) {

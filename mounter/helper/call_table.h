@@ -88,6 +88,8 @@ inline constexpr Call kFormat{Request::kFormat, &Filesystems::Format, &Request::
 inline constexpr Call kCheck{Request::kCheck, &Filesystems::Check, &Request::mutable_check,
                              Changes("check", kCheckLimit)};
 inline constexpr Call kGrow{Request::kGrow, &Filesystems::Grow, &Request::mutable_grow, Changes("grow", kGrowLimit)};
+inline constexpr Call kIsInUse{Request::kIsInUse, &Filesystems::IsInUse, &Request::mutable_is_in_use,
+                               Reads("find the users of"), &Answer::mutable_outcome};
 inline constexpr Call kHealthProblem{Request::kHealthProblem, &Filesystems::HealthProblem,
                                      &Request::mutable_health_problem, Reads("check the health of"),
                                      &Answer::mutable_text};
@@ -110,6 +112,6 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
 inline constexpr std::tuple kAll{kMount,      kBind,       kUnmount,       kChange,   kFind,      kList,       kStats,
                                  kAttachLoop, kDetachLoop, kResizeLoop,    kTuneLoop, kFindLoops, kProbe,      kFormat,
                                  kCheck,      kGrow,       kHealthProblem, kCopy,     kThaw,      kRemoveTree, kNeeds,
-                                 kBindIf,     kUnmountIf,  kExamine,       kHoldLoop, kFlush};
+                                 kBindIf,     kUnmountIf,  kExamine,       kHoldLoop, kFlush,     kIsInUse};
 
 }  // namespace mooring::calls

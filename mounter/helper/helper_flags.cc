@@ -24,6 +24,7 @@ constexpr ListFlag kListFlags[] = {
     {"forbid", &HelperPolicy::forbidden_places},
     {"volume-directory", &HelperPolicy::volume_directories},
     {"device-links", &HelperPolicy::device_links},
+    {"fs-type", &HelperPolicy::fs_types},
 };
 
 struct TextFlag {

@@ -92,6 +92,10 @@ absl::Status MounterClient::Grow(const std::string& path, const std::string& fs_
   return Execute(calls::kGrow, path, path, fs_type);
 }
 
+absl::StatusOr<bool> MounterClient::IsInUse(const std::string& device) {
+  return Execute(calls::kIsInUse, device, device);
+}
+
 absl::StatusOr<std::string> MounterClient::HealthProblem(const std::string& mount_path) {
   return Execute(calls::kHealthProblem, mount_path, mount_path);
 }

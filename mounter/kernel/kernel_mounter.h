@@ -51,6 +51,7 @@ class KernelMounter final : public Mounter {
   absl::Status Format(const FormatRequest& request) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
+  absl::StatusOr<bool> IsInUse(const std::string& device) override;
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "plugin/model/fs_types.h"
 
 namespace mooring {
 namespace {
@@ -25,7 +26,7 @@ absl::Status CheckLargest(const SizeRange& range) {
 
 std::uint64_t MinimumBytes(AccessType type, std::string_view fs_type) {
   if (type == AccessType::kBlock) return kSmallestBlock;
-  if (!IsSupportedFsType(fs_type)) return kVolumeGranularity;  // no filesystem is made for a directory or memory
+  if (!IsMadeHere(fs_type)) return kVolumeGranularity;  // no filesystem is made for a directory or memory
   if (fs_type == "xfs") return kSmallestXfs;
   return fs_type == "btrfs" ? kSmallestBtrfs : kSmallestExt4;
 }

@@ -1,6 +1,7 @@
 #include "plugin/node/node_volumes.h"
 
 #include "base/status.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/node/uses/volume_kind.h"
 
 namespace mooring {
@@ -94,6 +95,10 @@ absl::Status NodeVolumes::Grow(const NodeVolume& volume, const VolumeFinder::Pla
   }
   MOORING_RETURN_IF_ERROR(devices_.Resize(volume.id));
   if (place.info.kind != PathInfo::Kind::kDirectory) return absl::OkStatus();
+  if (!IsMadeHere(place.info.mount->fs_type)) {
+    return FailedPrecondition("volume {} has a {}, which is never grown here: grow it with its own tools", volume.id,
+                              place.info.mount->fs_type);
+  }
   return AsExpandMaySay(mounter_.Grow(path, place.info.mount->fs_type));
 }
 

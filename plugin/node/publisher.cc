@@ -139,6 +139,8 @@ absl::StatusOr<bool> Publisher::PublishByRecord(const PublishSpec& spec, const N
   request.bind.flags.read_only = request.bind.flags.read_only || staged->read_only;
   request.source = ExpectedMountOf(volume);
   request.source_fs_type = spec.capability.fs_type;
+  if (request.bind.group && StagingOf(volume) == Staging::kBlockDevice)
+    return false;  // not every filesystem has groups
   VolumeUse use = PublishedUse(spec, request.bind, staged->options);
   use.done = true;
   const absl::StatusOr<bool> published = store_.RecordAndMount(use, [&] { return mounter_.BindIf(request); });
@@ -177,6 +179,7 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
     return FailedPrecondition("volume {} is staged as {}, {} is asked for", spec.volume_id, staged.mount->fs_type,
                               spec.capability.fs_type);
   }
+  MOORING_RETURN_IF_ERROR(CheckOwnerSuits(volume, spec.capability, staged.mount->fs_type));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   if (known && HasOtherOptions(*known, spec)) {
     return FailedPrecondition(

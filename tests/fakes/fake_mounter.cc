@@ -203,6 +203,11 @@ absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
   return Enter("CheckNeeds", needs.seen_outside.empty() ? "" : needs.seen_outside.front());
 }
 
+absl::StatusOr<bool> FakeMounter::IsInUse(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(Enter("IsInUse", device));
+  return With([&](FakeKernel& kernel) { return kernel.Exists(device) && kernel.Node(device).in_use; });
+}
+
 absl::StatusOr<std::string> FakeMounter::HealthProblem(const std::string& mount_path) {
   MOORING_RETURN_IF_ERROR(Enter("HealthProblem", mount_path));
   return With([&](FakeKernel& kernel) { return kernel.HealthProblem(mount_path); });

@@ -76,6 +76,7 @@ class FakeMounter final : public Mounter {
   absl::Status Format(const FormatRequest& request) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
+  absl::StatusOr<bool> IsInUse(const std::string& device) override;
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;

@@ -19,7 +19,6 @@
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "mounter/image/image.h"
-#include "mounter/loop/loop_mounted.h"
 #include "mounter/path/device_links.h"
 #include "plugin/model/call.h"
 #include "plugin/model/volume_id.h"
@@ -37,6 +36,8 @@ bool Fits(const Disk& disk, const VolumeDraft& draft) {
 }
 
 std::string WantedText(const VolumeDraft& draft) { return RangeText({.required = draft.bytes, .limit = draft.limit}); }
+
+constexpr char kInUse[] = "a filesystem on it is mounted, or another program has claimed it";
 
 std::string MayHideData(const std::string& device, const std::string& file) {
   return fmt::format(
@@ -96,6 +97,15 @@ absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const st
   return disks_->UseOf(disk);
 }
 
+// Sysfs, which Disks::UseOf reads, does not show each user of a disk. Only an empty disk is a candidate.
+absl::StatusOr<FilesystemInfo> DeviceBackend::ProbeUnused(const Disk& disk) const {
+  MOORING_ASSIGN_OR_RETURN(FilesystemInfo found, mounter_.Probe(disk.node));
+  if (found.content != FilesystemInfo::Content::kEmpty) return found;
+  MOORING_ASSIGN_OR_RETURN(const bool in_use, mounter_.IsInUse(disk.node));
+  if (in_use) return FailedPrecondition(kInUse);
+  return found;
+}
+
 absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
   absl::StatusOr<Disk> disk = disks_->Find(draft.device);
   if (absl::IsNotFound(disk.status()) || absl::IsInvalidArgument(disk.status())) {
@@ -107,8 +117,12 @@ absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
                       WantedText(draft));
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
-  MOORING_ASSIGN_OR_RETURN(const std::string why, WhyNotFree(*disk, taken));
-  if (why.empty()) return disk;
+  MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(*disk, taken));
+  if (why.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const bool in_use, mounter_.IsInUse(disk->node));
+    if (!in_use) return disk;
+    why = kInUse;
+  }
   return ResourceExhausted("device {} cannot be taken: {}", Quote(draft.device), why);
 }
 
@@ -122,7 +136,7 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
     if (!Fits(disk, draft)) continue;
     MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(disk, taken));
     if (why.empty()) {
-      const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
+      const absl::StatusOr<FilesystemInfo> found = ProbeUnused(disk);
       const bool is_empty = found.ok() && found->content == FilesystemInfo::Content::kEmpty;
       const bool may_hide = is_empty && !found->whole;
       MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, may_hide ? MarkOf(disk) : ReleasedFile());
@@ -203,8 +217,11 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
   for (const LoopInfo& loop : loops) {
     if (OwnerOf(loop) == id) return in_use("through " + loop.device);
   }
-  MOORING_ASSIGN_OR_RETURN(const bool mounted, IsMountedAnywhere(std::string(NameOf(record->node))));
-  return mounted ? in_use("mounted in another mount namespace") : absl::OkStatus();
+  const absl::StatusOr<bool> claimed = mounter_.IsInUse(record->node);
+  if (MaySucceedLater(claimed.status())) return claimed.status();
+  // A dead device cannot be opened. Only its record is deleted.
+  return claimed.ok() && *claimed ? in_use("mounted in another mount namespace, or claimed by another program")
+                                  : absl::OkStatus();
 }
 
 absl::Status DeviceBackend::Delete(const std::string& id) {
@@ -260,7 +277,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
     capacity.total += disk.bytes;
     const absl::StatusOr<std::string> why = WhyNotFree(disk, taken);
     if (!why.ok() || !why->empty()) continue;
-    const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
+    const absl::StatusOr<FilesystemInfo> found = ProbeUnused(disk);
     if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
     MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, found->whole ? ReleasedFile() : MarkOf(disk));
     if (!mark.path.empty()) continue;
@@ -325,65 +342,6 @@ absl::StatusOr<std::vector<std::string>> DeviceBackend::Reconcile() {
   // missing devices.
   for (const std::string& id : ids) Locate(id).IgnoreError();
   return ids;
-}
-
-namespace {
-
-constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
-constexpr char kMatch[] = "match";  // a pattern for the names of links, fnmatch(3)
-
-// `match` has no default: all disks of the host would include the disk that the host runs from.
-absl::Status CompleteDevicePool(PoolConfig& pool) {
-  if (pool.path.empty()) pool.path = kLinksOfDevices;
-  const auto match = pool.own_keys.find(kMatch);
-  if (match == pool.own_keys.end()) return InvalidArgument("match is missing: say which devices the pool may take");
-  if (!match->second.empty() && match->second.find('/') == std::string::npos) return absl::OkStatus();
-  return InvalidArgument("match must be a pattern of names, without '/': glob(7)");
-}
-
-// A user who may write in the directory decides which devices become volumes. udev makes it with the first link.
-absl::Status CheckLinks(const PoolConfig& pool) {
-  struct stat status = {};
-  if (::stat(pool.path.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
-  }
-  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
-  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
-  return FailedPrecondition(
-      "pool {}: {} is no directory, or others may write in it: links to devices are root's to make", pool.name,
-      Quote(pool.path));
-}
-
-std::unique_ptr<Backend> MakeDeviceBackend(const PoolConfig& pool, const std::string& directory,
-                                           const BackendParts& parts) {
-  auto disks = std::make_unique<SystemDisks>(pool.path, pool.own_keys.at(kMatch));
-  return std::make_unique<DeviceBackend>(directory, std::move(disks), parts.mounter);
-}
-
-void AllowDevices(const PoolConfig& pool, PoolAccess& access) {
-  access.link_directories.push_back(pool.path);
-  access.device_links.push_back(LinksText(pool.path, pool.own_keys.at(kMatch)));
-}
-
-}  // namespace
-
-const BackendType& DeviceBackendType() {
-  static const BackendType kType = {
-      .traits = {.name = "device",
-                 .staging = Staging::kBlockDevice,
-                 .block = true,
-                 .enforces_size = true,
-                 .keeps_data = true,
-                 .fs_types = {"ext4", "xfs", "btrfs"},
-                 .whole_devices = true},
-      .pool_keys = {"path", kMatch},
-      .complete = CompleteDevicePool,
-      .check_host = CheckLinks,
-      .directory = [](const PoolConfig& pool,
-                      const std::string& state_dir) { return fmt::format("{}/devices/{}", state_dir, pool.name); },
-      .make = MakeDeviceBackend,
-      .allow = AllowDevices};
-  return kType;
 }
 
 }  // namespace mooring

@@ -55,6 +55,7 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by volumes of all pools
   absl::StatusOr<std::vector<Disk>> Present() const;           // each device once
   absl::StatusOr<std::string> WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
+  absl::StatusOr<FilesystemInfo> ProbeUnused(const Disk& disk) const;
   absl::StatusOr<Disk> Named(const VolumeDraft& draft) const;
   absl::StatusOr<Disk> SmallestFree(const VolumeDraft& draft) const;
   absl::Status UpdateRecord(const std::string& id, const Disk& disk) const;

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/call.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/uses/volume_kind.h"
@@ -88,6 +89,10 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
         "volume again",
         volume.id, volume.id);
   }
+  if (found.content == FilesystemInfo::Content::kForeign && StagingOf(volume) == Staging::kBlockDevice) {
+    const std::string other = OtherFsTypeFor(found.type, asked, volume.fs_type);
+    if (!other.empty()) return other;
+  }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
                               found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes());
@@ -106,6 +111,10 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
   if (!asked_type.empty() && asked_type != type) {
     return FailedPrecondition("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type,
                               asked_type);
+  }
+  if (!IsMadeHere(type)) {
+    return FailedPrecondition("volume {} is empty, and a {} is never made here: make one on {} (mkfs.{})", volume.id,
+                              type, Quote(volume.path), type);
   }
   if (const std::uint64_t least = MinimumBytes(AccessType::kMount, type); volume.bytes < least) {
     return FailedPrecondition("volume {} has {}, and a filesystem {} needs at least {}: expand it first", volume.id,
@@ -142,6 +151,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   if (const absl::Status suits = CheckFlagsSuit(volume, spec.capability, fs_type); !suits.ok()) {
     return WithCode(absl::StatusCode::kFailedPrecondition, suits);
   }
+  MOORING_RETURN_IF_ERROR(CheckOwnerSuits(volume, spec.capability, fs_type));
   MountRequest request;
   request.source = volume.path;
   request.label = LabelFor(volume.id);
@@ -151,7 +161,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   request.options = spec.capability.options.options;
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
-  if (!in_use) request.new_root = volume.tuning.making.root;
+  if (!in_use && IsMadeHere(fs_type)) request.new_root = volume.tuning.making.root;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   const absl::Status finished = Finish(spec, volume, fs_type, in_use);
   if (finished.ok()) return finished;

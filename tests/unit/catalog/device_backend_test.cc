@@ -297,6 +297,30 @@ TEST_F(DeviceBackendTest, NeverTakesADeviceInUse) {
   EXPECT_EQ(LinkOf(Created()), "middle");
 }
 
+// Its filesystem is one that sysfs does not show.
+TEST_F(DeviceBackendTest, NeitherTakesNorDeletesADeviceThatIsMountedElsewhere) {
+  const auto set_in_use = [&](bool in_use) {
+    kernel_.With([&](FakeKernel& kernel) { kernel.Node("/dev/fake2").in_use = in_use; });
+  };
+  set_in_use(true);
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "small"}),
+              FailsWith(StatusCode::kResourceExhausted, "a filesystem on it is mounted"));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .limit = 150 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "'small': a filesystem on it is mounted"));
+  EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
+  set_in_use(false);
+  const std::string id = Created();
+  ASSERT_EQ(LinkOf(id), "small");
+  set_in_use(true);
+  EXPECT_THAT(backend_.Delete(id),
+              FailsWith(StatusCode::kFailedPrecondition, "mounted in another mount namespace, or claimed"));
+  kernel_.Fail("IsInUse", Unavailable("the helper ended"));
+  EXPECT_THAT(backend_.Delete(id), FailsWith(StatusCode::kUnavailable, "the helper ended"));
+  EXPECT_EQ(LinkOf(id), "small");
+  kernel_.Fail("IsInUse", Internal("open /dev/fake2: Input/output error"));
+  EXPECT_OK(backend_.Delete(id)) << "a dead device";
+}
+
 TEST_F(DeviceBackendTest, TakesADeviceOnceAmongPoolsAndLinks) {
   DeviceBackend other(dir_ / "devices/other", std::make_unique<FakeDisks>(host_), kernel_);
   const std::string id = NewVolumeId();

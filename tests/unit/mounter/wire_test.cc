@@ -49,12 +49,12 @@ namespace {
 using absl::StatusCode;
 
 auto Members(const MountRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13);
 }
 auto Members(const BindRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
 }
 auto Members(const UnmountRequest& request) {
   const auto& [m1, m2] = request;
@@ -198,6 +198,23 @@ TEST(WireTest, AMountRequestArrives) {
   MountRequest root = AMount();
   root.group = 0;  // is a group, and not the same as none
   ExpectArrives<pb::MountRequest>(root);
+}
+
+TEST(WireTest, WhatOnlyThePersonAtTheCommandLineMayAskForDoesNotArrive) {
+  MountRequest mount = AMount();
+  mount.by_hand = mount.may_run_program = true;
+  mount.subdirectory = "a";
+  mount.idmap = "b:0:100000:65536";
+  const auto mount_arrived = Sent<pb::MountRequest>(mount);
+  ASSERT_OK(mount_arrived);
+  const MountRequest plain_mount = AMount();
+  EXPECT_EQ(Members(*mount_arrived), Members(plain_mount));
+  BindRequest bind = ABind();
+  bind.idmap = mount.idmap;
+  const auto bind_arrived = Sent<pb::BindRequest>(bind);
+  ASSERT_OK(bind_arrived);
+  const BindRequest plain_bind = ABind();
+  EXPECT_EQ(Members(*bind_arrived), Members(plain_bind));
 }
 
 TEST(WireTest, ABindRequestArrives) {
