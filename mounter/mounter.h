@@ -1,10 +1,9 @@
-// The interface of mounter/: mounts, loop devices, filesystems, copies of image files, and checks of the host. There is
-// one small interface for each, and Mounter combines them.
+// The interface of mounter/: mounts, loop devices, filesystems, image files, subvolumes, and checks of the host. There
+// is one small interface for each, and Mounter combines them.
 //
 // Every argument and result can cross a socket: plain structs of strings, numbers and flags, without pointers, open
 // files or callbacks. Paths are absolute and normalised (base/file/path.h), and belong to the mount namespace of the
-// implementation. All calls may be made from several threads. A call that fails undoes what it made, mounted or
-// attached.
+// implementation. All calls may be made from several threads. A failed call undoes what it did.
 //
 // base/status.h maps errors to absl::Status. Unless a comment says otherwise:
 //   NOT_FOUND            the path does not exist
@@ -26,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/format_options.h"
 #include "mounter/mount_options.h"
+#include "mounter/subvolumes.h"
 
 namespace mooring {
 
@@ -207,8 +207,7 @@ struct AttachLoopRequest {
   bool read_only = false;
 };
 
-// Settings of a loop device, valid until it is detached.
-struct LoopTuning {
+struct LoopTuning {                    // valid until the device is detached
   std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default for new devices
 };
 
@@ -293,7 +292,6 @@ class Filesystems {
   virtual absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) = 0;
 };
 
-// Copies one image file to another.
 struct ImageCopy {
   std::string source;       // an image file: mounted, in use as a block device, or unused
   std::string destination;  // does not exist yet; lies in the directory of its pool
@@ -367,7 +365,6 @@ struct ConditionalBind {
   std::string source_fs_type = {};  // empty: any
 };
 
-// Unmounts a certain mount.
 struct ConditionalUnmount {
   UnmountRequest unmount;
   ExpectedMount target;
@@ -386,7 +383,12 @@ struct Examination {
   std::string problem;  // HealthProblem; empty for a block device
 };
 
-class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents, public Preflight {
+class Mounter : public Mounts,
+                public LoopDevices,
+                public Filesystems,
+                public Contents,
+                public Subvolumes,
+                public Preflight {
  public:
   // Some of the calls above as one, because each call to the mount helper takes a round trip. Their errors are those of
   // the single calls. DEADLINE_EXCEEDED: looking took longer than the deadline of the thread (base/deadline.h), and

@@ -28,6 +28,7 @@
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
+#include "mounter/subvolume/pool_calls.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
 #include "mounter/sys/device_name.h"
@@ -190,6 +191,19 @@ absl::Status GrowFailure(int error, std::string_view operation, const std::strin
   return error == EUCLEAN || error == EIO ? absl::DataLossError(Message(failure)) : failure;
 }
 
+// The figures of a subvolume with a limit are those of its group, not of the whole filesystem. Without CAP_SYS_ADMIN
+// the kernel does not tell the group.
+static absl::Status LimitToGroup(const UniqueFd& root, const std::string& path, Usage& bytes) {
+  const absl::StatusOr<std::optional<BtrfsQuotas::Group>> found = GroupOfSubvolume(root, path);
+  if (absl::IsFailedPrecondition(found.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(found.status());
+  const BtrfsQuotas::Group group = found->value_or(BtrfsQuotas::Group());
+  if (group.limit == 0) return absl::OkStatus();
+  const std::uint64_t left = group.limit - std::min(group.limit, group.used);
+  bytes = {group.limit, group.used, std::min(left, bytes.available)};
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path, MountedDevice& device) {
   struct statfs status = {};
   if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "read the usage of", path);
@@ -202,6 +216,7 @@ absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path,
   if (status.f_type == EXT4_SUPER_MAGIC) used = device.Ext4Bytes();
   if (status.f_type == XFS_SUPER_MAGIC) used = XfsBytes(root);
   if (used != 0 && device.Bytes() > used) stats.unused_bytes = device.Bytes() - used;
+  if (status.f_type == BTRFS_SUPER_MAGIC) MOORING_RETURN_IF_ERROR(LimitToGroup(root, path, stats.bytes));
   return stats;
 }
 

@@ -124,13 +124,6 @@ class Remover {
   std::uint64_t removed_ = 0;  // entries removed or moved: the progress of a round
 };
 
-absl::Status CheckNothingMountedBelow(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ListMounts(directory));
-  if (mounts.empty()) return absl::OkStatus();
-  return FailedPrecondition("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
-                            Quote(mounts.front().target), Quote(directory));
-}
-
 }  // namespace
 
 absl::Status KernelMounter::RemoveTree(const std::string& directory) {

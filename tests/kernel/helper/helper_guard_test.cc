@@ -355,6 +355,20 @@ TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
   EXPECT_FALSE(Exists(Path("dirs/vol-1")));
 }
 
+TEST_F(HelperGuardTest, OnlySubvolumesOfThePoolsAreTouched) {
+  const std::string name = "vol-" + std::string(32, 'a');
+  for (const std::string& pool : {Path("dirs"), Path("outside"), Path("pool/x"), Path("pool/../outside")}) {
+    const std::string path = pool + "/" + name;
+    EXPECT_THAT(helper().PrepareSubvolumes(pool), Refused("none of the pools"));
+    EXPECT_FALSE(helper().MakeSubvolumes({{.path = path}}).ok());
+    EXPECT_FALSE(helper().MakeSubvolumes({{.path = Path("pool/") + name, .source = path}}).ok());
+    EXPECT_FALSE(helper().LimitSubvolume(path, kMiB).ok());
+    EXPECT_FALSE(helper().RemoveSubvolume(path).ok());
+  }
+  Dir("pool");
+  EXPECT_THAT(helper().RemoveSubvolume(Path("pool/") + name), Refused("does not lie on a btrfs"));
+}
+
 TEST_F(HelperGuardTest, TargetsInAVolumeDirectoryAreRefused) {
   Dir("dirs/vol-1");
   Dir("csi/alias");

@@ -64,6 +64,10 @@ auto Members(const AttachLoopRequest& request) {
   const auto& [m1, m2, m3] = request;
   return std::tie(m1, m2, m3);
 }
+auto Members(const NewSubvolume& subvolume) {
+  const auto& [m1, m2, m3, m4] = subvolume;
+  return std::tie(m1, m2, m3, m4);
+}
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
   return std::tie(m1, m2);
@@ -231,6 +235,19 @@ TEST(WireTest, TooManyNeedsAndTextsWithNulAreRefused) {
   EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, std::vector<std::string>(wire::kMostOptions + 1, "/csi")}),
               FailsWith(StatusCode::kInvalidArgument, "65 directories"));
   EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, {std::string("/c\0si", 5)}}),
+              FailsWith(StatusCode::kInvalidArgument, "NUL"));
+}
+
+TEST(WireTest, NewSubvolumesArrive) {
+  const std::vector<NewSubvolume> wanted = {{.path = "/pool/a", .source = "/pool/b", .bytes = 1ULL << 40U},
+                                            {.path = "/pool/c", .read_only = true}};
+  const auto arrived = Sent<pb::MakeSubvolumesRequest>(wanted);
+  ASSERT_OK(arrived);
+  ASSERT_EQ(arrived->size(), 2U);
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(Members((*arrived)[i]), Members(wanted[i]));
+  EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>(wire::kMostCopies + 1)),
+              FailsWith(StatusCode::kInvalidArgument, "257 subvolumes"));
+  EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>{{.path = std::string("/c\0si", 5)}}),
               FailsWith(StatusCode::kInvalidArgument, "NUL"));
 }
 

@@ -1,0 +1,29 @@
+// Reads the trees of a mounted btrfs, which needs CAP_SYS_ADMIN.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/file/unique_fd.h"
+
+namespace mooring {
+
+// `path` is for messages.
+
+// The subvolume and all below it, each before those that contain it.
+absl::StatusOr<std::vector<std::uint64_t>> SubvolumesFrom(const UniqueFd& filesystem, const std::string& path,
+                                                          std::uint64_t top);
+
+// The ids of all subvolumes in ascending order, also of deleted ones that are not cleared yet.
+absl::StatusOr<std::vector<std::uint64_t>> AllSubvolumes(const UniqueFd& filesystem, const std::string& path);
+
+// The groups of level 0, "0/<id of a subvolume>". Empty: quotas are off.
+absl::StatusOr<std::vector<std::uint64_t>> GroupsOfSubvolumes(const UniqueFd& filesystem, const std::string& path);
+
+// The groups that are related to this one: its members, or the groups that it is a member of.
+absl::StatusOr<std::vector<std::uint64_t>> RelatedGroups(const UniqueFd& filesystem, const std::string& path,
+                                                         std::uint64_t group);
+
+}  // namespace mooring

@@ -1,0 +1,265 @@
+// Subvolumes of a pool on a real btrfs: their sizes, their snapshots, and what is left of them.
+#include <sys/wait.h>
+
+#include <fstream>
+
+#include "mounter/subvolume/quota.h"
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+constexpr std::uint64_t kPoolBytes = 768 * kMiB;
+
+// 'a' becomes "vol-aaaa…".
+std::string NameOfVolume(char digit) { return "vol-" + std::string(32, digit); }
+
+class SubvolumeTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::chmod(dir_.path().c_str(), 0711), 0);  // for the tenant
+    MountPool();
+    ASSERT_OK(mounter_.PrepareSubvolumes(Path("pool")));
+  }
+  void MountPool() {
+    Dir("pool");
+    ASSERT_EQ(Tool("mount -o loop " + BtrfsImage("pool.img", kPoolBytes) + " " + Path("pool")), 0);
+  }
+
+  std::string Volume(char digit) const { return Path("pool/" + NameOfVolume(digit)); }
+  std::string Made(char digit, std::uint64_t bytes = 32 * kMiB) {
+    EXPECT_OK(mounter_.MakeSubvolumes({{.path = Volume(digit), .bytes = bytes}}));
+    return Volume(digit);
+  }
+  absl::Status Snapshot(const std::string& source, const std::string& name) {
+    return mounter_.MakeSubvolumes({{.path = Path("pool/" + name), .source = source, .read_only = true}});
+  }
+
+  // Whether this many MiB could be written, by a user without privileges.
+  static bool Fits(const std::string& file, int mebibytes) {
+    return AsTenant(fmt::format("dd if=/dev/zero of={} bs=1M count={} conv=fsync 2>/dev/null", file, mebibytes)) == 0;
+  }
+  static int AsTenant(const std::string& command) {
+    return Tool("setpriv --reuid 1000 --regid 1000 --clear-groups sh -c '" + command + "' >/dev/null");
+  }
+  static std::string GivenToTenant(const std::string& volume) {
+    EXPECT_EQ(::chown(volume.c_str(), 1000, 1000), 0);
+    return volume;
+  }
+
+  BtrfsQuotas Quotas() const {
+    return *BtrfsQuotas::Of(UniqueFd(::open(Path("pool").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), Path("pool"));
+  }
+  std::optional<BtrfsQuotas::Group> GroupOf(char digit) const {
+    return *Quotas().Find(GroupNumberOf(NameOfVolume(digit)));
+  }
+  // The groups with their numbers, "0/5 1/2".
+  std::string Groups() const {
+    Tool("btrfs subvolume sync " + Path("pool") + " >/dev/null");
+    Tool("btrfs qgroup show --raw " + Path("pool") + " 2>/dev/null | grep -o '^[0-9]*/[0-9]*' > " + Path("groups"));
+    return ReadFile(Path("groups"));
+  }
+};
+
+TEST_F(SubvolumeTest, PreparingTurnsSimpleQuotasOn) {
+  EXPECT_EQ(Quotas().mode(), BtrfsQuotas::Mode::kSimple);
+  EXPECT_FALSE(Quotas().is_inconsistent());
+  Made('a');
+  EXPECT_OK(mounter_.PrepareSubvolumes(Path("pool")));
+}
+
+TEST_F(SubvolumeTest, PreparingChangesNoForeignQuotas) {
+  ASSERT_EQ(Tool("btrfs quota disable " + Path("pool") + " && btrfs quota enable " + Path("pool")), 0);
+  EXPECT_THAT(mounter_.PrepareSubvolumes(Path("pool")), Refused("full quotas"));
+  EXPECT_EQ(Quotas().mode(), BtrfsQuotas::Mode::kFull);
+}
+
+TEST_F(SubvolumeTest, PreparingTurnsNoQuotasOnThatMissVolumes) {
+  Made('a');
+  ASSERT_EQ(Tool("btrfs quota disable " + Path("pool")), 0);
+  EXPECT_THAT(mounter_.PrepareSubvolumes(Path("pool")), Refused("no simple quotas count them"));
+  EXPECT_EQ(Quotas().mode(), BtrfsQuotas::Mode::kOff);
+  EXPECT_THAT(mounter_.MakeSubvolumes({{.path = Volume('b'), .bytes = kMiB}}), Refused("quotas"));
+  EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
+  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+}
+
+TEST_F(SubvolumeTest, OnlyTheTopOfABtrfsIsAPool) {
+  EXPECT_THAT(mounter_.PrepareSubvolumes(Dir("ext4")), Refused("does not lie on a btrfs"));
+  const std::string volume = Made('a');
+  EXPECT_THAT(mounter_.PrepareSubvolumes(volume), Refused("not the top of its btrfs"));
+  EXPECT_THAT(mounter_.PrepareSubvolumes(Dir("pool/directory")), Refused("not the top of its btrfs"));
+  EXPECT_THAT(mounter_.MakeSubvolumes({{.path = volume + "/" + NameOfVolume('b')}}), Refused("not the top"));
+}
+
+TEST_F(SubvolumeTest, ASubvolumeIsLimitedFromItsFirstByte) {
+  const std::string volume = Made('a');
+  const struct stat root = StatOf(volume);
+  EXPECT_EQ(root.st_uid, 0U);
+  EXPECT_EQ(root.st_mode & 07777U, 0755U);
+  GivenToTenant(volume);
+  EXPECT_TRUE(Fits(volume + "/small", 20));
+  EXPECT_FALSE(Fits(volume + "/large", 20));
+  EXPECT_LE(GroupOf('a')->used, 32 * kMiB);
+  EXPECT_GE(GroupOf('a')->used, 20 * kMiB);
+}
+
+TEST_F(SubvolumeTest, RootIsLimitedAsWell) {
+  const std::string volume = Made('a');
+  EXPECT_NE(Tool("head -c 40M /dev/zero > " + volume + "/file 2>/dev/null && sync -f " + volume), 0);
+}
+
+TEST_F(SubvolumeTest, WhatATenantMakesInsideCountsForTheVolume) {
+  const std::string volume = GivenToTenant(Made('a'));
+  ASSERT_EQ(AsTenant("btrfs subvolume create " + volume + "/inner"), 0);
+  EXPECT_TRUE(Fits(volume + "/inner/file", 15));
+  ASSERT_EQ(AsTenant("btrfs subvolume snapshot " + volume + "/inner " + volume + "/copy"), 0);
+  EXPECT_TRUE(Fits(volume + "/copy/more", 10));
+  ASSERT_EQ(AsTenant("btrfs subvolume create " + volume + "/copy/deep"), 0);
+  EXPECT_FALSE(Fits(volume + "/copy/deep/file", 10));
+  EXPECT_FALSE(Quotas().is_inconsistent());
+}
+
+TEST_F(SubvolumeTest, AHigherLimitActsAtOnce) {
+  const std::string volume = GivenToTenant(Made('a'));
+  EXPECT_FALSE(Fits(volume + "/file", 40));
+  ASSERT_OK(mounter_.LimitSubvolume(volume, 64 * kMiB));
+  EXPECT_TRUE(Fits(volume + "/file", 40));
+  EXPECT_EQ(GroupOf('a')->limit, 64 * kMiB);
+  EXPECT_THAT(mounter_.LimitSubvolume(Volume('b'), kMiB), FailsWith(StatusCode::kNotFound, ""));
+}
+
+TEST_F(SubvolumeTest, MakingIsRepeatedWithoutHarm) {
+  const std::string volume = Made('a');
+  File("pool/" + NameOfVolume('a') + "/file", "data");
+  EXPECT_EQ(Made('a', 64 * kMiB), volume);
+  EXPECT_EQ(ReadFile(volume + "/file"), "data");
+  EXPECT_EQ(GroupOf('a')->limit, 64 * kMiB);
+}
+
+TEST_F(SubvolumeTest, UsageIsThatOfTheVolumeAndNotOfTheFilesystem) {
+  const std::string volume = GivenToTenant(Made('a'));
+  ASSERT_TRUE(Fits(volume + "/file", 10));
+  ASSERT_OK(mounter_.Bind(BindOf(volume, Dir("target"))));
+  const auto stats = mounter_.Stats(Path("target"));
+  ASSERT_OK(stats);
+  EXPECT_EQ(stats->bytes.total, 32 * kMiB);
+  EXPECT_GE(stats->bytes.used, 10 * kMiB);
+  EXPECT_EQ(stats->bytes.available, 32 * kMiB - stats->bytes.used);
+}
+
+TEST_F(SubvolumeTest, ASnapshotHasWhatWasWrittenBeforeAndStaysSo) {
+  const std::string volume = Made('a');
+  File("pool/" + NameOfVolume('a') + "/file", "before");
+  ASSERT_OK(Snapshot(volume, "snap-" + std::string(32, '1')));
+  File("pool/" + NameOfVolume('a') + "/file", "after");
+  const std::string copy = Path("pool/snap-") + std::string(32, '1') + "/file";
+  EXPECT_EQ(ReadFile(copy), "before");
+  EXPECT_EQ(TryWrite(copy, "x"), EROFS);
+  EXPECT_THAT(Snapshot(volume, "snap-" + std::string(32, '1')), FailsWith(StatusCode::kAlreadyExists, ""));
+}
+
+TEST_F(SubvolumeTest, ACloneHasALimitOfItsOwn) {
+  const std::string volume = GivenToTenant(Made('a', 64 * kMiB));
+  ASSERT_TRUE(Fits(volume + "/file", 40));
+  ASSERT_OK(mounter_.MakeSubvolumes({{.path = Volume('b'), .source = volume, .bytes = 32 * kMiB}}));
+  EXPECT_EQ(std::filesystem::file_size(Volume('b') + "/file"), 40 * kMiB);
+  EXPECT_TRUE(Fits(Volume('b') + "/more", 20));
+  EXPECT_FALSE(Fits(Volume('b') + "/too much", 20));
+  EXPECT_TRUE(Fits(volume + "/more", 20));
+  EXPECT_FALSE(Quotas().is_inconsistent());
+}
+
+TEST_F(SubvolumeTest, RemovingLeavesNothingOfTheVolume) {
+  const std::string before = Groups();
+  const std::string volume = GivenToTenant(Made('a'));
+  ASSERT_EQ(AsTenant(fmt::format("cd {} && mkdir d && btrfs subvolume create d/inner", volume)), 0);
+  ASSERT_EQ(AsTenant(fmt::format("cd {} && echo x > d/inner/f && btrfs subvolume snapshot -r d/inner d/frozen && "
+                                 "btrfs subvolume create d/inner/deep && chmod 000 d",
+                                 volume)),
+            0);
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
+  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  EXPECT_EQ(GroupOf('a'), std::nullopt);
+  EXPECT_TRUE(Eventually([&] { return Groups() == before; })) << Groups();
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
+}
+
+TEST_F(SubvolumeTest, AGroupThatASnapshotNeedsGoesWithTheSnapshot) {
+  const std::string before = Groups();
+  const std::string volume = GivenToTenant(Made('a'));
+  ASSERT_TRUE(Fits(volume + "/file", 10));
+  const std::string snapshot = "snap-" + std::string(32, '1');
+  ASSERT_OK(Snapshot(volume, snapshot));
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
+  EXPECT_EQ(GroupOf('a'), std::nullopt);
+  EXPECT_EQ(std::filesystem::file_size(Path("pool/" + snapshot + "/file")), 10 * kMiB);
+  EXPECT_OK(mounter_.RemoveSubvolume(Path("pool/" + snapshot)));
+  EXPECT_TRUE(Eventually([&] { return mounter_.PrepareSubvolumes(Path("pool")).ok() && Groups() == before; }))
+      << Groups();
+}
+
+TEST_F(SubvolumeTest, RemovingFinishesWhatWasBegun) {
+  const std::string before = Groups();
+  Made('a');
+  std::filesystem::rename(Volume('a'), Volume('a') + ".deleting");
+  Made('a');
+  EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
+  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  ASSERT_EQ(Tool(fmt::format("btrfs qgroup create 1/{} {}", GroupNumberOf(NameOfVolume('b')), Path("pool"))), 0);
+  EXPECT_OK(mounter_.RemoveSubvolume(Volume('b')));
+  EXPECT_TRUE(Eventually([&] { return Groups() == before; })) << Groups();
+}
+
+TEST_F(SubvolumeTest, OtherSubvolumesAndDirectoriesAreLeftAlone) {
+  const std::string other = Made('b');
+  Dir("pool/" + NameOfVolume('c') + "/file");
+  EXPECT_THAT(mounter_.RemoveSubvolume(Volume('c')), Refused("is no subvolume"));
+  EXPECT_FALSE(mounter_.RemoveSubvolume(Path("pool/tenant")).ok());
+  Made('a');
+  EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
+  EXPECT_TRUE(Exists(other));
+  EXPECT_EQ(GroupOf('b')->limit, 32 * kMiB);
+  EXPECT_THAT(mounter_.MakeSubvolumes({{.path = Volume('d'), .source = Path("elsewhere/x")}}),
+              FailsWith(StatusCode::kInvalidArgument, "same pool"));
+}
+
+TEST_F(SubvolumeTest, AMountBelowIsNotRemoved) {
+  const std::string volume = Made('a');
+  ASSERT_EQ(::mount("none", Dir("pool/" + NameOfVolume('a') + "/m").c_str(), "tmpfs", 0, "size=64k"), 0);
+  EXPECT_THAT(mounter_.RemoveSubvolume(volume), Refused("unmount it"));
+  ASSERT_EQ(::umount((volume + "/m").c_str()), 0);
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
+}
+
+// The writer makes step N in the first volume, then in the second. Both are durable before the next step.
+TEST_F(SubvolumeTest, SnapshotsOfAGroupAreOfOneInstant) {
+  const std::string a = Made('a'), b = Made('b');
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (int step = 1; !stop; ++step) {
+      for (const std::string& volume : {a, b}) {
+        const UniqueFd file(::open((volume + "/step").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+        const std::string text = fmt::format("{:08}", step);
+        EXPECT_EQ(::pwrite(file.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+        ::fdatasync(file.get());
+      }
+    }
+  });
+  for (int round = 0; round < 10; ++round) {
+    const std::string first = fmt::format("pool/snap-a{:031}", round), second = fmt::format("pool/snap-b{:031}", round);
+    const absl::Status made = mounter_.MakeSubvolumes({{.path = Path(first), .source = a, .read_only = true},
+                                                       {.path = Path(second), .source = b, .read_only = true}});
+    EXPECT_OK(made);
+    if (!made.ok()) break;
+    const std::string of_a = ReadFile(Path(first) + "/step"), of_b = ReadFile(Path(second) + "/step");
+    const int difference = std::stoi("0" + of_a) - std::stoi("0" + of_b);
+    EXPECT_TRUE(difference == 0 || difference == 1) << of_a << " and " << of_b;
+    EXPECT_EQ(TryWrite(Path(second) + "/more", "x"), EROFS);
+  }
+  stop = true;
+  writer.join();
+}
+
+}  // namespace
+}  // namespace mooring::testing
