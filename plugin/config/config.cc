@@ -243,8 +243,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
   add_list("--pool", flags.pools, "MOORING_POOL", ';',
-           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend (path=, "
-           "overcommit=, shared=, match=, size=); may be repeated, or several with semicolons");
+           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs and keys of that backend (path=, "
+           "overcommit=, shared=, match=, size=, quota=); may be repeated, or several with semicolons");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "most volumes published to this node at a time, 0: no limit");

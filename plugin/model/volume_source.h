@@ -28,7 +28,8 @@ struct NodeVolume {
   std::string fs_type;           // from CreateVolume; never empty
   std::optional<Propagation> propagation = std::nullopt;  // of its targets, from CreateVolume
   VolumeTuning tuning = {};
-  bool block_only = false;  // CreateVolumeSpec::block_only
+  bool block_only = false;   // CreateVolumeSpec::block_only
+  std::string problem = {};  // VolumeLocation::problem
 };
 
 // FAILED_PRECONDITION: mount access to a volume that was created for block access only. It is for calls of the node,

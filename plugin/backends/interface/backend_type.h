@@ -45,6 +45,7 @@ struct BackendParts {
 struct PoolAccess {
   std::vector<std::string> image_directories;   // their images may become loop devices
   std::vector<std::string> volume_directories;  // the directories in them may be bound
+  std::vector<std::string> subvolume_pools;     // the btrfs subvolumes in them may be made, limited and removed
   std::vector<std::string> link_directories;    // they are read for links to devices
   std::vector<std::string> device_links;        // LinksText: the devices behind these links may be mounted
   std::uint64_t most_memory = 0;                // bytes of a tmpfs

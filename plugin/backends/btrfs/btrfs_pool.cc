@@ -1,0 +1,94 @@
+#include "plugin/backends/btrfs/btrfs_pool.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/file/directory.h"
+#include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+namespace {
+
+absl::StatusOr<UniqueFd> OpenDirectory(const std::string& path) {
+  UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.ok()) return ErrnoStatus(errno, "open the directory", path);
+  return directory;
+}
+
+bool IsOurs(const std::string& name) { return IsStoredId(name) || !IdOfUnfinished(name).empty(); }
+
+absl::Status CheckNothingForeign(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(path));
+  const auto foreign = std::find_if(names.begin(), names.end(), [](const std::string& name) { return !IsOurs(name); });
+  if (foreign == names.end()) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} holds {}, which is no volume, and a pool needs a btrfs of its own: move it away, or give the pool another "
+      "btrfs",
+      Quote(path), Quote(*foreign));
+}
+
+absl::Status CheckQuotas(const BtrfsQuotas& quotas, const std::string& path) {
+  switch (quotas.mode()) {
+    case BtrfsQuotas::Mode::kSimple:
+      return absl::OkStatus();
+    case BtrfsQuotas::Mode::kFull:
+      return FailedPrecondition(
+          "the btrfs at {} has full quotas, which do not hold tenants to a size, and the mode is not changed for you: "
+          "turn them off (btrfs quota disable {}), so that the plugin turns simple quotas on, or set quota=advisory",
+          Quote(path), path);
+    case BtrfsQuotas::Mode::kOff:
+      break;
+  }
+  if (KernelHasSimpleQuotas()) return absl::OkStatus();
+  return FailedPrecondition(
+      "this kernel has no simple quotas of btrfs, so volumes in {} would have no size: use Linux 6.7 or newer, or set "
+      "quota=advisory, which enforces no size",
+      Quote(path));
+}
+
+}  // namespace
+
+std::string IdOfUnfinished(const std::string& name) {
+  return IdOfFile(name, ".deleting") + IdOfFile(name, ".making");  // at least one is empty
+}
+
+absl::Status CheckBtrfsPool(const PoolConfig& pool) {
+  const auto check = [&]() -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenDirectory(pool.path));
+    MOORING_RETURN_IF_ERROR(CheckIsTopOfBtrfs(directory, pool.path));
+    MOORING_RETURN_IF_ERROR(CheckNothingForeign(pool.path));
+    if (IsAdvisory(pool)) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, BtrfsQuotas::Of(directory, pool.path));
+    return CheckQuotas(quotas, pool.path);
+  };
+  const absl::Status checked = check();
+  return checked.ok() ? checked : Annotate(checked, fmt::format("pool {}", pool.name));
+}
+
+absl::StatusOr<BtrfsQuotas> QuotasOf(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd open, OpenDirectory(directory));
+  return BtrfsQuotas::Of(open, directory);
+}
+
+std::string QuotaProblem(const BtrfsQuotas& quotas, const std::string& directory) {
+  if (quotas.mode() != BtrfsQuotas::Mode::kSimple) {
+    return fmt::format(
+        "the simple quotas of the btrfs at {} were turned off, so no volume there is held to its size: copy the "
+        "volumes to a new pool",
+        Quote(directory));
+  }
+  if (!quotas.is_inconsistent()) return "";
+  return fmt::format(
+      "the quotas of the btrfs at {} are inconsistent, so volumes there may be held to a wrong size: copy the volumes "
+      "to a new pool",
+      Quote(directory));
+}
+
+}  // namespace mooring

@@ -1,0 +1,30 @@
+// The directory and the quotas of a pool of btrfs subvolumes: the check at the start, and the state later.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "mounter/subvolume/quota.h"
+#include "plugin/backends/interface/backend_type.h"
+
+namespace mooring {
+
+inline constexpr std::string_view kQuotaKey = "quota";
+inline constexpr std::string_view kEnforced = "enforced", kAdvisory = "advisory";  // values of the key
+
+// The id in the name of an unfinished subvolume (mounter/subvolume/subvolume_pool.cc). Empty: it is none.
+std::string IdOfUnfinished(const std::string& name);
+
+inline bool IsAdvisory(const PoolConfig& pool) { return pool.own_keys.at(std::string(kQuotaKey)) == kAdvisory; }
+
+// FAILED_PRECONDITION: the path is not the top of a btrfs; it holds something else than volumes; its quotas, or the
+// kernel, cannot limit volumes.
+absl::Status CheckBtrfsPool(const PoolConfig& pool);
+
+absl::StatusOr<BtrfsQuotas> QuotasOf(const std::string& directory);
+
+// A sentence for the conditions of volumes. Empty: sizes are enforced.
+std::string QuotaProblem(const BtrfsQuotas& quotas, const std::string& directory);
+
+}  // namespace mooring
