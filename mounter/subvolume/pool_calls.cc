@@ -149,7 +149,8 @@ absl::Status MakeSubvolumesIn(const std::vector<NewSubvolume>& wanted) {
     MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(drafts[i].name));
     if (!exists) continue;
     if (drafts.size() > 1 || !drafts[i].source.empty()) return AlreadyExists("{} exists", Quote(wanted[i].path));
-    return drafts[i].group == 0 ? absl::OkStatus() : pool.Limit(drafts[i].group, wanted[i].bytes);
+    if (drafts[i].group != 0) MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
+    return pool.Commit();
   }
   const absl::Status made = MakeLimited(pool, drafts, wanted);
   if (!made.ok()) log::WarningIfFailed(Undo(pool, drafts), "a subvolume that could not be made is not cleared yet");

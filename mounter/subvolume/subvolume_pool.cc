@@ -83,7 +83,7 @@ absl::Status SubvolumePool::MakeIn(const UniqueFd& directory, const Draft& draft
   if (::ioctl(directory.get(), call, &args) != 0) {
     return Failed(errno, fmt::format("make the subvolume {}", Quote(draft.name)));
   }
-  return draft.group == 0 ? absl::OkStatus() : CheckIsMember(draft.name, draft.group);
+  return draft.group == 0 ? absl::OkStatus() : CheckIsMember(directory, draft);
 }
 
 absl::Status SubvolumePool::MakePlaceApart(const std::string& name) const {
@@ -117,13 +117,15 @@ absl::Status SubvolumePool::Show(const Draft& draft) const {
 }
 
 // Older kernels ignore a group that does not exist. Then the subvolume would have no limit.
-absl::Status SubvolumePool::CheckIsMember(const std::string& name, std::uint64_t group) const {
-  const UniqueFd subvolume = OpenBelow(name);
-  if (!subvolume.ok()) return ErrnoStatus(errno, "open the subvolume", path_ + "/" + name);
+absl::Status SubvolumePool::CheckIsMember(const UniqueFd& directory, const Draft& draft) const {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  const UniqueFd subvolume(::openat(directory.get(), draft.name.c_str(), kFlags));
+  if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(draft.name)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, SubvolumeIdOf(subvolume, path_));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> groups, RelatedGroups(directory_, path_, id));
-  if (std::find(groups.begin(), groups.end(), QuotaGroupId(group)) != groups.end()) return absl::OkStatus();
-  return Internal("the subvolume {} in {} did not become a member of its group 1/{}", Quote(name), Quote(path_), group);
+  if (std::find(groups.begin(), groups.end(), QuotaGroupId(draft.group)) != groups.end()) return absl::OkStatus();
+  return Internal("the subvolume {} in {} did not become a member of its group 1/{}", Quote(draft.name), Quote(path_),
+                  draft.group);
 }
 
 absl::StatusOr<std::uint64_t> SubvolumePool::TransactionOf(const std::string& name) const {
@@ -196,8 +198,8 @@ absl::Status SubvolumePool::DeleteHidden(const std::string& path) const {
   return DeleteWithInner(id);
 }
 
-// By their ids, so that it makes no difference how a tenant names or moves them. If one is not empty, a
-// tenant has made another in it meanwhile.
+// By their ids, so that it makes no difference how a tenant names or moves them. If one is not empty, a tenant has made
+// another in it meanwhile.
 absl::Status SubvolumePool::DeleteWithInner(std::uint64_t id) const {
   for (int attempt = 0;; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, SubvolumesFrom(directory_, path_, id));

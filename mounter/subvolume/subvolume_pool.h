@@ -73,7 +73,7 @@ class SubvolumePool {
   absl::Status DeleteWithInner(std::uint64_t id) const;
   absl::Status DeleteHidden(const std::string& path) const;
   absl::Status MakeIn(const UniqueFd& directory, const Draft& draft) const;
-  absl::Status CheckIsMember(const std::string& name, std::uint64_t group) const;
+  absl::Status CheckIsMember(const UniqueFd& directory, const Draft& draft) const;
   absl::Status Failed(int error, const std::string& operation) const;
 
   UniqueFd directory_;

@@ -8,6 +8,7 @@ class BtrfsPool : public RpcTest {
  protected:
   void SetUp() override {
     MountPool();
+    if (!fs::exists("/sys/fs/btrfs/features/simple_quota")) GTEST_SKIP() << "this kernel has no simple quotas";
     AddFlags({"--pool", "name=sub,backend=btrfs,path=" + pool()});
     Start();
   }
