@@ -104,6 +104,7 @@ struct PathInfo {
   bool empty = true;               // a directory without entries, or a file without bytes
   dev_t device = 0;                // st_dev, or the device of `mount`; st_rdev for a block device node
   ino_t inode = 0;                 // st_ino
+  dev_t inode_device = 0;          // st_dev, which a btrfs has for each subvolume: their inodes are alike
   std::optional<MountInfo> mount;  // set if the path is the root of a mount
   std::optional<LoopInfo> loop;    // set if `device` is an attached loop device
 
@@ -354,6 +355,7 @@ struct ExpectedMount {
   std::string label = {};      // of the loop device, or the source of a tmpfs
   std::string root_name = {};  // the last name of MountInfo::root, on a filesystem without a loop device
   ino_t root_inode = 0;        // of the directory with that name; 0: any
+  dev_t root_device = 0;       // PathInfo::inode_device of it; 0: any
   dev_t device = 0;            // PathInfo::device; 0: none
 };
 

@@ -85,6 +85,7 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
                     .kind = pool->kind,
                     .path = location->path,
                     .inode = location->inode,
+                    .inode_device = location->inode_device,
                     .device = location->device,
                     .raw = location->raw,
                     .bytes = SizeOf(*pool, *location, record.bytes),

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -117,6 +118,7 @@ absl::StatusOr<VolumeLocation> BtrfsBackend::Locate(const std::string& id) const
   }
   if (!S_ISDIR(found.stx_mode)) return Internal("{} is no directory", Quote(location.path));
   location.inode = found.stx_ino;
+  location.inode_device = makedev(found.stx_dev_major, found.stx_dev_minor);
   if (IsVolumeId(id) && !advisory_) MOORING_RETURN_IF_ERROR(SetLimit(id, location));
   return location;
 }

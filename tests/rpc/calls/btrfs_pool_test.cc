@@ -16,9 +16,9 @@ class BtrfsPool : public RpcTest {
   std::string VolumePath(const std::string& id) const { return pool() + "/" + id; }
 
   // The image lies elsewhere, because no loop device of a volume may be left over a file of this directory.
-  void MountPool() {
+  void MountPool(const std::string& name = "image") {
     MakeDirectories("sub");
-    const std::string image = elsewhere_ / "image";
+    const std::string image = elsewhere_ / name;
     ASSERT_EQ(Shell("truncate -s 1G " + image + " && mkfs.btrfs -q -K " + image + " 2>/dev/null && mount -o loop " +
                     image + " " + pool()),
               0);
@@ -254,6 +254,20 @@ TEST_F(BtrfsPool, AKernelWithoutSimpleQuotasIsRefusedUnlessSizesAreAdvisory) {
   const std::string copy = Created(CopyRequest("copy", Snapped("s", id), kSharedMount));
   EXPECT_EQ(fs::file_size(VolumePath(copy) + "/file"), 100 * kMiB);
   EXPECT_EQ(RunOutput("btrfs qgroup show " + pool() + " 2>&1 | grep -c 'not enabled'"), "1\n");
+}
+
+// All subvolumes have the same inode.
+TEST_F(BtrfsPool, AMountFromAnotherBtrfsIsNotThatOfTheVolume) {
+  const std::string id = Made("v");
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  StopPlugin();
+  ASSERT_EQ(Shell("umount " + pool()), 0);
+  MountPool("other");
+  ASSERT_EQ(Shell("btrfs -q subvolume create " + VolumePath(id)), 0);
+  Start();
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kFailedPrecondition, "already"));
+  ASSERT_EQ(Shell("umount " + Staging(id)), 0);
+  EXPECT_OK(driver().Stage(id, Staging(id), kSharedMount));
 }
 
 TEST_F(BtrfsPool, StagesAgainAfterAReboot) {

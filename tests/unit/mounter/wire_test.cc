@@ -73,8 +73,8 @@ auto Members(const Needs& needs) {
   return std::tie(m1, m2);
 }
 auto Members(const PathInfo& info) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7] = info;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = info;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
 }
 auto Members(const StatsInfo& info) {
   const auto& [m1, m2, m3] = info;
@@ -90,8 +90,8 @@ auto Members(const FilesystemInfo& info) {
 }
 
 auto Members(const ExpectedMount& expected) {
-  const auto& [m1, m2, m3, m4] = expected;
-  return std::tuple(m1, m2, m3, m4);
+  const auto& [m1, m2, m3, m4, m5] = expected;
+  return std::tuple(m1, m2, m3, m4, m5);
 }
 auto Members(const ConditionalBind& request) {
   const auto& [m1, m2, m3] = request;
@@ -281,6 +281,7 @@ TEST(WireTest, APathInfoArrives) {
                      .empty = false,
                      .device = 0x705,
                      .inode = 0x100000001,
+                     .inode_device = 0x100000003,
                      .mount = {},
                      .loop = {},
                      .failure = "it is dead"};
@@ -293,7 +294,7 @@ TEST(WireTest, APathInfoArrives) {
 }
 
 TEST(WireTest, ConditionalCallsArrive) {
-  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x706};
+  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x100000004, 0x706};
   ExpectArrives<pb::ConditionalBind>(ConditionalBind());
   ExpectArrives<pb::ConditionalBind>(ConditionalBind{ABind(), expected, "xfs"});
   ExpectArrives<pb::ConditionalUnmount>(ConditionalUnmount());
