@@ -18,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/file/path.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -29,6 +30,7 @@
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/subvolume/pool_calls.h"
+#include "mounter/subvolume/strangers.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
 #include "mounter/sys/device_name.h"
@@ -120,12 +122,29 @@ std::uint64_t XfsBytes(const UniqueFd& root) {
   return ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) == 0 ? geometry.datablocks * geometry.blocksize : 0;
 }
 
+// Where the whole filesystem of this mount is mounted.
+absl::StatusOr<UniqueFd> OpenTopOfBtrfs(const MountInfo& info) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ListMounts("/"));
+  for (const ListedMount& mount : mounts) {
+    if (mount.fs_type != "btrfs" || mount.root != "/" || mount.device != info.device) continue;
+    absl::StatusOr<UniqueFd> top = OpenNoSymlinks(mount.target, O_RDONLY | O_DIRECTORY);
+    const bool is_same = top.ok() && BtrfsDeviceOf(top->get()) == info.device;
+    if (is_same && CheckIsTopOfBtrfs(*top, mount.target).ok()) return top;
+  }
+  return NotFound("the top of the btrfs at {} is mounted nowhere here", Quote(info.target));
+}
+
 // btrfs repairs some errors from a second copy of the data. It counts these as well. NOT_FOUND: it was unmounted
 // meanwhile.
-absl::StatusOr<std::string> BtrfsProblem(const std::string& path, dev_t device) {
+absl::StatusOr<std::string> BtrfsProblem(const MountInfo& info) {
+  const std::string& path = info.target;
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenNoSymlinks(path, O_RDONLY | O_DIRECTORY));
-  if (BtrfsDeviceOf(root.get()) != device) return NotFound("the btrfs at {} was unmounted meanwhile", Quote(path));
+  if (BtrfsDeviceOf(root.get()) != info.device) return NotFound("the btrfs at {} was unmounted meanwhile", Quote(path));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t errors, BtrfsErrors(root, path));
+  const bool is_directly_below_top = info.root.find('/', 1) == std::string::npos;
+  if (errors == 0 && is_directly_below_top) {
+    return FindSubvolumeProblem(root, path, NameOf(info.root), [&info] { return OpenTopOfBtrfs(info); });
+  }
   if (errors == 0) return std::string();
   return fmt::format(
       "btrfs has met {} error(s) of its device: see what is damaged with btrfs scrub start -B {}, and reset the count "
@@ -247,7 +266,7 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
 absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info, MountedDevice& device) {
   if (const std::string problem = BackingFileProblem(info.device, device); !problem.empty()) return problem;
   if (info.superblock_read_only) return HasBecomeReadOnly(info);
-  if (info.fs_type == "btrfs") return BtrfsProblem(info.target, info.device);
+  if (info.fs_type == "btrfs") return BtrfsProblem(info);
   if (info.fs_type != "ext4") return std::string();
   const std::string options = FilesystemOptions(info.id);
   if (HasWord(options, "emergency_ro")) return HasBecomeReadOnly(info);  // since Linux 6.15

@@ -114,10 +114,24 @@ absl::Status Undo(const SubvolumePool& pool, const Drafts& drafts) {
 
 absl::Status MakeLimited(const SubvolumePool& pool, const Drafts& drafts, const std::vector<NewSubvolume>& wanted) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
-    if (drafts[i].group != 0) MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
+    if (drafts[i].group == 0) continue;
+    MOORING_RETURN_IF_ERROR(pool.MakeGroup(drafts[i].group));
+    MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
   }
   MOORING_RETURN_IF_ERROR(drafts.size() == 1 ? pool.Make(drafts.front()) : MakeAtOneInstant(pool, drafts));
   return pool.Commit();
+}
+
+void PutBackAllStrangers(const SubvolumePool& pool, const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> names = pool.Names();
+  log::WarningIfFailed(names.status(), "the subvolumes of a pool cannot be listed", {{"pool", path}});
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
+    const std::uint64_t group = GroupNumberOf(name);
+    const absl::StatusOr<std::size_t> found = group == 0 ? 0 : pool.PutBackStrangers(name, group);
+    if (found.ok() && *found == 0) continue;
+    log::Warning("a task made subvolumes that did not count for the size of its volume",
+                 {{"volume", name}, {"now", found.ok() ? "they do" : Message(found.status())}});
+  }
 }
 
 }  // namespace
@@ -134,7 +148,10 @@ absl::StatusOr<std::optional<BtrfsQuotas::Group>> GroupOfSubvolume(const UniqueF
 absl::Status PrepareSubvolumePool(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(path));
   MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, pool.Quotas());
-  if (quotas.mode() == BtrfsQuotas::Mode::kSimple) return pool.RemoveStaleGroups();
+  if (quotas.mode() == BtrfsQuotas::Mode::kSimple) {
+    PutBackAllStrangers(pool, path);
+    return pool.RemoveStaleGroups();
+  }
   MOORING_ASSIGN_OR_RETURN(const bool is_empty, pool.IsEmpty());
   if (quotas.mode() == BtrfsQuotas::Mode::kOff && is_empty) return pool.EnableQuotas();
   return FailedPrecondition("{} has {}: it is not changed", Quote(path),
@@ -149,7 +166,9 @@ absl::Status MakeSubvolumesIn(const std::vector<NewSubvolume>& wanted) {
     MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(drafts[i].name));
     if (!exists) continue;
     if (drafts.size() > 1 || !drafts[i].source.empty()) return AlreadyExists("{} exists", Quote(wanted[i].path));
-    if (drafts[i].group != 0) MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
+    if (drafts[i].group == 0) return pool.Commit();
+    MOORING_RETURN_IF_ERROR(pool.CheckIsMember(drafts[i].name, drafts[i].group));
+    MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
     return pool.Commit();
   }
   const absl::Status made = MakeLimited(pool, drafts, wanted);
@@ -162,6 +181,7 @@ absl::Status SetSubvolumeLimit(const std::string& path, std::uint64_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(std::string(ParentOf(path))));
   MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(std::string(NameOf(path))));
   if (!exists) return NotFound("{} does not exist", Quote(path));
+  MOORING_RETURN_IF_ERROR(pool.CheckIsMember(std::string(NameOf(path)), group));
   MOORING_RETURN_IF_ERROR(pool.Limit(group, bytes));
   return pool.Commit();
 }
@@ -169,7 +189,9 @@ absl::Status SetSubvolumeLimit(const std::string& path, std::uint64_t bytes) {
 absl::Status DeleteSubvolume(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t group, GroupOf(path));
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(std::string(ParentOf(path))));
-  MOORING_RETURN_IF_ERROR(pool.Delete(std::string(NameOf(path))));
+  const std::string name(NameOf(path));
+  log::WarningIfFailed(pool.PutBackStrangers(name, group).status(), "subvolumes of a task are still counted elsewhere");
+  MOORING_RETURN_IF_ERROR(pool.Delete(name));
   MOORING_RETURN_IF_ERROR(pool.RemoveGroup(group));
   return pool.RemoveStaleGroups();
 }

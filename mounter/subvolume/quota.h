@@ -1,8 +1,8 @@
 // The quotas of a mounted btrfs, as sysfs shows them. Reading them needs no privilege.
 //
-// A volume is a subvolume in a group of level 1, "1/N", whose limit is the size of the volume. Subvolumes
-// and snapshots that a tenant makes inside are members of that group as well. That is so with simple quotas only, which
-// came with Linux 6.7.
+// A volume is a subvolume in a group of level 1, "1/N", whose limit is the size of the volume. Subvolumes and snapshots
+// that a tenant makes inside are members of that group as well. That is so with simple quotas only, which came with
+// Linux 6.7. A hostile tenant can name other groups, so the limit is against accidents (mounter/subvolume/strangers.h).
 #pragma once
 
 #include <cstdint>

@@ -11,10 +11,13 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 
+#include "base/file/directory.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/path/target.h"
+#include "mounter/subvolume/strangers.h"
 #include "mounter/subvolume/tree_search.h"
 #include "mounter/sys/syscalls.h"
 
@@ -83,7 +86,12 @@ absl::Status SubvolumePool::MakeIn(const UniqueFd& directory, const Draft& draft
   if (::ioctl(directory.get(), call, &args) != 0) {
     return Failed(errno, fmt::format("make the subvolume {}", Quote(draft.name)));
   }
-  return draft.group == 0 ? absl::OkStatus() : CheckIsMember(directory, draft);
+  if (draft.group == 0) return absl::OkStatus();
+  // Older kernels ignore a group that does not exist. Then the subvolume would have no limit.
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  const UniqueFd made(::openat(directory.get(), draft.name.c_str(), kFlags));
+  if (!made.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(draft.name)));
+  return mooring::CheckIsMember(made, path_ + "/" + draft.name, draft.group);
 }
 
 absl::Status SubvolumePool::MakePlaceApart(const std::string& name) const {
@@ -116,16 +124,20 @@ absl::Status SubvolumePool::Show(const Draft& draft) const {
   return Failed(errno, fmt::format("make read-only the subvolume {}", Quote(draft.name)));
 }
 
-// Older kernels ignore a group that does not exist. Then the subvolume would have no limit.
-absl::Status SubvolumePool::CheckIsMember(const UniqueFd& directory, const Draft& draft) const {
-  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  const UniqueFd subvolume(::openat(directory.get(), draft.name.c_str(), kFlags));
-  if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(draft.name)));
+absl::Status SubvolumePool::CheckIsMember(const std::string& name, std::uint64_t group) const {
+  const UniqueFd subvolume = OpenBelow(name);
+  if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(name)));
+  return mooring::CheckIsMember(subvolume, path_ + "/" + name, group);
+}
+
+absl::StatusOr<std::size_t> SubvolumePool::PutBackStrangers(const std::string& name, std::uint64_t group) const {
+  MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, Quotas());
+  MOORING_ASSIGN_OR_RETURN(const std::optional<BtrfsQuotas::Group> limit, quotas.Find(group));
+  const UniqueFd subvolume = OpenBelow(name);
+  if (!limit || (!subvolume.ok() && errno == ENOENT)) return 0;
+  if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(name)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, SubvolumeIdOf(subvolume, path_));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> groups, RelatedGroups(directory_, path_, id));
-  if (std::find(groups.begin(), groups.end(), QuotaGroupId(draft.group)) != groups.end()) return absl::OkStatus();
-  return Internal("the subvolume {} in {} did not become a member of its group 1/{}", Quote(draft.name), Quote(path_),
-                  draft.group);
+  return mooring::PutBackStrangers(directory_, path_ + "/" + name, id, group);
 }
 
 absl::StatusOr<std::uint64_t> SubvolumePool::TransactionOf(const std::string& name) const {
@@ -137,11 +149,13 @@ absl::StatusOr<std::uint64_t> SubvolumePool::TransactionOf(const std::string& na
   return Failed(errno, fmt::format("look at the subvolume {}", Quote(made)));
 }
 
-absl::Status SubvolumePool::Limit(std::uint64_t group, std::uint64_t bytes) const {
+absl::Status SubvolumePool::MakeGroup(std::uint64_t group) const {
   btrfs_ioctl_qgroup_create_args make = {.create = 1, .qgroupid = QuotaGroupId(group)};
-  if (::ioctl(directory_.get(), BTRFS_IOC_QGROUP_CREATE, &make) != 0 && errno != EEXIST) {
-    return Failed(errno, "make a group of quotas");
-  }
+  if (::ioctl(directory_.get(), BTRFS_IOC_QGROUP_CREATE, &make) == 0 || errno == EEXIST) return absl::OkStatus();
+  return Failed(errno, "make a group of quotas");
+}
+
+absl::Status SubvolumePool::Limit(std::uint64_t group, std::uint64_t bytes) const {
   btrfs_ioctl_qgroup_limit_args limit = {};
   limit.qgroupid = QuotaGroupId(group);
   limit.lim.flags = BTRFS_QGROUP_LIMIT_MAX_RFER;
@@ -259,6 +273,10 @@ absl::Status SubvolumePool::EnableQuotas() const {
 absl::StatusOr<bool> SubvolumePool::IsEmpty() const {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, SubvolumesFrom(directory_, path_, kTopSubvolumeId));
   return ids.size() == 1;
+}
+
+absl::StatusOr<std::vector<std::string>> SubvolumePool::Names() const {
+  return EntriesOf(fmt::format("/proc/self/fd/{}", directory_.get()));
 }
 
 }  // namespace mooring

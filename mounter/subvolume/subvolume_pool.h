@@ -2,6 +2,7 @@
 // mounter/subvolume/pool_calls.h combines them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -40,8 +41,15 @@ class SubvolumePool {
   // The transaction in which MakeApart made it: all snapshots of one transaction show the same instant.
   absl::StatusOr<std::uint64_t> TransactionOf(const std::string& name) const;
 
-  // Sets the group's limit, and makes the group before if it is missing.
+  absl::Status MakeGroup(std::uint64_t group) const;  // OK if it exists
   absl::Status Limit(std::uint64_t group, std::uint64_t bytes) const;
+
+  // FAILED_PRECONDITION: the subvolume is no member.
+  absl::Status CheckIsMember(const std::string& name, std::uint64_t group) const;
+
+  // The subvolumes inside this one that are not in the group alone become so. Returns how many there were. 0 if the
+  // group or the subvolume does not exist.
+  absl::StatusOr<std::size_t> PutBackStrangers(const std::string& name, std::uint64_t group) const;
 
   // Its members stay, as members of no group. OK if it does not exist.
   absl::Status RemoveGroup(std::uint64_t group) const;
@@ -64,7 +72,8 @@ class SubvolumePool {
   absl::Status EnableQuotas() const;
 
   absl::StatusOr<BtrfsQuotas> Quotas() const { return BtrfsQuotas::Of(directory_, path_); }
-  absl::StatusOr<bool> IsEmpty() const;  // no subvolume lies in it
+  absl::StatusOr<bool> IsEmpty() const;                    // no subvolume lies in it
+  absl::StatusOr<std::vector<std::string>> Names() const;  // of its entries
 
  private:
   SubvolumePool(UniqueFd directory, std::string path) : directory_(std::move(directory)), path_(std::move(path)) {}
@@ -73,7 +82,6 @@ class SubvolumePool {
   absl::Status DeleteWithInner(std::uint64_t id) const;
   absl::Status DeleteHidden(const std::string& path) const;
   absl::Status MakeIn(const UniqueFd& directory, const Draft& draft) const;
-  absl::Status CheckIsMember(const UniqueFd& directory, const Draft& draft) const;
   absl::Status Failed(int error, const std::string& operation) const;
 
   UniqueFd directory_;

@@ -1,0 +1,115 @@
+// Subvolumes that are not held to a size, although their volume is.
+#include <grp.h>
+#include <linux/btrfs.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+
+#include "tests/kernel/subvolume/subvolume_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+class StrangersTest : public SubvolumeTest {
+ protected:
+  // A process of a user without privileges makes subvolumes in this group, 0: in none, as the kernel lets it. The names
+  // are `name` and a number.
+  static pid_t TenantStarts(const std::string& directory, const std::string& name, std::uint64_t group, int count) {
+    std::array<std::uint64_t, sizeof(btrfs_qgroup_inherit) / 8 + 1> inherit = {};
+    inherit[1] = group == 0 ? 0 : 1;  // how many
+    inherit.back() = QuotaGroupId(group);
+    btrfs_ioctl_vol_args_v2 args = {};
+    args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
+    args.size = (inherit.size() - (group == 0 ? 1 : 0)) * 8;
+    args.qgroup_inherit = reinterpret_cast<btrfs_qgroup_inherit*>(inherit.data());
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    const bool is_tenant =
+        ::setgroups(0, nullptr) == 0 && ::setresgid(1000, 1000, 1000) == 0 && ::setresuid(1000, 1000, 1000) == 0;
+    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool made = is_tenant;
+    for (int i = 0; is_tenant && i < count; ++i) {
+      std::snprintf(args.name, sizeof(args.name), "%s%d", name.c_str(), i);
+      made = ::ioctl(fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) == 0;
+    }
+    ::_exit(made ? 0 : 1);
+  }
+  // Makes <name>0. False: the kernel does not let it.
+  static bool TenantMakes(const std::string& directory, const std::string& name, std::uint64_t group) {
+    int status = -1;
+    const pid_t child = TenantStarts(directory, name, group, 1);
+    return ::waitpid(child, &status, 0) == child && status == 0;
+  }
+  std::string Problem(const std::string& path) {
+    const auto problem = mounter_.HealthProblem(path);
+    return problem.ok() ? *problem : Message(problem.status());
+  }
+  // Takes the volume out of its group, as if somebody had turned the quotas off and on.
+  void LeaveGroup(char digit) const {
+    const std::string group = fmt::format("1/{}", GroupNumberOf(NameOfVolume(digit))), pool = Path("pool");
+    ASSERT_EQ(Tool(fmt::format("btrfs qgroup remove --no-rescan 0/$(btrfs inspect-internal rootid {}) {} {} && "
+                               "btrfs qgroup destroy {} {}",
+                               Volume(digit), group, pool, group, pool)),
+              0);
+  }
+};
+
+// No driver can prevent it. If this fails, a new kernel does, and docs/security.md can promise more.
+TEST_F(StrangersTest, ATenantCanLeaveItsSizeUntilTheNextLook) {
+  const std::string volume = GivenToTenant(Made('a'));
+  Made('b');
+  ASSERT_TRUE(TenantMakes(volume, "none", 0));
+  EXPECT_TRUE(Fits(volume + "/none0/file", 100)) << "more than its 32 MiB";
+  ASSERT_TRUE(TenantMakes(volume, "other", GroupNumberOf(NameOfVolume('b'))));
+  EXPECT_TRUE(Fits(volume + "/other0/file", 25));
+  EXPECT_GE(GroupOf('b')->used, 25 * kMiB) << "counted for a volume of another tenant";
+  EXPECT_FALSE(Fits(volume + "/file", 40));
+
+  ASSERT_OK(mounter_.Bind(BindOf(volume, Dir("target"))));
+  EXPECT_THAT(Problem(Path("target")), HasSubstr("2 subvolume(s)"));
+  EXPECT_EQ(Problem(Path("target")), "");
+  EXPECT_LT(GroupOf('b')->used, kMiB);
+  EXPECT_GE(GroupOf('a')->used, 125 * kMiB);
+  EXPECT_FALSE(Fits(volume + "/none0/more", 1));
+  EXPECT_FALSE(Fits(volume + "/other0/more", 1));
+  EXPECT_FALSE(Quotas().is_inconsistent());
+}
+
+TEST_F(StrangersTest, StrangersArePutBackAtTheStart) {
+  const std::string volume = GivenToTenant(Made('a'));
+  Made('b');
+  ASSERT_TRUE(TenantMakes(volume, "other", GroupNumberOf(NameOfVolume('b'))));
+  ASSERT_TRUE(Fits(volume + "/other0/file", 10));
+  ASSERT_OK(mounter_.PrepareSubvolumes(Path("pool")));
+  EXPECT_LT(GroupOf('b')->used, kMiB);
+  EXPECT_GE(GroupOf('a')->used, 10 * kMiB);
+}
+
+TEST_F(StrangersTest, StrangersArePutBackBeforeADeletion) {
+  const std::string volume = GivenToTenant(Made('a'));
+  Made('b');
+  ASSERT_TRUE(TenantMakes(volume, "other", GroupNumberOf(NameOfVolume('b'))));
+  ASSERT_TRUE(Fits(volume + "/other0/file", 10));
+  const UniqueFd used(::open((volume + "/other0/file").c_str(), O_RDONLY | O_CLOEXEC));  // so the data stays for now
+  ASSERT_OK(mounter_.RemoveSubvolume(volume));
+  EXPECT_LT(GroupOf('b')->used, kMiB);
+}
+
+TEST_F(StrangersTest, AVolumeWithoutItsGroupGetsNoLimitThatHoldsNothing) {
+  const std::string volume = Made('a');
+  LeaveGroup('a');
+  EXPECT_THAT(mounter_.LimitSubvolume(volume, 64 * kMiB), Refused("clone it"));
+  EXPECT_THAT(mounter_.MakeSubvolumes({{.path = volume, .bytes = 64 * kMiB}}), Refused("clone it"));
+  EXPECT_EQ(GroupOf('a'), std::nullopt);
+  ASSERT_EQ(Tool(fmt::format("btrfs qgroup create 1/{} {}", GroupNumberOf(NameOfVolume('a')), Path("pool"))), 0);
+  ASSERT_OK(mounter_.Bind(BindOf(volume, Dir("target"))));
+  EXPECT_THAT(Problem(Path("target")), HasSubstr("clone it"));
+  ASSERT_OK(mounter_.MakeSubvolumes({{.path = Volume('b'), .source = volume, .bytes = 32 * kMiB}}));
+  EXPECT_FALSE(Fits(GivenToTenant(Volume('b')) + "/file", 40));
+}
+
+}  // namespace
+}  // namespace mooring::testing
