@@ -360,10 +360,12 @@ TEST_F(HelperGuardTest, OnlySubvolumesOfThePoolsAreTouched) {
   for (const std::string& pool : {Path("dirs"), Path("outside"), Path("pool/x"), Path("pool/../outside")}) {
     const std::string path = pool + "/" + name;
     EXPECT_THAT(helper().PrepareSubvolumes(pool), Refused("none of the pools"));
-    EXPECT_FALSE(helper().MakeSubvolumes({{.path = path}}).ok());
-    EXPECT_FALSE(helper().MakeSubvolumes({{.path = Path("pool/") + name, .source = path}}).ok());
-    EXPECT_FALSE(helper().LimitSubvolume(path, kMiB).ok());
-    EXPECT_FALSE(helper().RemoveSubvolume(path).ok());
+    const std::vector<absl::Status> refused = {
+        helper().MakeSubvolumes({{.path = path}}),
+        helper().MakeSubvolumes({{.path = Path("pool/") + name, .source = path}}), helper().LimitSubvolume(path, kMiB),
+        helper().RemoveSubvolume(path)};
+    const std::string why = pool.find("..") == std::string::npos ? "none of the pools" : "..";
+    for (const absl::Status& status : refused) EXPECT_THAT(Message(status), HasSubstr(why));
   }
   Dir("pool");
   EXPECT_THAT(helper().RemoveSubvolume(Path("pool/") + name), Refused("does not lie on a btrfs"));
