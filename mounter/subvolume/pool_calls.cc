@@ -86,8 +86,11 @@ absl::Status DeleteAll(const SubvolumePool& pool, const Drafts& drafts) {
   return absl::OkStatus();
 }
 
+// A crash leaves no writable snapshot that looks finished.
 absl::Status ShowAll(const SubvolumePool& pool, const Drafts& drafts) {
   for (const SubvolumePool::Draft& draft : drafts) MOORING_RETURN_IF_ERROR(pool.Show(draft));
+  MOORING_RETURN_IF_ERROR(pool.Commit());
+  for (const SubvolumePool::Draft& draft : drafts) MOORING_RETURN_IF_ERROR(pool.RemovePlaceApart(draft.name));
   return absl::OkStatus();
 }
 
@@ -118,8 +121,44 @@ absl::Status MakeLimited(const SubvolumePool& pool, const Drafts& drafts, const 
     MOORING_RETURN_IF_ERROR(pool.MakeGroup(drafts[i].group));
     MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
   }
-  MOORING_RETURN_IF_ERROR(drafts.size() == 1 ? pool.Make(drafts.front()) : MakeAtOneInstant(pool, drafts));
-  return pool.Commit();
+  return drafts.size() == 1 ? pool.Make(drafts.front()) : MakeAtOneInstant(pool, drafts);
+}
+
+// Under the lock of the pool, so that Undo removes nothing of another call.
+absl::Status MakeLocked(const SubvolumePool& pool, const Drafts& drafts, const std::vector<NewSubvolume>& wanted) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(drafts[i].name));
+    if (!exists) continue;
+    if (drafts.size() > 1 || !drafts[i].source.empty()) return AlreadyExists("{} exists", Quote(wanted[i].path));
+    if (drafts[i].group == 0) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(pool.CheckIsMember(drafts[i].name, drafts[i].group));
+    return pool.Limit(drafts[i].group, wanted[i].bytes);
+  }
+  MOORING_RETURN_IF_ERROR(DeleteAll(pool, drafts));  // what a killed call has left
+  const absl::Status made = MakeLimited(pool, drafts, wanted);
+  if (!made.ok()) log::WarningIfFailed(Undo(pool, drafts), "a subvolume that could not be made is not cleared yet");
+  return made;
+}
+
+// Without the end of a name that a killed call has left. Empty: it has no such end.
+std::string NameOfLeftover(const std::string& name) {
+  for (const std::string_view end : {kDeletingEnd, kMakingEnd}) {
+    if (name.ends_with(end)) return name.substr(0, name.size() - end.size());
+  }
+  return "";
+}
+
+absl::Status DeleteLocked(const SubvolumePool& pool, const std::string& name, std::uint64_t group) {
+  log::WarningIfFailed(pool.PutBackStrangers(name, group).status(), "subvolumes of a task are still counted elsewhere");
+  MOORING_RETURN_IF_ERROR(pool.Hide(name));
+  MOORING_RETURN_IF_ERROR(pool.RemoveGroup(group));  // before: nothing is deleted in a subvolume that is full
+  return pool.Delete(name);
+}
+
+// A subvolume that exists beside what is left stays: a later call has made it, or will delete it.
+absl::Status DeleteLeftover(const SubvolumePool& pool, const std::string& name, std::uint64_t group) {
+  MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(name));
+  return exists ? pool.FinishDeletion(name) : DeleteLocked(pool, name, group);
 }
 
 void PutBackAllStrangers(const SubvolumePool& pool, const std::string& path) {
@@ -162,18 +201,10 @@ absl::Status MakeSubvolumesIn(const std::vector<NewSubvolume>& wanted) {
   if (wanted.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const Drafts drafts, DraftsOf(wanted));
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(std::string(ParentOf(wanted.front().path))));
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
-    MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(drafts[i].name));
-    if (!exists) continue;
-    if (drafts.size() > 1 || !drafts[i].source.empty()) return AlreadyExists("{} exists", Quote(wanted[i].path));
-    if (drafts[i].group == 0) return pool.Commit();
-    MOORING_RETURN_IF_ERROR(pool.CheckIsMember(drafts[i].name, drafts[i].group));
-    MOORING_RETURN_IF_ERROR(pool.Limit(drafts[i].group, wanted[i].bytes));
-    return pool.Commit();
-  }
-  const absl::Status made = MakeLimited(pool, drafts, wanted);
-  if (!made.ok()) log::WarningIfFailed(Undo(pool, drafts), "a subvolume that could not be made is not cleared yet");
-  return made;
+  MOORING_RETURN_IF_ERROR(pool.Lock());
+  MOORING_RETURN_IF_ERROR(MakeLocked(pool, drafts, wanted));
+  pool.Unlock();
+  return pool.Commit();
 }
 
 absl::Status SetSubvolumeLimit(const std::string& path, std::uint64_t bytes) {
@@ -189,10 +220,10 @@ absl::Status SetSubvolumeLimit(const std::string& path, std::uint64_t bytes) {
 absl::Status DeleteSubvolume(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t group, GroupOf(path));
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(std::string(ParentOf(path))));
-  const std::string name(NameOf(path));
-  log::WarningIfFailed(pool.PutBackStrangers(name, group).status(), "subvolumes of a task are still counted elsewhere");
-  MOORING_RETURN_IF_ERROR(pool.Delete(name));
-  MOORING_RETURN_IF_ERROR(pool.RemoveGroup(group));
+  MOORING_RETURN_IF_ERROR(pool.Lock());
+  const std::string name(NameOf(path)), left = NameOfLeftover(name);
+  MOORING_RETURN_IF_ERROR(left.empty() ? DeleteLocked(pool, name, group) : DeleteLeftover(pool, left, group));
+  pool.Unlock();
   return pool.RemoveStaleGroups();
 }
 

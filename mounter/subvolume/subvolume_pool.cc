@@ -4,16 +4,19 @@
 #include <fmt/format.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 
 #include "base/file/directory.h"
+#include "base/file/file_lock.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/path/target.h"
@@ -24,8 +27,8 @@
 namespace mooring {
 namespace {
 
-constexpr std::string_view kDeleting = ".deleting", kMaking = ".making";
 constexpr int kAttempts = 100;                    // while a tenant makes subvolumes in one that is deleted
+constexpr std::chrono::seconds kPatience{5};      // for another call
 constexpr std::uint64_t kEnableSimpleQuotas = 4;  // BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7
 
 // struct btrfs_qgroup_inherit with one group.
@@ -59,10 +62,17 @@ UniqueFd SubvolumePool::OpenBelow(const std::string& path) const {
   return UniqueFd(sys::OpenAt2(directory_.get(), path.c_str(), how));
 }
 
+absl::Status SubvolumePool::Lock() const { return LockFile(directory_, path_, kPatience); }
+
+void SubvolumePool::Unlock() const { ::flock(directory_.get(), LOCK_UN); }
+
 absl::StatusOr<bool> SubvolumePool::Has(const std::string& name) const {
   struct stat status = {};
-  if (::fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) return true;
-  return errno == ENOENT ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "look at", path_ + "/" + name);
+  if (::fstatat(directory_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "look at", path_ + "/" + name);
+  }
+  if (S_ISDIR(status.st_mode) && status.st_ino == BTRFS_FIRST_FREE_OBJECTID) return true;
+  return FailedPrecondition("{} in {} is no subvolume: it is left alone", Quote(name), Quote(path_));
 }
 
 absl::Status SubvolumePool::MakeIn(const UniqueFd& directory, const Draft& draft) const {
@@ -95,13 +105,13 @@ absl::Status SubvolumePool::MakeIn(const UniqueFd& directory, const Draft& draft
 }
 
 absl::Status SubvolumePool::MakePlaceApart(const std::string& name) const {
-  const std::string apart = name + std::string(kMaking);
+  const std::string apart = name + std::string(kMakingEnd);
   if (::mkdirat(directory_.get(), apart.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   return Failed(errno, fmt::format("make the directory {}", Quote(apart)));
 }
 
 absl::Status SubvolumePool::MakeApart(const Draft& draft) const {
-  const std::string apart = draft.name + std::string(kMaking);
+  const std::string apart = draft.name + std::string(kMakingEnd);
   const UniqueFd directory = OpenBelow(apart);
   if (!directory.ok()) return Failed(errno, fmt::format("open the directory {}", Quote(apart)));
   Draft writable = draft;
@@ -112,9 +122,8 @@ absl::Status SubvolumePool::MakeApart(const Draft& draft) const {
 // The kernel does not move a read-only subvolume. Nobody has it mounted yet, so nobody writes to it before.
 absl::Status SubvolumePool::Show(const Draft& draft) const {
   const int here = directory_.get();
-  const std::string apart = draft.name + std::string(kMaking), made = apart + "/" + draft.name;
-  if (::renameat2(here, made.c_str(), here, draft.name.c_str(), RENAME_NOREPLACE) != 0 ||
-      ::unlinkat(here, apart.c_str(), AT_REMOVEDIR) != 0) {
+  const std::string apart = draft.name + std::string(kMakingEnd), made = apart + "/" + draft.name;
+  if (::renameat2(here, made.c_str(), here, draft.name.c_str(), RENAME_NOREPLACE) != 0) {
     return Failed(errno, fmt::format("move the subvolume {}", Quote(made)));
   }
   if (!draft.read_only) return absl::OkStatus();
@@ -122,6 +131,12 @@ absl::Status SubvolumePool::Show(const Draft& draft) const {
   const std::uint64_t flags = BTRFS_SUBVOL_RDONLY;
   if (subvolume.ok() && ::ioctl(subvolume.get(), BTRFS_IOC_SUBVOL_SETFLAGS, &flags) == 0) return absl::OkStatus();
   return Failed(errno, fmt::format("make read-only the subvolume {}", Quote(draft.name)));
+}
+
+absl::Status SubvolumePool::RemovePlaceApart(const std::string& name) const {
+  const std::string apart = name + std::string(kMakingEnd);
+  if (::unlinkat(directory_.get(), apart.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
+  return Failed(errno, fmt::format("remove the directory {}", Quote(apart)));
 }
 
 absl::Status SubvolumePool::CheckIsMember(const std::string& name, std::uint64_t group) const {
@@ -141,7 +156,7 @@ absl::StatusOr<std::size_t> SubvolumePool::PutBackStrangers(const std::string& n
 }
 
 absl::StatusOr<std::uint64_t> SubvolumePool::TransactionOf(const std::string& name) const {
-  const std::string made = name + std::string(kMaking) + "/" + name;
+  const std::string made = name + std::string(kMakingEnd) + "/" + name;
   const UniqueFd subvolume = OpenBelow(made);
   btrfs_ioctl_get_subvol_info_args info = {};
   if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(made)));
@@ -166,33 +181,43 @@ absl::Status SubvolumePool::Limit(std::uint64_t group, std::uint64_t bytes) cons
 
 // A group with members cannot be removed. A deleted volume whose data a snapshot still uses has one for as long.
 absl::Status SubvolumePool::RemoveGroup(std::uint64_t group) const {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> members,
-                           RelatedGroups(directory_, path_, QuotaGroupId(group)));
-  for (const std::uint64_t member : members) {
-    btrfs_ioctl_qgroup_assign_args leave = {.assign = 0, .src = member, .dst = QuotaGroupId(group)};
-    if (::ioctl(directory_.get(), BTRFS_IOC_QGROUP_ASSIGN, &leave) < 0 && errno != ENOENT) {
-      return Failed(errno, "clear a group of quotas");
+  for (int attempt = 0;; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> members,
+                             RelatedGroups(directory_, path_, QuotaGroupId(group)));
+    for (const std::uint64_t member : members) {
+      btrfs_ioctl_qgroup_assign_args leave = {.assign = 0, .src = member, .dst = QuotaGroupId(group)};
+      if (::ioctl(directory_.get(), BTRFS_IOC_QGROUP_ASSIGN, &leave) < 0 && errno != ENOENT) {
+        return Failed(errno, "clear a group of quotas");
+      }
     }
+    btrfs_ioctl_qgroup_create_args remove = {.create = 0, .qgroupid = QuotaGroupId(group)};
+    if (::ioctl(directory_.get(), BTRFS_IOC_QGROUP_CREATE, &remove) == 0) return absl::OkStatus();
+    if (errno == ENOENT || errno == ENOTCONN) return absl::OkStatus();
+    // The tenant of another volume can make members of any group.
+    if (errno != EBUSY || attempt == kAttempts) return Failed(errno, "remove a group of quotas");
   }
-  btrfs_ioctl_qgroup_create_args remove = {.create = 0, .qgroupid = QuotaGroupId(group)};
-  if (::ioctl(directory_.get(), BTRFS_IOC_QGROUP_CREATE, &remove) == 0) return absl::OkStatus();
-  const bool is_gone = errno == ENOENT || errno == ENOTCONN;
-  return is_gone ? absl::OkStatus() : Failed(errno, "remove a group of quotas");
+}
+
+absl::Status SubvolumePool::FinishDeletion(const std::string& name) const {
+  return DeleteHidden(name + std::string(kDeletingEnd));
+}
+
+absl::Status SubvolumePool::Hide(const std::string& name) const {
+  MOORING_RETURN_IF_ERROR(FinishDeletion(name));
+  MOORING_ASSIGN_OR_RETURN(const bool exists, Has(name));
+  const std::string deleting = name + std::string(kDeletingEnd);
+  const int here = directory_.get();
+  if (!exists || ::renameat2(here, name.c_str(), here, deleting.c_str(), RENAME_NOREPLACE) == 0) {
+    return absl::OkStatus();
+  }
+  return Failed(errno, fmt::format("rename the subvolume {}", Quote(name)));
 }
 
 absl::Status SubvolumePool::Delete(const std::string& name) const {
-  const std::string deleting = name + std::string(kDeleting);
-  const int here = directory_.get();
-  // An interrupted deletion may have left a subvolume of the new name.
-  while (::renameat2(here, name.c_str(), here, deleting.c_str(), RENAME_NOREPLACE) != 0 && errno != ENOENT) {
-    if (errno != EEXIST) return Failed(errno, fmt::format("rename the subvolume {}", Quote(name)));
-    MOORING_RETURN_IF_ERROR(DeleteHidden(deleting));
-  }
-  MOORING_RETURN_IF_ERROR(DeleteHidden(deleting));
-  const std::string apart = name + std::string(kMaking);
-  MOORING_RETURN_IF_ERROR(DeleteHidden(apart + "/" + name));
-  if (::unlinkat(here, apart.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
-  return Failed(errno, fmt::format("remove the directory {}", Quote(apart)));
+  MOORING_RETURN_IF_ERROR(Hide(name));
+  MOORING_RETURN_IF_ERROR(FinishDeletion(name));
+  MOORING_RETURN_IF_ERROR(DeleteHidden(name + std::string(kMakingEnd) + "/" + name));
+  return RemovePlaceApart(name);
 }
 
 absl::Status SubvolumePool::DeleteHidden(const std::string& path) const {

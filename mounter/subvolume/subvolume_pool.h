@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "mounter/subvolume/quota.h"
+#include "mounter/subvolumes.h"
 
 namespace mooring {
 
@@ -22,6 +23,12 @@ class SubvolumePool {
 
   // All names are of entries of the pool. All groups have the level 1, and are given by their number.
 
+  // Waits until no other call, also of a helper whose plugin was killed, changes subvolumes of the pool, and keeps
+  // others away until Unlock. ABORTED: it takes longer than some seconds.
+  absl::Status Lock() const;
+  void Unlock() const;
+
+  // FAILED_PRECONDITION: the entry is no subvolume.
   absl::StatusOr<bool> Has(const std::string& name) const;
 
   // `source` empty: an empty subvolume. `group` 0: in no group.
@@ -33,10 +40,12 @@ class SubvolumePool {
   };
   absl::Status Make(const Draft& draft) const { return MakeIn(directory_, draft); }
 
-  // The same in a directory of its own, until Show. The kernel makes one subvolume at a time in a directory.
+  // The same in a directory of its own, <name>.making, until Show. While that directory exists, the subvolume is not
+  // finished. The kernel makes one subvolume at a time in a directory.
   absl::Status MakePlaceApart(const std::string& name) const;  // the directory
   absl::Status MakeApart(const Draft& draft) const;
   absl::Status Show(const Draft& draft) const;
+  absl::Status RemovePlaceApart(const std::string& name) const;  // OK if it does not exist
 
   // The transaction in which MakeApart made it: all snapshots of one transaction show the same instant.
   absl::StatusOr<std::uint64_t> TransactionOf(const std::string& name) const;
@@ -54,8 +63,13 @@ class SubvolumePool {
   // Its members stay, as members of no group. OK if it does not exist.
   absl::Status RemoveGroup(std::uint64_t group) const;
 
-  // With all subvolumes inside, and what MakeApart has made. It is renamed first, so that it is whole or gone. OK if it
-  // does not exist.
+  // Removes what an interrupted deletion has left of this subvolume, which may exist again.
+  absl::Status FinishDeletion(const std::string& name) const;
+
+  // Renames it, so that it is whole or gone. OK if it does not exist.
+  absl::Status Hide(const std::string& name) const;
+
+  // After Hide, with all subvolumes inside, and what MakeApart has made. OK if it does not exist.
   absl::Status Delete(const std::string& name) const;
 
   // Removes groups of deleted subvolumes, as far as no snapshot uses their data any more. Before Linux 6.11 the kernel

@@ -98,6 +98,18 @@ TEST_F(StrangersTest, StrangersArePutBackBeforeADeletion) {
   EXPECT_LT(GroupOf('b')->used, kMiB);
 }
 
+TEST_F(StrangersTest, AGroupThatATaskKeepsJoiningIsRemoved) {
+  const std::string other = GivenToTenant(Made('b', 512 * kMiB));
+  Made('a', 512 * kMiB);
+  const pid_t task = TenantStarts(other, "in", GroupNumberOf(NameOfVolume('a')), 1 << 30);
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
+    Made('a', 512 * kMiB);
+  }
+  EXPECT_EQ(::kill(task, SIGKILL), 0);
+  EXPECT_EQ(::waitpid(task, nullptr, 0), task);
+}
+
 TEST_F(StrangersTest, AVolumeWithoutItsGroupGetsNoLimitThatHoldsNothing) {
   const std::string volume = Made('a');
   LeaveGroup('a');

@@ -1,6 +1,9 @@
 // Subvolumes of a pool on a real btrfs: their sizes, their snapshots, and what is left of them.
+#include <sys/file.h>
+
 #include <algorithm>
 #include <fstream>
+#include <future>
 
 #include "tests/kernel/subvolume/subvolume_fixture.h"
 
@@ -131,6 +134,13 @@ TEST_F(SubvolumeTest, RemovingLeavesNothingOfTheVolume) {
   EXPECT_OK(mounter_.RemoveSubvolume(volume));
 }
 
+TEST_F(SubvolumeTest, AFullSubvolumeWithOthersInsideIsRemoved) {
+  const std::string volume = GivenToTenant(Made('a'));
+  ASSERT_EQ(AsTenant("btrfs subvolume create " + volume + "/inner"), 0);
+  EXPECT_FALSE(Fits(volume + "/inner/file", 40));
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
+}
+
 TEST_F(SubvolumeTest, AGroupThatASnapshotNeedsGoesWithTheSnapshot) {
   const std::string before = Groups();
   const std::string volume = GivenToTenant(Made('a'));
@@ -157,10 +167,43 @@ TEST_F(SubvolumeTest, RemovingFinishesWhatWasBegun) {
   EXPECT_TRUE(Eventually([&] { return Groups() == before; })) << Groups();
 }
 
+// By the name of what is left: the subvolume itself may have been made again, and be in use.
+TEST_F(SubvolumeTest, ClearingWhatIsLeftSparesTheSubvolume) {
+  const std::string volume = Made('a'), making = volume + ".making", deleting = volume + ".deleting";
+  ASSERT_EQ(Tool("btrfs -q subvolume create " + deleting + " && mkdir " + making), 0);
+  EXPECT_OK(mounter_.RemoveSubvolume(deleting));
+  EXPECT_OK(mounter_.RemoveSubvolume(making));
+  EXPECT_FALSE(Exists(deleting));
+  EXPECT_TRUE(Exists(making)) << "the sign of an unfinished subvolume";
+  EXPECT_EQ(GroupOf('a')->limit, 32 * kMiB);
+  std::filesystem::rename(volume, making + "/" + NameOfVolume('a'));
+  EXPECT_OK(mounter_.RemoveSubvolume(making));
+  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  EXPECT_EQ(GroupOf('a'), std::nullopt);
+}
+
+// A helper whose plugin was killed may still be at work.
+TEST_F(SubvolumeTest, CallsWaitForAnotherOneInThePool) {
+  Made('a');
+  UniqueFd other(::open(Path("pool").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
+  auto made = std::async(std::launch::async, [&] { return mounter_.MakeSubvolumes({{.path = Volume('b')}}); });
+  EXPECT_THAT(mounter_.RemoveSubvolume(Volume('a')), FailsWith(StatusCode::kAborted, ""));
+  EXPECT_THAT(made.get(), FailsWith(StatusCode::kAborted, ""));
+  EXPECT_TRUE(Exists(Volume('a')));
+  EXPECT_FALSE(Exists(Volume('b')));
+  made = std::async(std::launch::async, [&] { return mounter_.MakeSubvolumes({{.path = Volume('b')}}); });
+  other.reset();
+  EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
+  EXPECT_OK(made.get());
+}
+
 TEST_F(SubvolumeTest, OtherSubvolumesAndDirectoriesAreLeftAlone) {
   const std::string other = Made('b');
   Dir("pool/" + NameOfVolume('c') + "/file");
   EXPECT_THAT(mounter_.RemoveSubvolume(Volume('c')), Refused("is no subvolume"));
+  EXPECT_TRUE(Exists(Volume('c') + "/file"));
+  EXPECT_THAT(mounter_.MakeSubvolumes({{.path = Volume('c'), .bytes = kMiB}}), Refused("is no subvolume"));
   EXPECT_FALSE(mounter_.RemoveSubvolume(Path("pool/tenant")).ok());
   Made('a');
   EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));

@@ -193,6 +193,17 @@ TEST_F(BtrfsPool, QuotasThatWereTurnedOffAreACondition) {
   EXPECT_THAT(Condition(id), HasSubstr("turned off"));
 }
 
+TEST_F(BtrfsPool, ATaskThatLeavesTheSizeIsACondition) {
+  const std::string id = Made("v");
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  ASSERT_EQ(Shell("btrfs -q subvolume create " + Staging(id) + "/inner && btrfs qgroup remove --no-rescan 0/$(btrfs " +
+                  "inspect-internal rootid " + Staging(id) + "/inner) " + GroupOf(id) + " " + pool()),
+            0);
+  EXPECT_THAT(driver().Stats(id, Staging(id))->volume_condition().message(), HasSubstr("did not count for its size"));
+  EXPECT_FALSE(driver().Stats(id, Staging(id))->volume_condition().abnormal());
+  EXPECT_FALSE(Fits(Staging(id) + "/inner/file", 70));
+}
+
 TEST_F(BtrfsPool, RequestsThatItCannotServeAreRefused) {
   const std::string id = Made("v");
   ExpectRefused(CreateRequest("b", Block(), kVolumeBytes, {{"pool", "sub"}}), Code::kInvalidArgument,
