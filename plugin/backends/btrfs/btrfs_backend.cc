@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mounter.h"
+#include "mounter/subvolumes.h"
 #include "plugin/backends/btrfs/btrfs_pool.h"
 #include "plugin/backends/interface/pool_space.h"
 #include "plugin/model/volume_id.h"
@@ -46,6 +46,7 @@ class BtrfsBackend final : public Backend {
 
  private:
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
+  absl::StatusOr<VolumeLocation> Find(const std::string& id) const;
   absl::Status CheckLimits() const;
   absl::Status SetLimit(const std::string& id, VolumeLocation& location) const;
 
@@ -89,7 +90,9 @@ absl::Status BtrfsBackend::Copy(const std::vector<CopyDraft>& drafts) {
 }
 
 absl::Status BtrfsBackend::CheckUnused(const std::string& id) {
-  if (!Locate(id).ok()) return absl::OkStatus();
+  const absl::Status found = Find(id).status();
+  if (absl::IsNotFound(found)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(found);
   return CheckNotMounted(mounts_, id);
 }
 
@@ -109,6 +112,13 @@ absl::Status BtrfsBackend::Grow(const std::string& id, std::uint64_t bytes) {
 }
 
 absl::StatusOr<VolumeLocation> BtrfsBackend::Locate(const std::string& id) const {
+  MOORING_ASSIGN_OR_RETURN(VolumeLocation location, Find(id));
+  if (IsVolumeId(id) && !advisory_) MOORING_RETURN_IF_ERROR(SetLimit(id, location));
+  return location;
+}
+
+// Without its limit. NOT_FOUND: also an unfinished snapshot of a group.
+absl::StatusOr<VolumeLocation> BtrfsBackend::Find(const std::string& id) const {
   if (!IsStoredId(id)) return NotFound("volume {} does not exist", Quote(id));
   VolumeLocation location = {.path = PathOf(id), .is_limited = false};
   struct statx found = {};
@@ -119,8 +129,12 @@ absl::StatusOr<VolumeLocation> BtrfsBackend::Locate(const std::string& id) const
   if (!S_ISDIR(found.stx_mode)) return Internal("{} is no directory", Quote(location.path));
   location.inode = found.stx_ino;
   location.inode_device = makedev(found.stx_dev_major, found.stx_dev_minor);
-  if (IsVolumeId(id) && !advisory_) MOORING_RETURN_IF_ERROR(SetLimit(id, location));
-  return location;
+  if (IsVolumeId(id)) return location;
+  const std::string making = location.path + std::string(kMakingEnd);
+  if (::statx(AT_FDCWD, making.c_str(), flags, STATX_TYPE, &found) == 0) {
+    return NotFound("snapshot {} is not finished", Quote(id));
+  }
+  return errno == ENOENT ? absl::StatusOr<VolumeLocation>(location) : ErrnoStatus(errno, "look for", making);
 }
 
 // A limit that somebody took away is no limit of 0 bytes.
@@ -157,13 +171,8 @@ absl::StatusOr<std::vector<std::string>> BtrfsBackend::Reconcile() {
   std::set<std::string> ids;
   for (const std::string& name : names) {
     if (IsStoredId(name)) ids.insert(name);
-    const std::string unfinished = IdOfUnfinished(name);
-    if (unfinished.empty()) continue;
-    if (Locate(unfinished).ok()) {  // it was moved out of this directory, and the directory is left
-      ::rmdir(PathOf(name).c_str());
-      continue;
-    }
-    log::WarningIfFailed(subvolumes_.RemoveSubvolume(PathOf(unfinished)), "an unfinished volume is still on disk",
+    if (IdOfUnfinished(name).empty()) continue;
+    log::WarningIfFailed(subvolumes_.RemoveSubvolume(PathOf(name)), "an unfinished volume is still on disk",
                          {{"directory", PathOf(name)}});
   }
   if (!advisory_) {

@@ -11,6 +11,7 @@
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/subvolumes.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
@@ -56,7 +57,7 @@ absl::Status CheckQuotas(const BtrfsQuotas& quotas, const std::string& path) {
 }  // namespace
 
 std::string IdOfUnfinished(const std::string& name) {
-  return IdOfFile(name, ".deleting") + IdOfFile(name, ".making");  // at least one is empty
+  return IdOfFile(name, kDeletingEnd) + IdOfFile(name, kMakingEnd);  // at least one is empty
 }
 
 absl::Status CheckBtrfsPool(const PoolConfig& pool) {
