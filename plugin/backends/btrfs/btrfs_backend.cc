@@ -103,10 +103,11 @@ absl::Status BtrfsBackend::Delete(const std::string& id) {
 }
 
 absl::Status BtrfsBackend::Grow(const std::string& id, std::uint64_t bytes) {
-  MOORING_ASSIGN_OR_RETURN(const VolumeLocation found, Locate(id));
-  if (advisory_) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(VolumeLocation found, Find(id));
   MOORING_RETURN_IF_ERROR(CheckLimits());
-  if (found.bytes >= bytes) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(SetLimit(id, found));
+  const bool has_no_limit = advisory_ && !found.is_limited;  // it has one from the time before quota=advisory
+  if (has_no_limit || found.bytes >= bytes) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, bytes - found.bytes));
   return subvolumes_.LimitSubvolume(PathOf(id), bytes);
 }

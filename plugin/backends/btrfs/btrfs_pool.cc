@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,14 +26,20 @@ absl::StatusOr<UniqueFd> OpenDirectory(const std::string& path) {
 
 bool IsOurs(const std::string& name) { return IsStoredId(name) || !IdOfUnfinished(name).empty(); }
 
-absl::Status CheckNothingForeign(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(path));
-  const auto foreign = std::find_if(names.begin(), names.end(), [](const std::string& name) { return !IsOurs(name); });
-  if (foreign == names.end()) return absl::OkStatus();
+absl::Status CheckNothingForeign(const std::vector<std::string>& names, const std::string& path) {
+  if (names.empty()) return absl::OkStatus();
   return FailedPrecondition(
       "{} holds {}, which is no volume, and a pool needs a btrfs of its own: move it away, or give the pool another "
       "btrfs",
-      Quote(path), Quote(*foreign));
+      Quote(path), Quote(names.front()));
+}
+
+// mkfs.btrfs makes it 0755, and the volumes in it may be open to all users.
+absl::Status MakePrivate(const UniqueFd& directory, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(directory.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if ((status.st_mode & 077) == 0 || ::fchmod(directory.get(), 0700) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "close to other users the directory", path);
 }
 
 absl::Status CheckQuotas(const BtrfsQuotas& quotas, const std::string& path) {
@@ -64,8 +71,11 @@ absl::Status CheckBtrfsPool(const PoolConfig& pool) {
   const auto check = [&]() -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenDirectory(pool.path));
     MOORING_RETURN_IF_ERROR(CheckIsTopOfBtrfs(directory, pool.path));
-    MOORING_RETURN_IF_ERROR(CheckNothingForeign(pool.path));
-    if (IsAdvisory(pool)) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(pool.path));
+    const bool has_volumes = std::any_of(names.begin(), names.end(), IsOurs);
+    if (!has_volumes) MOORING_RETURN_IF_ERROR(CheckNothingForeign(names, pool.path));
+    MOORING_RETURN_IF_ERROR(MakePrivate(directory, pool.path));
+    if (IsAdvisory(pool) || has_volumes) return absl::OkStatus();
     MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, BtrfsQuotas::Of(directory, pool.path));
     return CheckQuotas(quotas, pool.path);
   };

@@ -18,8 +18,9 @@ std::string IdOfUnfinished(const std::string& name);
 
 inline bool IsAdvisory(const PoolConfig& pool) { return pool.own_keys.at(std::string(kQuotaKey)) == kAdvisory; }
 
-// FAILED_PRECONDITION: the path is not the top of a btrfs; it holds something else than volumes; its quotas, or the
-// kernel, cannot limit volumes.
+// Closes the directory to other users. FAILED_PRECONDITION: the path is not the top of a btrfs. Without volumes also:
+// it holds something else; its quotas, or the kernel, cannot limit volumes. Volumes that are there are served in any
+// case, with a QuotaProblem.
 absl::Status CheckBtrfsPool(const PoolConfig& pool);
 
 absl::StatusOr<BtrfsQuotas> QuotasOf(const std::string& directory);

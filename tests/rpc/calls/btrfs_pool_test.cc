@@ -193,6 +193,33 @@ TEST_F(BtrfsPool, QuotasThatWereTurnedOffAreACondition) {
   EXPECT_THAT(Condition(id), HasSubstr("turned off"));
 }
 
+// The other pools are served, and so are the volumes that are there.
+TEST_F(BtrfsPool, APoolWithVolumesNeverStopsTheStart) {
+  const std::string id = Made("v");
+  StopPlugin();
+  ASSERT_EQ(
+      Shell("btrfs quota disable " + pool() + " && btrfs quota enable " + pool() + " && mkdir " + pool() + "/foreign"),
+      0);
+  Start();
+  Created(Mount());
+  EXPECT_THAT(Condition(id), HasSubstr("so no volume there is held to its size"));
+  ExpectRefused(Request("more"), Code::kFailedPrecondition, "copy the volumes to a new pool");
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  EXPECT_EQ(RunOutput("cat /sys/fs/btrfs/$(findmnt -no UUID " + pool() + ")/qgroups/mode"), "qgroup\n");
+}
+
+TEST_F(BtrfsPool, OtherUsersDoNotReachTheVolumes) { EXPECT_EQ(fs::status(pool()).permissions(), fs::perms::owner_all); }
+
+TEST_F(BtrfsPool, ALimitFromBeforeQuotaAdvisoryGrows) {
+  const std::string id = Made("v");
+  StopPlugin();
+  plugin().options().flags.back() += ",quota=advisory";
+  Start();
+  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  EXPECT_TRUE(Fits(Staging(id) + "/file", 100));
+}
+
 TEST_F(BtrfsPool, ATaskThatLeavesTheSizeIsACondition) {
   const std::string id = Made("v");
   ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
