@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/path/target.h"
+#include "mounter/subvolume/inner_subvolumes.h"
 #include "mounter/subvolume/strangers.h"
 #include "mounter/subvolume/tree_search.h"
 #include "mounter/sys/syscalls.h"
@@ -27,7 +28,7 @@
 namespace mooring {
 namespace {
 
-constexpr int kAttempts = 100;                    // while a tenant makes subvolumes in one that is deleted
+constexpr int kAttempts = 100;                    // while a tenant makes members of a group
 constexpr std::chrono::seconds kPatience{5};      // for another call
 constexpr std::uint64_t kEnableSimpleQuotas = 4;  // BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA, Linux 6.7
 
@@ -221,38 +222,14 @@ absl::Status SubvolumePool::Delete(const std::string& name) const {
 }
 
 absl::Status SubvolumePool::DeleteHidden(const std::string& path) const {
-  std::uint64_t id = 0;
-  {
-    const UniqueFd subvolume = OpenBelow(path);
-    if (!subvolume.ok() && errno == ENOENT) return absl::OkStatus();
-    struct stat status = {};
-    if (!subvolume.ok() || ::fstat(subvolume.get(), &status) != 0) {
-      return Failed(errno, fmt::format("open the subvolume {}", Quote(path)));
-    }
-    if (status.st_ino != BTRFS_FIRST_FREE_OBJECTID) {
-      return FailedPrecondition("{} in {} is no subvolume: it is left alone", Quote(path), Quote(path_));
-    }
-    MOORING_ASSIGN_OR_RETURN(id, SubvolumeIdOf(subvolume, path_));
+  const UniqueFd subvolume = OpenBelow(path);
+  if (!subvolume.ok() && errno == ENOENT) return absl::OkStatus();
+  struct stat status = {};
+  if (!subvolume.ok() || ::fstat(subvolume.get(), &status) != 0) {
+    return Failed(errno, fmt::format("open the subvolume {}", Quote(path)));
   }
-  return DeleteWithInner(id);
-}
-
-// By their ids, so that it makes no difference how a tenant names or moves them. If one is not empty, a tenant has made
-// another in it meanwhile.
-absl::Status SubvolumePool::DeleteWithInner(std::uint64_t id) const {
-  for (int attempt = 0;; ++attempt) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, SubvolumesFrom(directory_, path_, id));
-    bool again = false;
-    for (const std::uint64_t each : ids) {
-      btrfs_ioctl_vol_args_v2 args = {};
-      args.flags = BTRFS_SUBVOL_SPEC_BY_ID;
-      args.subvolid = each;
-      if (::ioctl(directory_.get(), BTRFS_IOC_SNAP_DESTROY_V2, &args) == 0 || errno == ENOENT) continue;
-      again = errno == ENOTEMPTY && attempt < kAttempts;
-      if (!again) return Failed(errno, fmt::format("delete the subvolume {}", each));
-    }
-    if (!again) return absl::OkStatus();
-  }
+  if (status.st_ino == BTRFS_FIRST_FREE_OBJECTID) return DeleteWithInner(directory_, subvolume, path_);
+  return FailedPrecondition("{} in {} is no subvolume: it is left alone", Quote(path), Quote(path_));
 }
 
 // A group can exist a moment before its subvolume: not after a commit.

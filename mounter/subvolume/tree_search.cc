@@ -1,5 +1,6 @@
 #include "mounter/subvolume/tree_search.h"
 
+#include <endian.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "base/status.h"
 
@@ -23,21 +25,24 @@ struct Range {
   std::uint32_t type;
   std::uint64_t first_object, last_object;
   std::uint64_t first_offset = 0, last_offset = kLast;
+  bool with_data = false;
 };
 
-struct Key {
+struct Item {
   std::uint64_t object, offset;
+  std::string data;  // if it is asked for
 };
 
-// Adds the keys of the type in the kernel's answer. Begins the next search behind the last one; false: there is none.
-bool Take(btrfs_ioctl_search_args& args, std::uint32_t type, std::vector<Key>& keys) {
+// Adds the items of the type in the kernel's answer. Begins the next search behind the last one; false: there is none.
+bool Take(btrfs_ioctl_search_args& args, const Range& range, std::vector<Item>& items) {
   btrfs_ioctl_search_key& key = args.key;
   const char* at = args.buf;
   btrfs_ioctl_search_header item = {};
   for (std::uint32_t i = 0; i < key.nr_items; ++i) {
     std::memcpy(&item, at, sizeof(item));
     at += sizeof(item) + item.len;
-    if (item.type == type) keys.push_back({item.objectid, item.offset});
+    if (item.type != range.type) continue;
+    items.push_back({item.objectid, item.offset, range.with_data ? std::string(at - item.len, item.len) : ""});
   }
   key.min_objectid = item.objectid;
   key.min_type = item.type;
@@ -47,8 +52,8 @@ bool Take(btrfs_ioctl_search_args& args, std::uint32_t type, std::vector<Key>& k
 }
 
 // Keys are ordered by object, type and offset, so a range of objects has keys of other types, too.
-absl::StatusOr<std::vector<Key>> Search(const UniqueFd& filesystem, const std::string& path, const Range& range) {
-  std::vector<Key> keys;
+absl::StatusOr<std::vector<Item>> Search(const UniqueFd& filesystem, const std::string& path, const Range& range) {
+  std::vector<Item> items;
   btrfs_ioctl_search_args args = {};
   btrfs_ioctl_search_key& key = args.key;
   key.tree_id = range.tree;
@@ -61,18 +66,27 @@ absl::StatusOr<std::vector<Key>> Search(const UniqueFd& filesystem, const std::s
   do {
     key.nr_items = kMostItems;
     if (::ioctl(filesystem.get(), BTRFS_IOC_TREE_SEARCH, &args) == 0) continue;
-    if (errno == ENOENT) return std::vector<Key>();  // no tree of quotas
+    if (errno == ENOENT) return std::vector<Item>();  // no such tree
     return ErrnoStatus(errno, "read a tree of the btrfs at", path);
-  } while (Take(args, range.type, keys));
-  return keys;
+  } while (Take(args, range, items));
+  return items;
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> Offsets(const UniqueFd& filesystem, const std::string& path,
                                                    const Range& range) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Key> keys, Search(filesystem, path, range));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Item> items, Search(filesystem, path, range));
   std::vector<std::uint64_t> offsets;
-  for (const Key& key : keys) offsets.push_back(key.offset);
+  for (const Item& item : items) offsets.push_back(item.offset);
   return offsets;
+}
+
+// A reference has a struct, whose member `name_len` is the last one, and then the name.
+template <typename Reference>
+std::optional<std::pair<Reference, std::string>> Parse(const std::string& data) {
+  Reference reference = {};
+  if (data.size() < sizeof(reference)) return std::nullopt;
+  std::memcpy(&reference, data.data(), sizeof(reference));
+  return std::pair(reference, data.substr(sizeof(reference), le16toh(reference.name_len)));
 }
 
 }  // namespace
@@ -91,12 +105,32 @@ absl::StatusOr<std::vector<std::uint64_t>> SubvolumesFrom(const UniqueFd& filesy
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> AllSubvolumes(const UniqueFd& filesystem, const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Key> keys, Search(filesystem, path,
-                                                               {BTRFS_ROOT_TREE_OBJECTID, BTRFS_ROOT_ITEM_KEY,
-                                                                BTRFS_FIRST_FREE_OBJECTID, BTRFS_LAST_FREE_OBJECTID}));
+  MOORING_ASSIGN_OR_RETURN(
+      const std::vector<Item> items,
+      Search(filesystem, path,
+             {BTRFS_ROOT_TREE_OBJECTID, BTRFS_ROOT_ITEM_KEY, BTRFS_FIRST_FREE_OBJECTID, BTRFS_LAST_FREE_OBJECTID}));
   std::vector<std::uint64_t> ids;
-  for (const Key& key : keys) ids.push_back(key.object);
+  for (const Item& item : items) ids.push_back(item.object);
   return ids;
+}
+
+absl::StatusOr<std::optional<TreeEntry>> EntryOfSubvolume(const UniqueFd& filesystem, const std::string& path,
+                                                          std::uint64_t id) {
+  MOORING_ASSIGN_OR_RETURN(
+      const std::vector<Item> items,
+      Search(filesystem, path, {BTRFS_ROOT_TREE_OBJECTID, BTRFS_ROOT_BACKREF_KEY, id, id, 0, kLast, true}));
+  const auto found = items.empty() ? std::nullopt : Parse<btrfs_root_ref>(items.front().data);
+  if (!found) return std::optional<TreeEntry>();
+  return std::optional<TreeEntry>({items.front().offset, le64toh(found->first.dirid), found->second});
+}
+
+absl::StatusOr<std::optional<TreeEntry>> EntryOfDirectory(const UniqueFd& filesystem, const std::string& path,
+                                                          std::uint64_t subvolume, std::uint64_t inode) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Item> items,
+                           Search(filesystem, path, {subvolume, BTRFS_INODE_REF_KEY, inode, inode, 0, kLast, true}));
+  const auto found = items.empty() ? std::nullopt : Parse<btrfs_inode_ref>(items.front().data);
+  if (!found) return std::optional<TreeEntry>();
+  return std::optional<TreeEntry>({subvolume, items.front().offset, found->second});
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> GroupsOfSubvolumes(const UniqueFd& filesystem, const std::string& path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,19 @@ absl::StatusOr<std::vector<std::uint64_t>> SubvolumesFrom(const UniqueFd& filesy
 
 // The ids of all subvolumes in ascending order, also of deleted ones that are not cleared yet.
 absl::StatusOr<std::vector<std::uint64_t>> AllSubvolumes(const UniqueFd& filesystem, const std::string& path);
+
+// The directory that has a subvolume, or another directory, as its entry.
+struct TreeEntry {
+  std::uint64_t subvolume = 0;  // of the directory
+  std::uint64_t directory = 0;  // its inode
+  std::string name = {};
+};
+
+// Empty: it was deleted.
+absl::StatusOr<std::optional<TreeEntry>> EntryOfSubvolume(const UniqueFd& filesystem, const std::string& path,
+                                                          std::uint64_t id);
+absl::StatusOr<std::optional<TreeEntry>> EntryOfDirectory(const UniqueFd& filesystem, const std::string& path,
+                                                          std::uint64_t subvolume, std::uint64_t inode);
 
 // The groups of level 0, "0/<id of a subvolume>". Empty: quotas are off.
 absl::StatusOr<std::vector<std::uint64_t>> GroupsOfSubvolumes(const UniqueFd& filesystem, const std::string& path);

@@ -1,12 +1,7 @@
 // Subvolumes that are not held to a size, although their volume is.
-#include <grp.h>
-#include <linux/btrfs.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#include <array>
 #include <csignal>
-#include <cstdio>
 
 #include "tests/kernel/subvolume/subvolume_fixture.h"
 
@@ -15,34 +10,6 @@ namespace {
 
 class StrangersTest : public SubvolumeTest {
  protected:
-  // A process of a user without privileges makes subvolumes in this group, 0: in none, as the kernel lets it. The names
-  // are `name` and a number.
-  static pid_t TenantStarts(const std::string& directory, const std::string& name, std::uint64_t group, int count) {
-    std::array<std::uint64_t, sizeof(btrfs_qgroup_inherit) / 8 + 1> inherit = {};
-    inherit[1] = group == 0 ? 0 : 1;  // how many
-    inherit.back() = QuotaGroupId(group);
-    btrfs_ioctl_vol_args_v2 args = {};
-    args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
-    args.size = (inherit.size() - (group == 0 ? 1 : 0)) * 8;
-    args.qgroup_inherit = reinterpret_cast<btrfs_qgroup_inherit*>(inherit.data());
-    const pid_t child = ::fork();
-    if (child != 0) return child;
-    const bool is_tenant =
-        ::setgroups(0, nullptr) == 0 && ::setresgid(1000, 1000, 1000) == 0 && ::setresuid(1000, 1000, 1000) == 0;
-    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool made = is_tenant;
-    for (int i = 0; is_tenant && i < count; ++i) {
-      std::snprintf(args.name, sizeof(args.name), "%s%d", name.c_str(), i);
-      made = ::ioctl(fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) == 0;
-    }
-    ::_exit(made ? 0 : 1);
-  }
-  // Makes <name>0. False: the kernel does not let it.
-  static bool TenantMakes(const std::string& directory, const std::string& name, std::uint64_t group) {
-    int status = -1;
-    const pid_t child = TenantStarts(directory, name, group, 1);
-    return ::waitpid(child, &status, 0) == child && status == 0;
-  }
   std::string Problem(const std::string& path) {
     const auto problem = mounter_.HealthProblem(path);
     return problem.ok() ? *problem : Message(problem.status());

@@ -1,6 +1,14 @@
 // A pool of subvolumes on a real btrfs, and a tenant without privileges.
 #pragma once
 
+#include <grp.h>
+#include <linux/btrfs.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+
 #include "mounter/subvolume/quota.h"
 #include "tests/kernel/kernel_test.h"
 
@@ -48,12 +56,47 @@ class SubvolumeTest : public KernelTest {
     return volume;
   }
 
+  // A process of a user without privileges makes subvolumes in this group, 0: in none, as the kernel lets it. The names
+  // are `name` and a number. `limit`: of each, in bytes; 0: none.
+  static pid_t TenantStarts(const std::string& directory, const std::string& name, std::uint64_t group, int count,
+                            std::uint64_t limit = 0) {
+    std::array<std::uint64_t, sizeof(btrfs_qgroup_inherit) / 8 + 1> inherit = {};
+    inherit[0] = limit == 0 ? 0 : BTRFS_QGROUP_INHERIT_SET_LIMITS;
+    inherit[1] = group == 0 ? 0 : 1;  // how many
+    inherit[4] = limit == 0 ? 0 : BTRFS_QGROUP_LIMIT_MAX_RFER;
+    inherit[5] = limit;
+    inherit.back() = QuotaGroupId(group);
+    btrfs_ioctl_vol_args_v2 args = {};
+    args.flags = BTRFS_SUBVOL_QGROUP_INHERIT;
+    args.size = (inherit.size() - (group == 0 ? 1 : 0)) * 8;
+    args.qgroup_inherit = reinterpret_cast<btrfs_qgroup_inherit*>(inherit.data());
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    const bool is_tenant =
+        ::setgroups(0, nullptr) == 0 && ::setresgid(1000, 1000, 1000) == 0 && ::setresuid(1000, 1000, 1000) == 0;
+    const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool made = is_tenant;
+    for (int i = 0; is_tenant && i < count; ++i) {
+      std::snprintf(args.name, sizeof(args.name), "%s%d", name.c_str(), i);
+      made = ::ioctl(fd, BTRFS_IOC_SUBVOL_CREATE_V2, &args) == 0;
+    }
+    ::_exit(made ? 0 : 1);
+  }
+  // Makes <name>0. False: the kernel does not let it.
+  static bool TenantMakes(const std::string& directory, const std::string& name, std::uint64_t group,
+                          std::uint64_t limit = 0) {
+    int status = -1;
+    const pid_t child = TenantStarts(directory, name, group, 1, limit);
+    return ::waitpid(child, &status, 0) == child && status == 0;
+  }
+
   BtrfsQuotas Quotas() const {
     return *BtrfsQuotas::Of(UniqueFd(::open(Path("pool").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), Path("pool"));
   }
   std::optional<BtrfsQuotas::Group> GroupOf(char digit) const {
     return *Quotas().Find(GroupNumberOf(NameOfVolume(digit)));
   }
+  std::vector<std::string> EntriesOfPool() const { return Entries(Path("pool")); }
   // The groups with their numbers, "0/5 1/2".
   std::string Groups() const {
     Tool("btrfs subvolume sync " + Path("pool") + " >/dev/null");

@@ -30,7 +30,7 @@ TEST_F(SubvolumeTest, PreparingTurnsNoQuotasOnThatMissVolumes) {
   EXPECT_EQ(Quotas().mode(), BtrfsQuotas::Mode::kOff);
   EXPECT_THAT(mounter_.MakeSubvolumes({{.path = Volume('b'), .bytes = kMiB}}), Refused("quotas"));
   EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
-  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  EXPECT_THAT(EntriesOfPool(), IsEmpty());
 }
 
 TEST_F(SubvolumeTest, OnlyTheTopOfABtrfsIsAPool) {
@@ -128,7 +128,7 @@ TEST_F(SubvolumeTest, RemovingLeavesNothingOfTheVolume) {
                                  volume)),
             0);
   EXPECT_OK(mounter_.RemoveSubvolume(volume));
-  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  EXPECT_THAT(EntriesOfPool(), IsEmpty());
   EXPECT_EQ(GroupOf('a'), std::nullopt);
   EXPECT_TRUE(Eventually([&] { return Groups() == before; })) << Groups();
   EXPECT_OK(mounter_.RemoveSubvolume(volume));
@@ -161,7 +161,7 @@ TEST_F(SubvolumeTest, RemovingFinishesWhatWasBegun) {
   std::filesystem::rename(Volume('a'), Volume('a') + ".deleting");
   Made('a');
   EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
-  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  EXPECT_THAT(EntriesOfPool(), IsEmpty());
   ASSERT_EQ(Tool(fmt::format("btrfs qgroup create 1/{} {}", GroupNumberOf(NameOfVolume('b')), Path("pool"))), 0);
   EXPECT_OK(mounter_.RemoveSubvolume(Volume('b')));
   EXPECT_TRUE(Eventually([&] { return Groups() == before; })) << Groups();
@@ -178,7 +178,7 @@ TEST_F(SubvolumeTest, ClearingWhatIsLeftSparesTheSubvolume) {
   EXPECT_EQ(GroupOf('a')->limit, 32 * kMiB);
   std::filesystem::rename(volume, making + "/" + NameOfVolume('a'));
   EXPECT_OK(mounter_.RemoveSubvolume(making));
-  EXPECT_THAT(Entries(Path("pool")), IsEmpty());
+  EXPECT_THAT(EntriesOfPool(), IsEmpty());
   EXPECT_EQ(GroupOf('a'), std::nullopt);
 }
 
