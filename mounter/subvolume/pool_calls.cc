@@ -124,7 +124,7 @@ absl::Status MakeLimited(const SubvolumePool& pool, const Drafts& drafts, const 
   return drafts.size() == 1 ? pool.Make(drafts.front()) : MakeAtOneInstant(pool, drafts);
 }
 
-// Under the lock of the pool, so that Undo removes nothing of another call.
+// Under their lock, so that Undo removes nothing of another call.
 absl::Status MakeLocked(const SubvolumePool& pool, const Drafts& drafts, const std::vector<NewSubvolume>& wanted) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     MOORING_ASSIGN_OR_RETURN(const bool exists, pool.Has(drafts[i].name));
@@ -186,6 +186,7 @@ absl::StatusOr<std::optional<BtrfsQuotas::Group>> GroupOfSubvolume(const UniqueF
 
 absl::Status PrepareSubvolumePool(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(path));
+  MOORING_RETURN_IF_ERROR(pool.Lock({}).status());  // makes the file, for which a full pool has no room later
   MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, pool.Quotas());
   if (quotas.mode() == BtrfsQuotas::Mode::kSimple) {
     PutBackAllStrangers(pool, path);
@@ -201,9 +202,10 @@ absl::Status MakeSubvolumesIn(const std::vector<NewSubvolume>& wanted) {
   if (wanted.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const Drafts drafts, DraftsOf(wanted));
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(std::string(ParentOf(wanted.front().path))));
-  MOORING_RETURN_IF_ERROR(pool.Lock());
+  std::vector<std::string> names;
+  for (const SubvolumePool::Draft& draft : drafts) names.push_back(draft.name);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, pool.Lock(names));
   MOORING_RETURN_IF_ERROR(MakeLocked(pool, drafts, wanted));
-  pool.Unlock();
   return pool.Commit();
 }
 
@@ -220,10 +222,9 @@ absl::Status SetSubvolumeLimit(const std::string& path, std::uint64_t bytes) {
 absl::Status DeleteSubvolume(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t group, GroupOf(path));
   MOORING_ASSIGN_OR_RETURN(const SubvolumePool pool, SubvolumePool::Open(std::string(ParentOf(path))));
-  MOORING_RETURN_IF_ERROR(pool.Lock());
   const std::string name(NameOf(path)), left = NameOfLeftover(name);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, pool.Lock({name}));
   MOORING_RETURN_IF_ERROR(left.empty() ? DeleteLocked(pool, name, group) : DeleteLeftover(pool, left, group));
-  pool.Unlock();
   return pool.RemoveStaleGroups();
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
@@ -13,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "base/file/directory.h"
@@ -63,9 +63,20 @@ UniqueFd SubvolumePool::OpenBelow(const std::string& path) const {
   return UniqueFd(sys::OpenAt2(directory_.get(), path.c_str(), how));
 }
 
-absl::Status SubvolumePool::Lock() const { return LockFile(directory_, path_, kPatience); }
-
-void SubvolumePool::Unlock() const { ::flock(directory_.get(), LOCK_UN); }
+// A byte of the file for each. They are taken in their order, so that no two calls wait for each other.
+absl::StatusOr<UniqueFd> SubvolumePool::Lock(const std::vector<std::string>& names) const {
+  const std::string name(kLockName);
+  UniqueFd file(::openat(directory_.get(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.ok()) return Failed(errno, fmt::format("open {}", name));
+  std::map<std::uint64_t, std::string> bytes;
+  for (const std::string& each : names) bytes[GroupNumberOf(each)] = path_ + "/" + each;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  for (const auto& [byte, path] : bytes) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    MOORING_RETURN_IF_ERROR(LockByte(file, static_cast<off_t>(byte), path, left));
+  }
+  return file;
+}
 
 absl::StatusOr<bool> SubvolumePool::Has(const std::string& name) const {
   struct stat status = {};

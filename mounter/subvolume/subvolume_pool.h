@@ -23,10 +23,9 @@ class SubvolumePool {
 
   // All names are of entries of the pool. All groups have the level 1, and are given by their number.
 
-  // Waits until no other call, also of a helper whose plugin was killed, changes subvolumes of the pool, and keeps
-  // others away until Unlock. ABORTED: it takes longer than some seconds.
-  absl::Status Lock() const;
-  void Unlock() const;
+  // Waits until no other call changes subvolumes of these names, also of a helper whose plugin was killed. Keeps others
+  // away as long as the result lives. ABORTED: it takes longer than some seconds.
+  absl::StatusOr<UniqueFd> Lock(const std::vector<std::string>& names) const;
 
   // FAILED_PRECONDITION: the entry is no subvolume.
   absl::StatusOr<bool> Has(const std::string& name) const;

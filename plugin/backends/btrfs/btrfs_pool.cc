@@ -26,6 +26,12 @@ absl::StatusOr<UniqueFd> OpenDirectory(const std::string& path) {
 
 bool IsOurs(const std::string& name) { return IsStoredId(name) || !IdOfUnfinished(name).empty(); }
 
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<std::string> names, EntriesOf(path));
+  std::erase(names, kLockName);
+  return names;
+}
+
 absl::Status CheckNothingForeign(const std::vector<std::string>& names, const std::string& path) {
   if (names.empty()) return absl::OkStatus();
   return FailedPrecondition(
@@ -71,7 +77,7 @@ absl::Status CheckBtrfsPool(const PoolConfig& pool) {
   const auto check = [&]() -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenDirectory(pool.path));
     MOORING_RETURN_IF_ERROR(CheckIsTopOfBtrfs(directory, pool.path));
-    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(pool.path));
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(pool.path));
     const bool has_volumes = std::any_of(names.begin(), names.end(), IsOurs);
     if (!has_volumes) MOORING_RETURN_IF_ERROR(CheckNothingForeign(names, pool.path));
     MOORING_RETURN_IF_ERROR(MakePrivate(directory, pool.path));

@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "mounter/subvolume/quota.h"
+#include "mounter/subvolumes.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -96,7 +97,11 @@ class SubvolumeTest : public KernelTest {
   std::optional<BtrfsQuotas::Group> GroupOf(char digit) const {
     return *Quotas().Find(GroupNumberOf(NameOfVolume(digit)));
   }
-  std::vector<std::string> EntriesOfPool() const { return Entries(Path("pool")); }
+  std::vector<std::string> EntriesOfPool() const {
+    std::vector<std::string> names = Entries(Path("pool"));
+    std::erase(names, kLockName);
+    return names;
+  }
   // The groups with their numbers, "0/5 1/2".
   std::string Groups() const {
     Tool("btrfs subvolume sync " + Path("pool") + " >/dev/null");

@@ -2,9 +2,12 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <future>
 
+#include "base/file/file_lock.h"
+#include "mounter/subvolumes.h"
 #include "tests/kernel/subvolume/subvolume_fixture.h"
 
 namespace mooring::testing {
@@ -183,19 +186,30 @@ TEST_F(SubvolumeTest, ClearingWhatIsLeftSparesTheSubvolume) {
 }
 
 // A helper whose plugin was killed may still be at work.
-TEST_F(SubvolumeTest, CallsWaitForAnotherOneInThePool) {
-  Made('a');
-  UniqueFd other(::open(Path("pool").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
-  auto made = std::async(std::launch::async, [&] { return mounter_.MakeSubvolumes({{.path = Volume('b')}}); });
-  EXPECT_THAT(mounter_.RemoveSubvolume(Volume('a')), FailsWith(StatusCode::kAborted, ""));
-  EXPECT_THAT(made.get(), FailsWith(StatusCode::kAborted, ""));
-  EXPECT_TRUE(Exists(Volume('a')));
-  EXPECT_FALSE(Exists(Volume('b')));
-  made = std::async(std::launch::async, [&] { return mounter_.MakeSubvolumes({{.path = Volume('b')}}); });
+TEST_F(SubvolumeTest, CallsWaitForAnotherOneOnTheSameSubvolume) {
+  const std::string volume = Made('a');
+  UniqueFd other(::open((Path("pool/") + std::string(kLockName)).c_str(), O_RDWR | O_CLOEXEC));
+  const auto byte = static_cast<off_t>(GroupNumberOf(NameOfVolume('a')));
+  ASSERT_OK(LockByte(other, byte, volume, std::chrono::milliseconds(0)));
+  auto made = std::async(std::launch::async, [&] { return mounter_.MakeSubvolumes({{.path = volume}}); });
+  EXPECT_THAT(mounter_.RemoveSubvolume(volume + ".deleting"), FailsWith(StatusCode::kAborted, volume));
+  EXPECT_THAT(made.get(), FailsWith(StatusCode::kAborted, volume));
+  made = std::async(std::launch::async, [&] { return mounter_.MakeSubvolumes({{.path = volume}}); });
   other.reset();
-  EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
   EXPECT_OK(made.get());
+}
+
+// A call may take long: a snapshot writes the data of its source first.
+TEST_F(SubvolumeTest, CallsDoNotWaitForAnotherOneInThePool) {
+  Made('a');
+  Made('b');
+  const UniqueFd file(::open((Path("pool/") + std::string(kLockName)).c_str(), O_RDWR | O_CLOEXEC)),
+      pool(::open(Path("pool").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(pool.get(), LOCK_EX), 0);
+  ASSERT_OK(LockByte(file, static_cast<off_t>(GroupNumberOf(NameOfVolume('a'))), "a", std::chrono::milliseconds(0)));
+  EXPECT_OK(mounter_.MakeSubvolumes({{.path = Volume('c')}}));
+  EXPECT_OK(mounter_.RemoveSubvolume(Volume('b')));
 }
 
 TEST_F(SubvolumeTest, OtherSubvolumesAndDirectoriesAreLeftAlone) {
