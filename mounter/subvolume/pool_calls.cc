@@ -166,10 +166,13 @@ void PutBackAllStrangers(const SubvolumePool& pool, const std::string& path) {
   log::WarningIfFailed(names.status(), "the subvolumes of a pool cannot be listed", {{"pool", path}});
   for (const std::string& name : names.value_or(std::vector<std::string>())) {
     const std::uint64_t group = GroupNumberOf(name);
-    const absl::StatusOr<std::size_t> found = group == 0 ? 0 : pool.PutBackStrangers(name, group);
-    if (found.ok() && *found == 0) continue;
-    log::Warning("a task made subvolumes that did not count for the size of its volume",
-                 {{"volume", name}, {"now", found.ok() ? "they do" : Message(found.status())}});
+    const absl::StatusOr<PutBackCount> found = group == 0 ? PutBackCount() : pool.PutBackStrangers(name, group);
+    log::WarningIfFailed(found.status(), "it is unknown which subvolumes count for a volume", {{"volume", name}});
+    if (!found.ok() || found->inside + found->outside == 0) continue;
+    log::Warning("tasks made subvolumes that counted for the size of a wrong volume, or of none: they do not any more",
+                 {{"volume", name},
+                  {"of_this_volume", std::to_string(found->inside)},
+                  {"of_others", std::to_string(found->outside)}});
   }
 }
 

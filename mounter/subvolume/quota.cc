@@ -111,4 +111,9 @@ absl::StatusOr<std::optional<BtrfsQuotas::Group>> BtrfsQuotas::Find(std::uint64_
   return std::optional<Group>({.limit = *limit, .used = *used});
 }
 
+absl::StatusOr<std::uint64_t> BtrfsQuotas::UsedBySubvolume(std::uint64_t id) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string text, LineOf(fmt::format("{}0_{}/referenced", place_, id)));
+  return ParseWhole<std::uint64_t>(text).value_or(0);
+}
+
 }  // namespace mooring

@@ -50,6 +50,7 @@ class BtrfsQuotas {
   Mode mode() const { return mode_; }
   bool is_inconsistent() const { return is_inconsistent_; }
   absl::StatusOr<std::optional<Group>> Find(std::uint64_t number) const;  // 1/N; empty: it does not exist
+  absl::StatusOr<std::uint64_t> UsedBySubvolume(std::uint64_t id) const;  // bytes; 0: it has no group
 
  private:
   explicit BtrfsQuotas(std::string place) : place_(std::move(place)) {}

@@ -1,4 +1,4 @@
-// Subvolumes inside a volume that do not count for its size.
+// Subvolumes inside a volume that do not count for its size, and others that do.
 //
 // The kernel lets anybody who makes a subvolume name its groups of quotas (struct btrfs_qgroup_inherit), without a
 // privilege. So a hostile tenant can make one that is in no group, or in that of another volume. A driver can only find
@@ -22,14 +22,25 @@ namespace mooring {
 // FAILED_PRECONDITION: the subvolume is no member of the group, so nothing holds it to its size.
 absl::Status CheckIsMember(const UniqueFd& subvolume, const std::string& path, std::uint64_t group);
 
-// Makes all subvolumes below this one, an id, members of this group alone, which must exist. Returns how many were not.
-// `top` is the open top of the btrfs: through a subvolume that is full, the kernel changes no quotas.
-absl::StatusOr<std::size_t> PutBackStrangers(const UniqueFd& top, const std::string& path, std::uint64_t volume,
-                                             std::uint64_t group);
+// How many subvolumes were put back.
+struct PutBackCount {
+  std::size_t inside = 0;   // of this volume: they count for it alone now
+  std::size_t outside = 0;  // of other volumes: they count for those now
+};
 
-// A sentence for the condition of a volume with this name. Puts strangers back. Empty: there are none, the volume has
-// no group, or CAP_SYS_ADMIN is missing. `root` is open. `open_top` is slow, and called only if there are strangers.
+// `volume` is the id of its subvolume. The group must exist. `top` is the open top of the btrfs: through a subvolume
+// that is full, the kernel changes no quotas.
+absl::StatusOr<PutBackCount> PutBackStrangers(const UniqueFd& top, const std::string& path, std::uint64_t volume,
+                                              std::uint64_t group);
+
+// A call that only reads looks no further: a tenant can make subvolumes without end.
+inline constexpr std::size_t kMostSearches = 10'000;
+
+// Sentences for the condition of a volume with this name. Puts strangers back. Empty: there are none, the volume has no
+// group, or CAP_SYS_ADMIN is missing. `root` is open. `open_top` is slow, and called only if there are strangers. It
+// ends at the deadline of the thread, too.
 absl::StatusOr<std::string> FindSubvolumeProblem(const UniqueFd& root, const std::string& path, std::string_view name,
-                                                 const std::function<absl::StatusOr<UniqueFd>()>& open_top);
+                                                 const std::function<absl::StatusOr<UniqueFd>()>& open_top,
+                                                 std::size_t most_searches = kMostSearches);
 
 }  // namespace mooring

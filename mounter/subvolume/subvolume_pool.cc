@@ -21,7 +21,6 @@
 #include "base/text/quote.h"
 #include "mounter/path/target.h"
 #include "mounter/subvolume/inner_subvolumes.h"
-#include "mounter/subvolume/strangers.h"
 #include "mounter/subvolume/tree_search.h"
 #include "mounter/sys/syscalls.h"
 
@@ -157,11 +156,11 @@ absl::Status SubvolumePool::CheckIsMember(const std::string& name, std::uint64_t
   return mooring::CheckIsMember(subvolume, path_ + "/" + name, group);
 }
 
-absl::StatusOr<std::size_t> SubvolumePool::PutBackStrangers(const std::string& name, std::uint64_t group) const {
+absl::StatusOr<PutBackCount> SubvolumePool::PutBackStrangers(const std::string& name, std::uint64_t group) const {
   MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, Quotas());
   MOORING_ASSIGN_OR_RETURN(const std::optional<BtrfsQuotas::Group> limit, quotas.Find(group));
   const UniqueFd subvolume = OpenBelow(name);
-  if (!limit || (!subvolume.ok() && errno == ENOENT)) return 0;
+  if (!limit || (!subvolume.ok() && errno == ENOENT)) return PutBackCount();
   if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(name)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, SubvolumeIdOf(subvolume, path_));
   return mooring::PutBackStrangers(directory_, path_ + "/" + name, id, group);

@@ -2,7 +2,6 @@
 // mounter/subvolume/pool_calls.h combines them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "mounter/subvolume/quota.h"
+#include "mounter/subvolume/strangers.h"
 #include "mounter/subvolumes.h"
 
 namespace mooring {
@@ -55,9 +55,8 @@ class SubvolumePool {
   // FAILED_PRECONDITION: the subvolume is no member.
   absl::Status CheckIsMember(const std::string& name, std::uint64_t group) const;
 
-  // The subvolumes inside this one that are not in the group alone become so. Returns how many there were. 0 if the
-  // group or the subvolume does not exist.
-  absl::StatusOr<std::size_t> PutBackStrangers(const std::string& name, std::uint64_t group) const;
+  // PutBackStrangers of mounter/subvolume/strangers.h. Does nothing if the group or the subvolume does not exist.
+  absl::StatusOr<PutBackCount> PutBackStrangers(const std::string& name, std::uint64_t group) const;
 
   // Its members stay, as members of no group. OK if it does not exist.
   absl::Status RemoveGroup(std::uint64_t group) const;

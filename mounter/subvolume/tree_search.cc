@@ -26,6 +26,7 @@ struct Range {
   std::uint64_t first_object, last_object;
   std::uint64_t first_offset = 0, last_offset = kLast;
   bool with_data = false;
+  std::size_t most = kAll;  // ends behind the answer with this item
 };
 
 struct Item {
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<Item>> Search(const UniqueFd& filesystem, const std::
     if (::ioctl(filesystem.get(), BTRFS_IOC_TREE_SEARCH, &args) == 0) continue;
     if (errno == ENOENT) return std::vector<Item>();  // no such tree
     return ErrnoStatus(errno, "read a tree of the btrfs at", path);
-  } while (Take(args, range, items));
+  } while (Take(args, range, items) && items.size() < range.most);
   return items;
 }
 
@@ -95,13 +96,16 @@ absl::StatusOr<std::vector<std::uint64_t>> SubvolumesFrom(const UniqueFd& filesy
                                                           std::uint64_t top) {
   std::vector<std::uint64_t> found = {top};
   for (std::size_t i = 0; i < found.size(); ++i) {
-    MOORING_ASSIGN_OR_RETURN(
-        const std::vector<std::uint64_t> inside,
-        Offsets(filesystem, path, {BTRFS_ROOT_TREE_OBJECTID, BTRFS_ROOT_REF_KEY, found[i], found[i]}));
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> inside, SubvolumesIn(filesystem, path, found[i], kAll));
     found.insert(found.end(), inside.begin(), inside.end());
   }
   std::reverse(found.begin(), found.end());
   return found;
+}
+
+absl::StatusOr<std::vector<std::uint64_t>> SubvolumesIn(const UniqueFd& filesystem, const std::string& path,
+                                                        std::uint64_t id, std::size_t most) {
+  return Offsets(filesystem, path, {BTRFS_ROOT_TREE_OBJECTID, BTRFS_ROOT_REF_KEY, id, id, 0, kLast, false, most});
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> AllSubvolumes(const UniqueFd& filesystem, const std::string& path) {
@@ -139,8 +143,9 @@ absl::StatusOr<std::vector<std::uint64_t>> GroupsOfSubvolumes(const UniqueFd& fi
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> RelatedGroups(const UniqueFd& filesystem, const std::string& path,
-                                                         std::uint64_t group) {
-  return Offsets(filesystem, path, {BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_RELATION_KEY, group, group});
+                                                         std::uint64_t group, std::size_t most) {
+  return Offsets(filesystem, path,
+                 {BTRFS_QUOTA_TREE_OBJECTID, BTRFS_QGROUP_RELATION_KEY, group, group, 0, kLast, false, most});
 }
 
 }  // namespace mooring
