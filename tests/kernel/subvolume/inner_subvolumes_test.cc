@@ -81,5 +81,20 @@ TEST_F(InnerSubvolumesTest, ASubvolumeThatATenantHasLimitedItselfIsDeleted) {
   ExpectRemoved(volume, before);
 }
 
+// A directory of a pool that enforces no size, on a btrfs.
+TEST_F(InnerSubvolumesTest, TheContentOfADirectoryOnABtrfsIsRemoved) {
+  const std::string directory = GivenToTenant(Dir("pool/directory"));
+  {
+    const UniqueFd top(::open(directory.c_str(), kOpen));
+    const UniqueFd inner = InnerOf(Below(top, 20, "d"), "inner"), bottom = Below(inner, 40, "d"),
+                   deep = InnerOf(bottom, "deep");
+    Below(InnerOf(Below(deep, 40, "d"), "deepest"), 40, "d");
+    MakeReadOnly(deep);
+    MakeReadOnly(inner);
+  }
+  EXPECT_OK(mounter_.RemoveTree(directory));
+  EXPECT_THAT(EntriesOfPool(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace mooring::testing
