@@ -48,6 +48,7 @@ class BtrfsBackend final : public Backend {
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   absl::StatusOr<VolumeLocation> Find(const std::string& id) const;
   absl::Status CheckLimits() const;
+  absl::Status PrepareLimits();
   absl::Status SetLimit(const std::string& id, VolumeLocation& location) const;
 
   const std::string directory_;
@@ -63,9 +64,19 @@ absl::Status BtrfsBackend::CheckLimits() const {
   return problem.empty() ? absl::OkStatus() : FailedPrecondition(problem);
 }
 
+// Again if the start could not turn quotas on. The mounter does that only in a pool without subvolumes.
+absl::Status BtrfsBackend::PrepareLimits() {
+  const absl::Status limits = CheckLimits();
+  if (!absl::IsFailedPrecondition(limits)) return limits;
+  const absl::Status prepared = subvolumes_.PrepareSubvolumes(directory_);
+  if (absl::IsFailedPrecondition(prepared)) return limits;
+  MOORING_RETURN_IF_ERROR(prepared);
+  return CheckLimits();
+}
+
 absl::Status BtrfsBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
-  MOORING_RETURN_IF_ERROR(CheckLimits());
+  MOORING_RETURN_IF_ERROR(PrepareLimits());
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   return subvolumes_.MakeSubvolumes({{.path = PathOf(draft.id), .bytes = advisory_ ? 0 : draft.bytes}});
 }

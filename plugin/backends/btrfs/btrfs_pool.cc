@@ -97,7 +97,7 @@ absl::StatusOr<BtrfsQuotas> QuotasOf(const std::string& directory) {
 std::string QuotaProblem(const BtrfsQuotas& quotas, const std::string& directory) {
   if (quotas.mode() != BtrfsQuotas::Mode::kSimple) {
     return fmt::format(
-        "the simple quotas of the btrfs at {} were turned off, so no volume there is held to its size: copy the "
+        "the simple quotas of the btrfs at {} are turned off, so no volume there is held to its size: copy the "
         "volumes to a new pool",
         Quote(directory));
   }

@@ -208,6 +208,15 @@ TEST_F(BtrfsPool, APoolWithVolumesNeverStopsTheStart) {
   EXPECT_EQ(RunOutput("cat /sys/fs/btrfs/$(findmnt -no UUID " + pool() + ")/qgroups/mode"), "qgroup\n");
 }
 
+// The start may have failed to, for a reason that passes.
+TEST_F(BtrfsPool, AnEmptyPoolTurnsItsQuotasOnLater) {
+  ASSERT_EQ(Shell("btrfs quota disable " + pool()), 0);
+  const std::string id = Made("v");
+  EXPECT_EQ(Condition(id), "healthy");
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedMount));
+  EXPECT_FALSE(Fits(Staging(id) + "/file", 100));
+}
+
 TEST_F(BtrfsPool, OtherUsersDoNotReachTheVolumes) { EXPECT_EQ(fs::status(pool()).permissions(), fs::perms::owner_all); }
 
 TEST_F(BtrfsPool, ALimitFromBeforeQuotaAdvisoryGrows) {
