@@ -58,7 +58,7 @@ class BtrfsBackend final : public Backend {
 };
 
 absl::Status BtrfsBackend::CheckLimits() const {
-  if (advisory_) return absl::OkStatus();
+  if (advisory_) return CheckIsMounted(directory_);
   MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, QuotasOf(directory_));
   const std::string problem = QuotaProblem(quotas, directory_);
   return problem.empty() ? absl::OkStatus() : FailedPrecondition(problem);
@@ -129,14 +129,16 @@ absl::StatusOr<VolumeLocation> BtrfsBackend::Locate(const std::string& id) const
   return location;
 }
 
-// Without its limit. NOT_FOUND: also an unfinished snapshot of a group.
+// Without its limit. NOT_FOUND: also an unfinished snapshot of a group. UNAVAILABLE: as CheckIsMounted.
 absl::StatusOr<VolumeLocation> BtrfsBackend::Find(const std::string& id) const {
   if (!IsStoredId(id)) return NotFound("volume {} does not exist", Quote(id));
   VolumeLocation location = {.path = PathOf(id), .is_limited = false};
   struct statx found = {};
   const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
   if (::statx(AT_FDCWD, location.path.c_str(), flags, STATX_TYPE | STATX_INO, &found) != 0) {
-    return ErrnoStatus(errno, "find the subvolume", location.path);
+    const absl::Status missing = ErrnoStatus(errno, "find the subvolume", location.path);
+    MOORING_RETURN_IF_ERROR(CheckIsMounted(directory_));
+    return missing;
   }
   if (!S_ISDIR(found.stx_mode)) return Internal("{} is no directory", Quote(location.path));
   location.inode = found.stx_ino;
@@ -164,6 +166,7 @@ absl::Status BtrfsBackend::SetLimit(const std::string& id, VolumeLocation& locat
 
 absl::StatusOr<BackendCapacity> BtrfsBackend::Capacity() const {
   const auto ask = [directory = directory_, advisory = advisory_]() -> absl::StatusOr<BackendCapacity> {
+    MOORING_RETURN_IF_ERROR(CheckIsMounted(directory));
     MOORING_ASSIGN_OR_RETURN(BackendCapacity capacity, SpaceIn(directory));
     if (advisory) return capacity;
     MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, QuotasOf(directory));

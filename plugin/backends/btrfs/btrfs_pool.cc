@@ -2,7 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/btrfs_tree.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -73,8 +76,10 @@ std::string IdOfUnfinished(const std::string& name) {
   return IdOfFile(name, kDeletingEnd) + IdOfFile(name, kMakingEnd);  // at least one is empty
 }
 
-absl::Status CheckBtrfsPool(const PoolConfig& pool) {
+absl::Status CheckBtrfsPool(const PoolConfig& pool, bool is_first_start) {
   const auto check = [&]() -> absl::Status {
+    const absl::StatusOr<std::vector<std::string>> there = EntriesOrNone(pool.path);
+    if (!is_first_start && there.ok() && there->empty()) MOORING_RETURN_IF_ERROR(CheckIsMounted(pool.path));
     MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenDirectory(pool.path));
     MOORING_RETURN_IF_ERROR(CheckIsTopOfBtrfs(directory, pool.path));
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(pool.path));
@@ -89,7 +94,20 @@ absl::Status CheckBtrfsPool(const PoolConfig& pool) {
   return checked.ok() ? checked : Annotate(checked, fmt::format("pool {}", pool.name));
 }
 
+absl::Status CheckIsMounted(const std::string& directory) {
+  struct statfs filesystem = {};
+  struct stat status = {};
+  const bool is_there = ::statfs(directory.c_str(), &filesystem) == 0 && ::stat(directory.c_str(), &status) == 0;
+  if (!is_there && errno != ENOENT) return ErrnoStatus(errno, "look at", directory);
+  if (is_there && filesystem.f_type == BTRFS_SUPER_MAGIC && status.st_ino == BTRFS_FIRST_FREE_OBJECTID) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(fmt::format(
+      "the btrfs of the pool is not mounted at {}: mount it there, then start the plugin again", Quote(directory)));
+}
+
 absl::StatusOr<BtrfsQuotas> QuotasOf(const std::string& directory) {
+  MOORING_RETURN_IF_ERROR(CheckIsMounted(directory));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd open, OpenDirectory(directory));
   return BtrfsQuotas::Of(open, directory);
 }

@@ -20,9 +20,14 @@ inline bool IsAdvisory(const PoolConfig& pool) { return pool.own_keys.at(std::st
 
 // Closes the directory to other users. FAILED_PRECONDITION: the path is not the top of a btrfs. Without volumes also:
 // it holds something else; its quotas, or the kernel, cannot limit volumes. Volumes that are there are served in any
-// case, with a QuotaProblem.
-absl::Status CheckBtrfsPool(const PoolConfig& pool);
+// case, with a QuotaProblem. UNAVAILABLE: not at the first start, and the path is empty, because its btrfs is not
+// mounted.
+absl::Status CheckBtrfsPool(const PoolConfig& pool, bool is_first_start);
 
+// UNAVAILABLE: no btrfs is mounted there.
+absl::Status CheckIsMounted(const std::string& directory);
+
+// UNAVAILABLE: as CheckIsMounted.
 absl::StatusOr<BtrfsQuotas> QuotasOf(const std::string& directory);
 
 // A sentence for the conditions of volumes. Empty: sizes are enforced.

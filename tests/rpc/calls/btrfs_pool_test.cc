@@ -19,14 +19,17 @@ class BtrfsPool : public RpcTest {
   void MountPool(const std::string& name = "image") {
     MakeDirectories("sub");
     const std::string image = elsewhere_ / name;
-    ASSERT_EQ(Shell("truncate -s 1G " + image + " && mkfs.btrfs -q -K " + image + " 2>/dev/null && mount -o loop " +
-                    image + " " + pool()),
-              0);
+    ASSERT_EQ(Shell("truncate -s 1G " + image + " && mkfs.btrfs -q -K " + image + " 2>/dev/null"), 0);
+    MountAgain(name);
     AllowMount(pool());
     const char* const user = std::getenv("MOORING_TEST_USER");
     if (user != nullptr) {
       ASSERT_EQ(Shell(std::string("chown ") + user + " " + pool()), 0);
     }
+  }
+
+  void MountAgain(const std::string& name = "image") {
+    ASSERT_EQ(Shell("mount -o loop " + (elsewhere_ / name) + " " + pool()), 0);
   }
 
   CreateVolumeRequest Request(const std::string& name, std::int64_t bytes = kVolumeBytes) {
@@ -208,6 +211,26 @@ TEST_F(BtrfsPool, APoolWithVolumesNeverStopsTheStart) {
   EXPECT_EQ(RunOutput("cat /sys/fs/btrfs/$(findmnt -no UUID " + pool() + ")/qgroups/mode"), "qgroup\n");
 }
 
+TEST_F(BtrfsPool, APoolThatIsNotMountedStopsNothingElse) {
+  const std::string id = Made("v"), deleted = Made("deleted");
+  StopPlugin();
+  ASSERT_EQ(Shell("umount " + pool()), 0);
+  Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'deleting' WHERE id = '" + deleted + "'");
+  Start();
+  Created(Mount());
+  EXPECT_THAT(Condition(id), HasSubstr("is not mounted at"));
+  ExpectRefused(Request("more"), Code::kUnavailable, "is not mounted at");
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kUnavailable, "is not mounted at"));
+  EXPECT_THAT(driver().Delete(id), FailsWith(Code::kUnavailable, "is not mounted at"));
+  StopPlugin();
+  EXPECT_THAT(RunOutput("ls -A " + pool()), IsEmpty());
+  MountAgain();
+  Start();
+  EXPECT_EQ(Condition(id), "healthy");
+  EXPECT_TRUE(fs::exists(VolumePath(id)));
+  EXPECT_OK(driver().Delete(deleted));
+}
+
 // The start may have failed to, for a reason that passes.
 TEST_F(BtrfsPool, AnEmptyPoolTurnsItsQuotasOnLater) {
   ASSERT_EQ(Shell("btrfs quota disable " + pool()), 0);
@@ -270,7 +293,8 @@ TEST_F(BtrfsPool, WhatIsNoPoolIsNamedAtTheStart) {
     plugin().Kill();
     return plugin().Log().substr(from);
   };
-  EXPECT_THAT(why(MakeDirectories("plain")), HasSubstr("does not lie on a btrfs"));
+  EXPECT_THAT(why(MakeDirectories("plain"), "touch " + MakeDirectories("plain") + "/file"),
+              HasSubstr("does not lie on a btrfs"));
   EXPECT_THAT(why(pool() + "/own", "btrfs -q subvolume create " + pool() + "/own"), HasSubstr("not the top"));
   EXPECT_THAT(why(pool()), HasSubstr("which is no volume, and a pool needs a btrfs of its own"));
   EXPECT_THAT(why(pool(), "btrfs -q subvolume delete " + pool() + "/own && btrfs quota disable " + pool() +
