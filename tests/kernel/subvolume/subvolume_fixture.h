@@ -97,6 +97,11 @@ class SubvolumeTest : public KernelTest {
   std::optional<BtrfsQuotas::Group> GroupOf(char digit) const {
     return *Quotas().Find(GroupNumberOf(NameOfVolume(digit)));
   }
+  // The transaction that has made the subvolume.
+  std::string InstantOf(const std::string& subvolume) const {
+    Tool("btrfs subvolume show " + subvolume + " | grep 'Gen at creation' > " + Path("instant"));
+    return ReadFile(Path("instant"));
+  }
   std::vector<std::string> EntriesOfPool() const {
     std::vector<std::string> names = Entries(Path("pool"));
     std::erase(names, kLockName);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 #include <future>
+#include <set>
 
 #include "base/file/file_lock.h"
 #include "mounter/subvolumes.h"
@@ -250,7 +251,10 @@ TEST_F(SubvolumeTest, SnapshotsOfAGroupAreOfOneInstant) {
       }
     }
   });
+  const auto first_step = [&] { return std::stoi("0" + ReadFile(volumes.front() + "/step")); };
   for (int round = 0; round < 10 && !HasFailure(); ++round) {
+    const int before = first_step();
+    EXPECT_TRUE(Eventually([&] { return first_step() > before; })) << "nobody writes";
     std::vector<NewSubvolume> wanted;
     for (std::size_t i = 0; i < volumes.size(); ++i) {
       const std::string name = fmt::format("pool/snap-{:x}{:031}", i + 1, round);
@@ -258,10 +262,14 @@ TEST_F(SubvolumeTest, SnapshotsOfAGroupAreOfOneInstant) {
     }
     EXPECT_OK(mounter_.MakeSubvolumes(wanted));
     std::vector<int> steps;
+    std::set<std::string> instants;
     for (const NewSubvolume& each : wanted) {
+      instants.insert(InstantOf(each.path));
       steps.push_back(std::stoi("0" + ReadFile(each.path + "/step")));
       EXPECT_EQ(TryWrite(each.path + "/more", "x"), EROFS);
     }
+    EXPECT_GT(steps.front(), before);
+    EXPECT_THAT(instants, ElementsAre(HasSubstr("Gen at creation")));
     EXPECT_TRUE(std::is_sorted(steps.rbegin(), steps.rend())) << ::testing::PrintToString(steps);
     EXPECT_LE(steps.front() - steps.back(), 1) << ::testing::PrintToString(steps);
   }
