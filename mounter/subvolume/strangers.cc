@@ -140,8 +140,8 @@ std::string Sentences(const PutBackCount& count, bool are_all) {
   }
   if (!are_all) {
     sentences.push_back(
-        "it has too many subvolumes to look at them all in a call: the next start of the plugin sees to it that each "
-        "counts for its size");
+        "it has too many subvolumes for one look: the next start of the plugin sees to it that each counts for its "
+        "size");
   }
   return fmt::format("{}", fmt::join(sentences, "; "));
 }
@@ -192,7 +192,11 @@ absl::StatusOr<std::string> FindSubvolumeProblem(const UniqueFd& root, const std
   const absl::Status is_member = CheckIsMember(root, path, group);
   if (!is_member.ok()) return Message(is_member);
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t volume, SubvolumeIdOf(root, path));
-  MOORING_ASSIGN_OR_RETURN(const Findings found, StrangerSearch(root, path, volume, group, most_searches).Run());
+  MOORING_ASSIGN_OR_RETURN(Findings found, StrangerSearch(root, path, volume, group, most_searches).Run());
+  if (found.strangers.size() > kMostPutBack) {
+    found.strangers.resize(kMostPutBack);
+    found.are_complete = false;
+  }
   PutBackCount count;
   if (!found.strangers.empty()) {
     MOORING_ASSIGN_OR_RETURN(const UniqueFd top, open_top());

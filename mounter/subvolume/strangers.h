@@ -33,8 +33,9 @@ struct PutBackCount {
 absl::StatusOr<PutBackCount> PutBackStrangers(const UniqueFd& top, const std::string& path, std::uint64_t volume,
                                               std::uint64_t group);
 
-// A call that only reads looks no further: a tenant can make subvolumes without end.
+// A call that only reads does no more: a tenant can make subvolumes without end.
 inline constexpr std::size_t kMostSearches = 10'000;
+inline constexpr std::size_t kMostPutBack = 100;
 
 // Sentences for the condition of a volume with this name. Puts strangers back. Empty: there are none, the volume has no
 // group, or CAP_SYS_ADMIN is missing. `root` is open. `open_top` is slow, and called only if there are strangers. It

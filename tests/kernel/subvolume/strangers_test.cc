@@ -93,6 +93,16 @@ TEST_F(StrangersTest, AReadLooksAtNoMoreThanItMay) {
   EXPECT_THAT(*problem(300), HasSubstr("too many subvolumes"));
 }
 
+TEST_F(StrangersTest, AReadPutsBackNoMoreThanItMay) {
+  const std::string volume = GivenToTenant(Made('a'));
+  const pid_t task = TenantStarts(volume, "none", 0, kMostPutBack + 1);
+  ASSERT_EQ(::waitpid(task, nullptr, 0), task);
+  ASSERT_OK(mounter_.Bind(BindOf(volume, Dir("target"))));
+  EXPECT_THAT(Problem(Path("target")), AllOf(HasSubstr("made 100 subvolume(s)"), HasSubstr("too many")));
+  EXPECT_THAT(Problem(Path("target")), AllOf(HasSubstr("made 1 subvolume(s)"), Not(HasSubstr("too many"))));
+  EXPECT_EQ(Problem(Path("target")), "");
+}
+
 TEST_F(StrangersTest, StrangersArePutBackAtTheStart) {
   const std::string volume = GivenToTenant(Made('a'));
   Made('b');
