@@ -150,8 +150,11 @@ std::string NameOfLeftover(const std::string& name) {
 
 absl::Status DeleteLocked(const SubvolumePool& pool, const std::string& name, std::uint64_t group) {
   log::WarningIfFailed(pool.PutBackStrangers(name, group).status(), "subvolumes of a task are still counted elsewhere");
-  MOORING_RETURN_IF_ERROR(pool.Hide(name));
+  const absl::Status hidden = pool.Hide(name);
+  if (!hidden.ok() && !absl::IsResourceExhausted(hidden)) return hidden;
   MOORING_RETURN_IF_ERROR(pool.RemoveGroup(group));  // before: nothing is deleted in a subvolume that is full
+  // In a full btrfs there is no room for a name, and only a deletion makes some.
+  if (!hidden.ok()) MOORING_RETURN_IF_ERROR(pool.DeleteInPlace(name));
   return pool.Delete(name);
 }
 

@@ -70,6 +70,9 @@ class SubvolumePool {
   // After Hide, with all subvolumes inside, and what MakeApart has made. OK if it does not exist.
   absl::Status Delete(const std::string& name) const;
 
+  // Without Hide: if it is interrupted, the subvolume stays without some of those inside.
+  absl::Status DeleteInPlace(const std::string& name) const { return DeleteHidden(name); }
+
   // Removes groups of deleted subvolumes, as far as no snapshot uses their data any more. Before Linux 6.11 the kernel
   // removes none, and later only those without data.
   absl::Status RemoveStaleGroups() const;

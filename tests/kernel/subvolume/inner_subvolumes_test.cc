@@ -81,6 +81,23 @@ TEST_F(InnerSubvolumesTest, ASubvolumeThatATenantHasLimitedItselfIsDeleted) {
   ExpectRemoved(volume, before);
 }
 
+// By data, and by what a task makes outside of its size.
+TEST_F(InnerSubvolumesTest, AVolumeIsDeletedInAFullPool) {
+  const std::string volume = Made('a', 0);
+  EXPECT_NE(Tool("head -c 1G /dev/zero > " + volume + "/file 2>/dev/null; sync -f " + volume), -1);
+  {
+    const UniqueFd root(::open(volume.c_str(), kOpen));
+    btrfs_ioctl_vol_args_v2 args = {};
+    for (int number = 0, fails = 0; fails < 100; ++number) {
+      fmt::format_to_n(args.name, sizeof(args.name) - 1, "{}", number);
+      fails += ::ioctl(root.get(), BTRFS_IOC_SUBVOL_CREATE_V2, &args) == 0 ? 0 : 1;
+    }
+    EXPECT_EQ(errno, ENOSPC);
+  }
+  EXPECT_OK(mounter_.RemoveSubvolume(volume));
+  EXPECT_THAT(EntriesOfPool(), IsEmpty());
+}
+
 // A directory of a pool that enforces no size, on a btrfs.
 TEST_F(InnerSubvolumesTest, TheContentOfADirectoryOnABtrfsIsRemoved) {
   const std::string directory = GivenToTenant(Dir("pool/directory"));

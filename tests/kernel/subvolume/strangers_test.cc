@@ -128,7 +128,7 @@ TEST_F(StrangersTest, AGroupThatATaskKeepsJoiningIsRemoved) {
   Made('a', 512 * kMiB);
   const pid_t task = TenantStarts(other, "in", GroupNumberOf(NameOfVolume('a')), 1 << 30);
   const auto made = [&] { return Entries(other).size(); };
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i) {
     const std::size_t before = made();
     EXPECT_TRUE(Eventually([&] { return made() > before; })) << "the task has ended";
     EXPECT_OK(mounter_.RemoveSubvolume(Volume('a')));
