@@ -149,7 +149,7 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
 std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
-  // The filesystem of a directory volume is the host's, and the plugin itself sets the other options of a tmpfs.
+  // The filesystem of a directory or subvolume is the host's, and the plugin itself sets the other options of a tmpfs.
   if (!HasOptionTable(fs_type)) return rules;
   for (const OptionRule& rule : kLabelOptions) rules.push_back(&rule);
   if (fs_type == "tmpfs") return rules;

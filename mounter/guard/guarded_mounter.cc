@@ -339,6 +339,42 @@ absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
                   Quote(normal)));
 }
 
+absl::Status GuardedMounter::CheckSubvolumePool(std::string_view pool) const {
+  const auto& pools = policy_.subvolume_pools;
+  if (std::find(pools.begin(), pools.end(), pool) != pools.end()) return absl::OkStatus();
+  return Refuse("refused a directory that is no pool of subvolumes",
+                fmt::format("{} is none of the pools of subvolumes that the mount helper was started with",
+                            Quote(std::string(pool))));
+}
+
+absl::Status GuardedMounter::CheckSubvolume(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  return normal == path ? CheckSubvolumePool(ParentOf(normal)) : InvalidArgument("{} is not normalised", Quote(path));
+}
+
+absl::Status GuardedMounter::PrepareSubvolumes(const std::string& pool) {
+  MOORING_RETURN_IF_ERROR(CheckSubvolumePool(pool));
+  return mounter_.PrepareSubvolumes(pool);
+}
+
+absl::Status GuardedMounter::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {
+  for (const NewSubvolume& each : subvolumes) {
+    MOORING_RETURN_IF_ERROR(CheckSubvolume(each.path));
+    if (!each.source.empty()) MOORING_RETURN_IF_ERROR(CheckSubvolume(each.source));
+  }
+  return mounter_.MakeSubvolumes(subvolumes);
+}
+
+absl::Status GuardedMounter::LimitSubvolume(const std::string& path, std::uint64_t bytes) {
+  MOORING_RETURN_IF_ERROR(CheckSubvolume(path));
+  return mounter_.LimitSubvolume(path, bytes);
+}
+
+absl::Status GuardedMounter::RemoveSubvolume(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(CheckSubvolume(path));
+  return mounter_.RemoveSubvolume(path);
+}
+
 // The same checks as for Bind and Unmount.
 absl::StatusOr<bool> GuardedMounter::BindIf(const ConditionalBind& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.bind.target));

@@ -15,6 +15,7 @@
 //                 our loop device, those of the policy as well, without options, if they are on one device
 //                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
+//   subvolumes    directly below a pool of subvolumes
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label
 //   reading       Find, List, Stats, HealthProblem, FindLoops: everything
@@ -44,6 +45,7 @@ struct HelperPolicy {
   std::vector<std::string> volume_directories = {};  // each subdirectory of one of these is a volume
   std::vector<std::string> device_links = {};        // a device behind one is a volume: mounter/path/device_links.h
   std::vector<std::string> fs_types = {};            // of devices, beside ext4, xfs and btrfs
+  std::vector<std::string> subvolume_pools = {};     // each subvolume directly below one of these is a volume
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
 
@@ -85,6 +87,10 @@ class GuardedMounter final : public Mounter {
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status PrepareSubvolumes(const std::string& pool) override;
+  absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
+  absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;
+  absl::Status RemoveSubvolume(const std::string& path) override;
   absl::Status CheckNeeds(const Needs& needs) override { return mounter_.CheckNeeds(needs); }
 
   absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
@@ -101,6 +107,8 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   bool IsVolumeDirectory(const std::string& path) const;
+  absl::Status CheckSubvolume(const std::string& path) const;
+  absl::Status CheckSubvolumePool(std::string_view pool) const;
   absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;
 
   const HelperPolicy policy_;

@@ -23,6 +23,7 @@ constexpr ListFlag kListFlags[] = {
     {"forbid-below", &HelperPolicy::forbidden_trees},
     {"forbid", &HelperPolicy::forbidden_places},
     {"volume-directory", &HelperPolicy::volume_directories},
+    {"subvolume-pool", &HelperPolicy::subvolume_pools},
     {"device-links", &HelperPolicy::device_links},
     {"fs-type", &HelperPolicy::fs_types},
 };

@@ -110,6 +110,22 @@ absl::Status MounterClient::RemoveTree(const std::string& directory) {
   return Execute(calls::kRemoveTree, directory, directory);
 }
 
+absl::Status MounterClient::PrepareSubvolumes(const std::string& pool) {
+  return Execute(calls::kPrepareSubvolumes, pool, pool);
+}
+
+absl::Status MounterClient::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {
+  return subvolumes.empty() ? absl::OkStatus() : Execute(calls::kMakeSubvolumes, subvolumes.front().path, subvolumes);
+}
+
+absl::Status MounterClient::LimitSubvolume(const std::string& path, std::uint64_t bytes) {
+  return Execute(calls::kLimitSubvolume, path, path, bytes);
+}
+
+absl::Status MounterClient::RemoveSubvolume(const std::string& path) {
+  return Execute(calls::kRemoveSubvolume, path, path);
+}
+
 absl::Status MounterClient::CheckNeeds(const Needs& needs) {
   return Execute(calls::kNeeds, needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front(), needs);
 }

@@ -250,9 +250,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
   add_list("--pool", flags.pools, "MOORING_POOL", ';',
-           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend (path=, "
-           "overcommit=, shared=, match=, size=); may be repeated, or several with semicolons");
-  add_list("--fs-type", flags.fs_types, "MOORING_FS_TYPES", ',',
+           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs and keys of that backend (path=, "
+           "overcommit=, shared=, match=, size=, quota=); may be repeated, or several with semicolons");
+  add_list("--fs-type", flags.fs_types, "MOORING_FS_TYPE", ',',
            "type of filesystems that disks of device pools may have beside ext4, xfs and btrfs, as vfat; may be "
            "repeated, or several with commas");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");

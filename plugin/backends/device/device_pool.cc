@@ -27,7 +27,7 @@ absl::Status CompleteDevicePool(PoolConfig& pool) {
 }
 
 // A user who may write in the directory decides which devices become volumes. udev makes it with the first link.
-absl::Status CheckLinks(const PoolConfig& pool) {
+absl::Status CheckLinks(const PoolConfig& pool, bool /*is_first_start*/) {
   struct stat status = {};
   if (::stat(pool.path.c_str(), &status) != 0) {
     return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);

@@ -355,6 +355,22 @@ TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
   EXPECT_FALSE(Exists(Path("dirs/vol-1")));
 }
 
+TEST_F(HelperGuardTest, OnlySubvolumesOfThePoolsAreTouched) {
+  const std::string name = "vol-" + std::string(32, 'a');
+  for (const std::string& pool : {Path("dirs"), Path("outside"), Path("pool/x"), Path("pool/../outside")}) {
+    const std::string path = pool + "/" + name;
+    EXPECT_THAT(helper().PrepareSubvolumes(pool), Refused("none of the pools"));
+    const std::vector<absl::Status> refused = {
+        helper().MakeSubvolumes({{.path = path}}),
+        helper().MakeSubvolumes({{.path = Path("pool/") + name, .source = path}}), helper().LimitSubvolume(path, kMiB),
+        helper().RemoveSubvolume(path)};
+    const std::string why = pool.find("..") == std::string::npos ? "none of the pools" : "..";
+    for (const absl::Status& status : refused) EXPECT_THAT(Message(status), HasSubstr(why));
+  }
+  Dir("pool");
+  EXPECT_THAT(helper().RemoveSubvolume(Path("pool/") + name), Refused("does not lie on a btrfs"));
+}
+
 TEST_F(HelperGuardTest, TargetsInAVolumeDirectoryAreRefused) {
   Dir("dirs/vol-1");
   Dir("csi/alias");

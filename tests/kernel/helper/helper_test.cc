@@ -67,6 +67,7 @@ absl::StatusOr<HelperSpawner> HelperProcessTest::StartSpawner(const std::string&
                                          .volume_directories = {Path("dirs")},
                                          .device_links = {Path("links/disk-*")},
                                          .fs_types = {"ext2", "f2fs", "proc"},
+                                         .subvolume_pools = {Path("pool")},
                                          .most_memory = 4 * kMiB},
                                         "info",
                                         "text"});

@@ -64,13 +64,17 @@ auto Members(const AttachLoopRequest& request) {
   const auto& [m1, m2, m3] = request;
   return std::tie(m1, m2, m3);
 }
+auto Members(const NewSubvolume& subvolume) {
+  const auto& [m1, m2, m3, m4] = subvolume;
+  return std::tie(m1, m2, m3, m4);
+}
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
   return std::tie(m1, m2);
 }
 auto Members(const PathInfo& info) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7] = info;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = info;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
 }
 auto Members(const StatsInfo& info) {
   const auto& [m1, m2, m3] = info;
@@ -86,8 +90,8 @@ auto Members(const FilesystemInfo& info) {
 }
 
 auto Members(const ExpectedMount& expected) {
-  const auto& [m1, m2, m3, m4] = expected;
-  return std::tuple(m1, m2, m3, m4);
+  const auto& [m1, m2, m3, m4, m5] = expected;
+  return std::tuple(m1, m2, m3, m4, m5);
 }
 auto Members(const ConditionalBind& request) {
   const auto& [m1, m2, m3] = request;
@@ -251,6 +255,19 @@ TEST(WireTest, TooManyNeedsAndTextsWithNulAreRefused) {
               FailsWith(StatusCode::kInvalidArgument, "NUL"));
 }
 
+TEST(WireTest, NewSubvolumesArrive) {
+  const std::vector<NewSubvolume> wanted = {{.path = "/pool/a", .source = "/pool/b", .bytes = 1ULL << 40U},
+                                            {.path = "/pool/c", .read_only = true}};
+  const auto arrived = Sent<pb::MakeSubvolumesRequest>(wanted);
+  ASSERT_OK(arrived);
+  ASSERT_EQ(arrived->size(), 2U);
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(Members((*arrived)[i]), Members(wanted[i]));
+  EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>(wire::kMostCopies + 1)),
+              FailsWith(StatusCode::kInvalidArgument, "257 subvolumes"));
+  EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>{{.path = std::string("/c\0si", 5)}}),
+              FailsWith(StatusCode::kInvalidArgument, "NUL"));
+}
+
 TEST(WireTest, ALoopDeviceArrives) {
   EXPECT_EQ(*Sent<pb::LoopInfo>(LoopInfo()), LoopInfo());
   EXPECT_EQ(*Sent<pb::LoopInfo>(ALoop()), ALoop());
@@ -281,6 +298,7 @@ TEST(WireTest, APathInfoArrives) {
                      .empty = false,
                      .device = 0x705,
                      .inode = 0x100000001,
+                     .inode_device = 0x100000003,
                      .mount = {},
                      .loop = {},
                      .failure = "it is dead"};
@@ -293,7 +311,7 @@ TEST(WireTest, APathInfoArrives) {
 }
 
 TEST(WireTest, ConditionalCallsArrive) {
-  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x706};
+  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x100000004, 0x706};
   ExpectArrives<pb::ConditionalBind>(ConditionalBind());
   ExpectArrives<pb::ConditionalBind>(ConditionalBind{ABind(), expected, "xfs"});
   ExpectArrives<pb::ConditionalUnmount>(ConditionalUnmount());

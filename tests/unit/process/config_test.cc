@@ -187,7 +187,7 @@ TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
       {"MOORING_DRIVER_NAME", "d.e"},          {"MOORING_MAX_VOLUMES", "3"},
       {"MOORING_TOPOLOGY", "zone=a,rack=b"},   {"MOORING_LOG_LEVEL", "error"},
       {"MOORING_LOG_FORMAT", "json"},          {"MOORING_STOP_TIMEOUT", "0"},
-      {"MOORING_FS_TYPES", "vfat,ext2"}};
+      {"MOORING_FS_TYPE", "vfat,ext2"}};
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
   const absl::StatusOr<Config> config = Parse({});
   ASSERT_OK(config);
