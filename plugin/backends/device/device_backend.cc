@@ -262,10 +262,7 @@ absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) cons
 absl::Status DeviceBackend::UpdateRecord(const std::string& id, const Disk& disk) const {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   MOORING_ASSIGN_OR_RETURN(const DeviceRecord before, ReadDeviceRecord(PathOf(id)));
-  DeviceRecord record = RecordOf(disk);
-  record.bytes = before.bytes;
-  record.raw = before.raw;
-  return WriteDeviceRecord(PathOf(id), record);
+  return WriteDeviceRecord(PathOf(id), SeenNow(before, disk));
 }
 
 absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {

@@ -147,6 +147,13 @@ DeviceRecord RecordOf(const Disk& disk) {
           .boot_id = BootId().value_or("")};
 }
 
+DeviceRecord SeenNow(DeviceRecord record, const Disk& disk) {
+  record.node = disk.node;
+  record.number = disk.number;
+  record.boot_id = BootId().value_or("");
+  return record;
+}
+
 bool IsTakenAs(const Disk& disk, const DeviceRecord& record) {
   return record.link == disk.link || (record.number == disk.number && record.boot_id == BootId().value_or(""));
 }

@@ -81,6 +81,9 @@ struct DeviceRecord {
 
 DeviceRecord RecordOf(const Disk& disk);  // as it is now
 
+// The record of a disk that is at another device node now, as after a boot. It keeps what identifies the disk.
+DeviceRecord SeenNow(DeviceRecord record, const Disk& disk);
+
 // By its link, or by its number in this boot. Two links may lead to one device.
 bool IsTakenAs(const Disk& disk, const DeviceRecord& record);
 

@@ -64,8 +64,7 @@ absl::Status RefreshReleased(const std::string& directory, const Disks& disks) {
   for (const ReleasedFile& file : files) {
     const absl::StatusOr<Disk> disk = disks.Find(file.record.link);
     if (!disk.ok() || IsReplaced(*disk, file.record)) continue;
-    DeviceRecord record = RecordOf(*disk);
-    record.raw = file.record.raw;
+    const DeviceRecord record = SeenNow(file.record, *disk);
     if (record != file.record) MOORING_RETURN_IF_ERROR(WriteDeviceRecord(file.path, record));
   }
   return absl::OkStatus();
