@@ -58,7 +58,7 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   if (error != EPERM || ::fstat(root.get(), &file) != 0) return failure;
   MountedDevice device(file.st_dev);
   // The kernel asks for the capability first, even where there is nothing to grow.
-  if (device.Ext4Bytes() / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  if (!device.CanGrowExt4To(bytes)) return absl::OkStatus();
   if (device.Ext4Errors() != 0) {
     return FailedPrecondition(Message(failure) +
                               ": it has met errors, and the kernel grows none that has; unpublish and unstage the "
@@ -181,6 +181,8 @@ std::uint64_t MountedDevice::Bytes() {
 
 std::uint64_t MountedDevice::Ext4Bytes() { return ReadExt4() ? ext4_->bytes : 0; }
 
+bool MountedDevice::CanGrowExt4To(std::uint64_t device_bytes) { return !ReadExt4() || CanGrowTo(*ext4_, device_bytes); }
+
 std::uint64_t MountedDevice::Ext4Errors() {
   if (ReadExt4()) return ext4_->errors;
   std::ifstream file(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(number_)));
@@ -188,11 +190,11 @@ std::uint64_t MountedDevice::Ext4Errors() {
   return file >> errors ? errors : 0;
 }
 
-const std::optional<MountedDevice::Ext4>& MountedDevice::ReadExt4() {
+const std::optional<Ext4Super>& MountedDevice::ReadExt4() {
   if (read_ || !Node().ok()) return ext4_;
   read_ = true;
-  const absl::StatusOr<Ext4Super> super = ReadExt4Super(node_.get(), path_);
-  if (super.ok()) ext4_ = {super->bytes, super->errors};
+  absl::StatusOr<Ext4Super> super = ReadExt4Super(node_.get(), path_);
+  if (super.ok()) ext4_ = *std::move(super);
   return ext4_;
 }
 
@@ -256,6 +258,8 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
   }
   MOORING_ASSIGN_OR_RETURN(UniqueFd unattached, LockUnattached(image));
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
+  MOORING_ASSIGN_OR_RETURN(const Ext4Super super, ReadExt4Super(image.fd.get(), path));
+  if (!CanGrowTo(super, static_cast<std::uint64_t>(image.status.st_size))) return absl::OkStatus();
   unattached.reset();  // the loop device below the mount takes the lock itself
   if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return LockUnattached(image).status();
   // The kernel was not asked, or refused. e2fsck repairs or names the cause.
