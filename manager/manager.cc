@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "manager/csi/connectors.h"

@@ -56,7 +56,7 @@ void AddState(const Attachments& attachments, MetricFamilies& families) {
   Samples::Gauge("mooring_manager_restoring", "Attachments from before the start that still wait for their plugin.")
       .Add(attachments.restoring())
       .MoveTo(families);
-  Samples took = Samples::Gauge("mooring_manager_restore_duration_seconds",
+  Samples took = Samples::Gauge("mooring_manager_restore_seconds",
                                 "Time after the start until every attachment was checked and, if its mount was gone, "
                                 "attached again. Absent before that.");
   if (const auto time = attachments.restored_in()) took.Add(std::chrono::duration<double>(*time).count());

@@ -12,7 +12,8 @@ bool IsExpected(const PathInfo& info, const ExpectedMount& expected) {
   if (info.loop) return !expected.label.empty() && info.loop->label == expected.label;
   if (info.mount->fs_type == "tmpfs") return !expected.label.empty() && info.mount->source == expected.label;
   return !expected.root_name.empty() && NameOf(info.mount->root) == expected.root_name &&
-         (expected.root_inode == 0 || expected.root_inode == info.inode);
+         (expected.root_inode == 0 || expected.root_inode == info.inode) &&
+         (expected.root_device == 0 || expected.root_device == info.inode_device);
 }
 
 bool MayUnmount(const PathInfo& target, const ExpectedMount& expected) {

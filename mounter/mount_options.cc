@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -179,8 +180,9 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
 std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
-  // The filesystem of a directory volume is the host's or its pool's. The plugin sets the other options of a tmpfs.
-  if (fs_type == "directory" || fs_type == "nfs" || fs_type == kNfsFsType) return rules;
+  // The filesystem of a directory or subvolume is the host's or the pool's. The plugin itself sets the other options of
+  // a tmpfs.
+  if (fs_type == kNfsFsType || !HasOptionTable(fs_type)) return rules;
   for (const OptionRule& rule : kLabelOptions) rules.push_back(&rule);
   if (fs_type == "tmpfs") return rules;
   const std::size_t own = rules.size();
@@ -343,6 +345,14 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   return absl::OkStatus();
 }
 
+absl::Status AddForeignFlag(const std::string& word, MountOptions& parsed) {
+  if (word.empty() || ApplyMountFlag(word, parsed.flags) || IsForOthers(word)) return absl::OkStatus();
+  FilesystemOption option = OptionIn(word);
+  if (IsAnotherOrder(word)) return InvalidArgument("{} is no option of a filesystem", Quote(option.key));
+  parsed.options.push_back(std::move(option));
+  return absl::OkStatus();
+}
+
 absl::Status AddFlag(std::string_view fs_type, const std::string& text, MountOptions& parsed) {
   if (ApplyMountFlag(text, parsed.flags) || IsForOthers(text)) return absl::OkStatus();
   return AddOption(fs_type, text, parsed);
@@ -371,6 +381,23 @@ absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std
   std::erase_if(parsed.options, [](const FilesystemOption& option) { return FindIgnored(option.key) != nullptr; });
   std::sort(parsed.options.begin(), parsed.options.end());
   return parsed;
+}
+
+bool HasOptionTable(std::string_view fs_type) { return fs_type == "tmpfs" || !OwnOptions(fs_type).empty(); }
+
+absl::StatusOr<MountOptions> ParseForeignOptions(const std::vector<std::string>& mount_flags) {
+  MountOptions parsed;
+  for (const std::string& element : mount_flags) {
+    for (const std::string& word : SplitMountWords(element)) MOORING_RETURN_IF_ERROR(AddForeignFlag(word, parsed));
+  }
+  return parsed;
+}
+
+bool IsCommonOption(const FilesystemOption& option) {
+  const auto is_it = [&option](const OptionRule& rule) { return rule.name == option.key && Fits(rule, option.value); };
+  return std::any_of(kCommonOptions.begin(), kCommonOptions.end(), is_it) ||
+         std::any_of(kLabelOptions.begin(), kLabelOptions.end(), is_it) ||
+         std::any_of(kIgnoredOptions.begin(), kIgnoredOptions.end(), is_it);
 }
 
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {

@@ -41,6 +41,17 @@ struct MountOptions {
 // range. The message leaves the value of a refused option out, because mount flags may be sensitive.
 absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std::vector<std::string>& mount_flags);
 
+// Whether there is a table of the options of this filesystem: ext4, xfs, btrfs and tmpfs.
+bool HasOptionTable(std::string_view fs_type);
+
+// The options of a filesystem without a table, from a person at the command line. A word that is no flag of
+// the mount goes to the filesystem as it is, in the given order. INVALID_ARGUMENT: it would make mount(8) do something
+// else than mount a filesystem (IsAnotherOrder).
+absl::StatusOr<MountOptions> ParseForeignOptions(const std::vector<std::string>& mount_flags);
+
+// Whether each filesystem has this option: sync, and the like, and the labels of SELinux.
+bool IsCommonOption(const FilesystemOption& option);
+
 // The table of the filesystem as options: every flag, every word, both ends of every range.
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type);
 

@@ -14,4 +14,8 @@ std::vector<std::string> SplitMountWords(std::string_view words);
 // "nofail", "noauto", "user", "x-systemd.automount", "comment=…". The list is that of libmount.
 bool IsForOthers(const std::string& word);
 
+// Whether the word would make mount(8) do something else than mount a filesystem: "bind", "remount", "private", "loop",
+// "helper=…", "X-mount.owner=…". The list is that of libmount.
+bool IsAnotherOrder(const std::string& word);
+
 }  // namespace mooring

@@ -1,10 +1,9 @@
-// The interface of mounter/: mounts, loop devices, filesystems, copies of image files, and checks of the host. There is
-// one small interface for each, and Mounter combines them.
+// The interface of mounter/: mounts, loop devices, filesystems, image files, subvolumes, and checks of the host. There
+// is one small interface for each, and Mounter combines them.
 //
 // Every argument and result can cross a socket: plain structs of strings, numbers and flags, without pointers, open
 // files or callbacks. Paths are absolute and normalised (base/file/path.h), and belong to the mount namespace of the
-// implementation. All calls may be made from several threads. A call that fails undoes what it made, mounted or
-// attached.
+// implementation. All calls may be made from several threads. A failed call undoes what it did.
 //
 // base/status.h maps errors to absl::Status. Unless a comment says otherwise:
 //   NOT_FOUND            the path does not exist
@@ -26,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/format_options.h"
 #include "mounter/mount_options.h"
+#include "mounter/subvolumes.h"
 
 namespace mooring {
 
@@ -104,6 +104,7 @@ struct PathInfo {
   bool empty = true;               // a directory without entries, or a file without bytes
   dev_t device = 0;                // st_dev, or the device of `mount`; st_rdev for a block device node
   ino_t inode = 0;                 // st_ino
+  dev_t inode_device = 0;          // st_dev, which a btrfs has for each subvolume: their inodes are alike
   std::optional<MountInfo> mount;  // set if the path is the root of a mount
   std::optional<LoopInfo> loop;    // set if `device` is an attached loop device
 
@@ -137,6 +138,14 @@ struct MountRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;       // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
   std::optional<NewRoot> new_root;  // before `group`; none: the root directory stays as it is
+
+  // A person at the command line asks. If the type has no table of options, `options` go to the kernel as they are.
+  // Then a read-only mount also makes the filesystem read-only: else the kernel would write to it. The mount helper
+  // gets neither this field nor the next ones.
+  bool by_hand = false;
+  bool may_run_program = false;   // of a type that the kernel does not know: mounter/mount/mount_program.h
+  std::string subdirectory = {};  // relative: only this directory of the filesystem is mounted
+  std::string idmap = {};         // mounter/mount/id_map.h
 };
 
 struct BindRequest {
@@ -148,6 +157,7 @@ struct BindRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
   std::optional<NewRoot> new_root;
+  std::string idmap = {};
 };
 
 // Changes the topmost mount at a target.
@@ -207,8 +217,7 @@ struct AttachLoopRequest {
   bool read_only = false;
 };
 
-// Settings of a loop device, valid until it is detached.
-struct LoopTuning {
+struct LoopTuning {                    // valid until the device is detached
   std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default for new devices
 };
 
@@ -289,11 +298,15 @@ class Filesystems {
   // the process or its resize2fs is killed, the image is usable again after a Check.
   virtual absl::Status Grow(const std::string& path, const std::string& fs_type) = 0;
 
+  // Whether a block device has an exclusive user: a mount of any type in any mount namespace, swap, or a device on top.
+  // Users of its partitions count, too, and those of the disk that it is a partition of. The call claims the device for
+  // a moment, so no other call may mount it meanwhile.
+  virtual absl::StatusOr<bool> IsInUse(const std::string& device) = 0;
+
   // The health of a mounted filesystem: empty if it is healthy, else a sentence that names the problem.
   virtual absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) = 0;
 };
 
-// Copies one image file to another.
 struct ImageCopy {
   std::string source;       // an image file: mounted, in use as a block device, or unused
   std::string destination;  // does not exist yet; lies in the directory of its pool
@@ -356,6 +369,7 @@ struct ExpectedMount {
   std::string label = {};      // of the loop device, or the source of a tmpfs
   std::string root_name = {};  // the last name of MountInfo::root, on a filesystem without a loop device
   ino_t root_inode = 0;        // of the directory with that name; 0: any
+  dev_t root_device = 0;       // PathInfo::inode_device of it; 0: any
   dev_t device = 0;            // PathInfo::device; 0: none
 };
 
@@ -367,7 +381,6 @@ struct ConditionalBind {
   std::string source_fs_type = {};  // empty: any
 };
 
-// Unmounts a certain mount.
 struct ConditionalUnmount {
   UnmountRequest unmount;
   ExpectedMount target;
@@ -386,7 +399,12 @@ struct Examination {
   std::string problem;  // HealthProblem; empty for a block device
 };
 
-class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents, public Preflight {
+class Mounter : public Mounts,
+                public LoopDevices,
+                public Filesystems,
+                public Contents,
+                public Subvolumes,
+                public Preflight {
  public:
   // Some of the calls above as one, because each call to the mount helper takes a round trip. Their errors are those of
   // the single calls. DEADLINE_EXCEEDED: looking took longer than the deadline of the thread (base/deadline.h), and

@@ -52,7 +52,12 @@ constexpr Flag kWord = LocalFlag("WORD", "",
                                  "of Nomad or Kubernetes also change all mounts below",
                                  &Arguments::word);
 
-const Flags kMountFlags{&kReadOnly, &kNosuid, &kNodev, &kNoexec, &kNoatime, &kOption, &kPropagation};
+constexpr Flag kIdMap = LocalFlag("--idmap", "MAP",
+                                  "Other owners of the files: b:0:100000:65536 (0 on the disk is 100000), or the path "
+                                  "of a user namespace, as X-mount.idmap of mount(8)",
+                                  &Arguments::idmap);
+
+const Flags kMountFlags{&kReadOnly, &kNosuid, &kNodev, &kNoexec, &kNoatime, &kOption, &kPropagation, &kIdMap};
 
 Commands MountCommands() {
   return {

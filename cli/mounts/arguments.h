@@ -20,6 +20,7 @@ struct Arguments {
   std::string fs_type;
   std::vector<std::string> options;
   std::string propagation;
+  std::string idmap;
   bool read_only = false;
   bool nosuid = false;
   bool nodev = false;

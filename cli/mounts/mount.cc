@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -13,14 +15,43 @@
 #include "cli/mounts/paths.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount_options.h"
+#include "mounter/mount_words.h"
+#include "mounter/other_filesystems.h"
 #include "mounter/propagation.h"
 
 namespace mooring::cli::mounts_area {
 namespace {
 
-// All mount options: those of --option, and those of the switches.
-std::vector<std::string> OptionsOf(const Arguments& arguments) {
-  std::vector<std::string> options = arguments.options;
+constexpr std::string_view kIdMapWord = "X-mount.idmap=", kSubdirectoryWord = "X-mount.subdir=";
+
+// The value of the last such word among the options of --option; empty: there is none.
+absl::StatusOr<std::string> ValueOf(std::string_view word, const Arguments& arguments) {
+  std::string value;
+  for (const std::string& element : arguments.options) {
+    for (const std::string& option : SplitMountWords(element)) {
+      if (!option.starts_with(word)) continue;
+      value = option.substr(word.size());
+      std::erase(value, '"');
+      if (value.empty()) return InvalidArgument("{} has no value", Quote(option));
+    }
+  }
+  return value;
+}
+
+absl::StatusOr<std::string> IdMapOf(const Arguments& arguments) {
+  MOORING_ASSIGN_OR_RETURN(const std::string value, ValueOf(kIdMapWord, arguments));
+  return arguments.idmap.empty() ? value : arguments.idmap;
+}
+
+// All mount options but `taken`: those of --option, and those of the switches.
+std::vector<std::string> OptionsOf(const Arguments& arguments, const std::vector<std::string_view>& taken) {
+  std::vector<std::string> options;
+  for (const std::string& element : arguments.options) {
+    for (const std::string& option : SplitMountWords(element)) {
+      const auto is_start = [&option](std::string_view word) { return option.starts_with(word); };
+      if (std::none_of(taken.begin(), taken.end(), is_start)) options.push_back(option);
+    }
+  }
   if (arguments.read_only) options.emplace_back("ro");
   if (arguments.nosuid) options.emplace_back("nosuid");
   if (arguments.nodev) options.emplace_back("nodev");
@@ -53,17 +84,13 @@ Answer DescribeNewMount(const std::string& source, const std::string& target) {
           JsonObject().AddRaw("mount", MountJson(made).ToString()).ToString()};
 }
 
-absl::StatusOr<MountFlags> BindFlags(const Arguments& arguments) {
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags("a bind mount", OptionsOf(arguments)));
-  if (options.options.empty()) return options.flags;
-  return InvalidArgument("option {} belongs to the filesystem: a bind mount cannot set it",
-                         Quote(options.options.front().key));
-}
-
 absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
   BindRequest request;
   request.recursive = arguments.recursive;
-  MOORING_ASSIGN_OR_RETURN(request.flags, BindFlags(arguments));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options,
+                           ParseMountFlags("a bind mount", OptionsOf(arguments, {kIdMapWord})));
+  request.flags = options.flags;
+  MOORING_ASSIGN_OR_RETURN(request.idmap, IdMapOf(arguments));
   MOORING_ASSIGN_OR_RETURN(request.propagation, PropagationOf(arguments));
   MOORING_ASSIGN_OR_RETURN(request.source, ResolvePathIn(arguments.source_pid, arguments.source));
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePathIn(arguments.pid, arguments.target));
@@ -85,6 +112,20 @@ absl::StatusOr<Answer> BindAcrossNamespaces(const Arguments& arguments, const Bi
       text, JsonObject().AddRaw("mount", mount).AddNumber("pid", static_cast<std::uint64_t>(arguments.pid)).ToString()};
 }
 
+// A person who names a filesystem without a table of options may give it any option, and else those of all filesystems.
+absl::StatusOr<MountOptions> ParseOptions(const Arguments& arguments, const std::string& fs_type) {
+  const std::vector<std::string> options = OptionsOf(arguments, {kIdMapWord, kSubdirectoryWord});
+  if (HasOptionTable(fs_type)) return ParseMountFlags(fs_type, options);
+  MOORING_ASSIGN_OR_RETURN(MountOptions parsed, ParseForeignOptions(options));
+  if (!arguments.fs_type.empty()) return parsed;
+  for (const FilesystemOption& option : parsed.options) {
+    if (IsCommonOption(option)) continue;
+    return InvalidArgument("option {} is not allowed for {} unless it is named: --fs-type {}", Quote(option.key),
+                           fs_type, fs_type);
+  }
+  return parsed;
+}
+
 // The filesystem type for the mount. FAILED_PRECONDITION: there is no mountable filesystem; the message says what to
 // do, because this command does not format.
 absl::StatusOr<std::string> TypeFrom(const FilesystemInfo& found, const std::string& asked, const std::string& path) {
@@ -100,7 +141,7 @@ absl::StatusOr<std::string> TypeFrom(const FilesystemInfo& found, const std::str
   if (found.type.ends_with("partition table")) {
     return FailedPrecondition("{} holds a {}: give a partition (lsblk {})", what, found.type, ShellQuote(path));
   }
-  if (!asked.empty() && found.type != "unknown data" && asked != found.type) {
+  if (!asked.empty() && found.type != "unknown data" && !IsDriverOf(asked, found.type)) {
     return FailedPrecondition("{} holds {}, not {}: leave --fs-type out", what, found.type, asked);
   }
   return asked.empty() ? found.type : asked;
@@ -113,11 +154,15 @@ absl::StatusOr<Answer> MountFilesystem(const Arguments& arguments, const std::st
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePath(arguments.target));
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter.Probe(source));
   MOORING_ASSIGN_OR_RETURN(request.fs_type, TypeFrom(found, arguments.fs_type, source));
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags(request.fs_type, OptionsOf(arguments)));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseOptions(arguments, request.fs_type));
+  request.by_hand = true;
+  request.may_run_program = !arguments.fs_type.empty();
   request.source = source;
   request.label = source.substr(0, 63);
   request.flags = options.flags;
   request.options = options.options;
+  MOORING_ASSIGN_OR_RETURN(request.subdirectory, ValueOf(kSubdirectoryWord, arguments));
+  MOORING_ASSIGN_OR_RETURN(request.idmap, IdMapOf(arguments));
   MOORING_RETURN_IF_ERROR(mounter.Mount(request));
   if (found.needs_check) {
     err << "mooring: the ext4 on " << Visible(source)

@@ -12,6 +12,7 @@
 
 #include "base/file/path.h"
 #include "base/status.h"
+#include "mounter/mount/id_map.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 
@@ -63,10 +64,15 @@ absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, cons
     if (::fchdir(own_fds.get()) != 0) return ErrnoStatus(errno, "enter /proc/self/fd");
     return fmt::format("{}", fd.get());
   };
+  UniqueFd ids;
+  if (!request.idmap.empty()) {
+    MOORING_ASSIGN_OR_RETURN(ids, OpenIdMap(request.idmap));
+  }
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(request.source, O_PATH));
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, request.source, request.recursive));
   MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
+  if (ids.ok()) MOORING_RETURN_IF_ERROR(copy.MapIds(ids, request.recursive));
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(target));
   MOORING_ASSIGN_OR_RETURN(const Target at, Target::ResolveForMount(request.target, kEverywhere, fd_path));
   return Attach(std::move(copy), at, request.target_kind, request.propagation, request.recursive);

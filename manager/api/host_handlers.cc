@@ -61,7 +61,7 @@ absl::StatusOr<v1::DrainHostResponse> HostHandlers::DrainHost(const v1::DrainHos
   return WithClaims<v1::DrainHostResponse>(status, hosts.self(), store);
 }
 
-// The caller goes on as soon as this is answered, so the claims are freed before.
+// The caller goes on as soon as this is answered, so the claims are given up before.
 absl::StatusOr<v1::DeclareHostLostResponse> HostHandlers::DeclareHostLost(const v1::DeclareHostLostRequest& request,
                                                                           const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the host", request.name()));

@@ -29,7 +29,7 @@ Claim ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& all
 }
 
 // Whether another claim of the same node still needs the volume published there.
-bool IsUsedByAnother(const std::vector<Claim>& claims, const Claim& claim) {
+bool IsPublishedForAnother(const std::vector<Claim>& claims, const Claim& claim) {
   return std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
     return !AreOfOneClaim(other, claim) && other.external_node_id == claim.external_node_id &&
            IsBeforeNodeStep(other) && other.publish != Claim::Publish::kNone;
@@ -198,7 +198,7 @@ absl::Status ClaimReleaser::TryToFinish(const Claim& claim, Durability durabilit
 absl::Status ClaimReleaser::Unpublish(const Claim& claim, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
   // Without its record, the plugin's id of the volume is unknown.
-  if (use.volume && !IsUsedByAnother(use.claims, claim)) {
+  if (use.volume && !IsPublishedForAnother(use.claims, claim)) {
     absl::Status status = controller_.Unpublish(*use.volume, claim, until);
     // CSI 1.12, ControllerUnpublishVolume: without an unmount at the node, NOT_FOUND does not mean that it is detached.
     const bool node_has_ended_use = hosts_.IsOurs(claim.node) || claim.lost;
@@ -327,7 +327,7 @@ absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
 absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, records_.store().ListClaims(volume));
   for (const Claim& claim : claims) {
-    MOORING_RETURN_IF_ERROR(CheckOurs(claim));
+    if (!claim.lost) MOORING_RETURN_IF_ERROR(CheckOurs(claim));
     const bool alive = !claim.past && claim.state == Claim::State::kTaken;
     if (!alive && !is_mounted(claim)) continue;
     return FailedPrecondition("volume {} cannot be released by force: allocation {} on {} {}", ToString(volume),

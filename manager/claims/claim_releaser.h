@@ -3,7 +3,7 @@
 //   taken ─▶ node-detached ─▶ controller-detached ─▶ freed (the record is deleted)
 //     └─▶ unmount-failed ─▶ ▲
 //
-// A claim that no controller knows is freed at once. A step that fails stays in Claim::problem, and is repeated
+// A release frees a claim that no controller knows at once. A step that fails stays in Claim::problem, and is repeated
 // in the background.
 #pragma once
 

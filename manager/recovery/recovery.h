@@ -23,9 +23,11 @@
 
 namespace mooring::manager {
 
-// Frees what hosts that are away hold: their claims (Claims::Recover), and volumes whose creation or deletion they
-// have not finished. Each host is recovered by one other host at a time, which holds the key RecoveryKey under its
-// lease.
+// Ends what hosts that are away hold: gives up their claims (Claims::Recover), and finishes the creations and deletions
+// of volumes that they have begun. Each host is recovered by one other host at a time, which holds the key RecoveryKey
+// under its lease. The claims that are given up are freed by the host that gave them up, also after it has let go of
+// that key. Two hosts may do that at the same time: CSI allows a repeated ControllerUnpublishVolume, and the record is
+// deleted by its revision.
 //
 // A host that is unreachable is recovered after Settings::recover_after; one that is lost, at once.
 class Recovery {
@@ -39,8 +41,9 @@ class Recovery {
   Recovery(Hosts& hosts, State& shared, Claims& claims, Volumes& volumes, WorkQueue& queue, Settings settings);
   ~Recovery() { Stop(); }
 
-  // Frees now what a host that was declared lost holds. Waits while another host does it. UNAVAILABLE: something is
-  // left, and is freed in the background. FAILED_PRECONDITION: the host is back.
+  // Gives up now what a host that was declared lost holds, and tries once to free it. Waits while another host does it.
+  // OK: no claim of the host excludes anybody; those whose controller could not be asked are freed in the background.
+  // UNAVAILABLE: some claims could not be given up, which is tried again. FAILED_PRECONDITION: the host is back.
   absl::Status RecoverNow(const std::string& host, Clock::time_point until);
 
   void BeginStop();

@@ -171,7 +171,7 @@ absl::StatusOr<CsiMessages> RequestWorker::Read(const OpenRequest& request) {
       return Annotate(secrets.status(), fmt::format("host {} cannot read the secrets of the request", Quote(host_)));
     }
     if (!*secrets) return NotFound("the request was deleted");
-    bytes = std::move((**secrets).value);
+    bytes = (**secrets).value;
   }
   if (messages.request->ParseFromString(bytes)) return messages;
   return InvalidArgument("host {} cannot read the request to {}", Quote(host_), CallName(request.record->method()));

@@ -19,8 +19,9 @@ std::vector<std::unique_ptr<SupervisedInstance>> LeftInstances::Adopt(const std:
   std::erase_if(directories_, [&](const InstanceDirectory& directory) {
     auto instance = AdoptOne(directory);
     problem_.Update(instance.status());
-    if (instance.ok() && *instance != nullptr) adopted.push_back(*std::move(instance));
-    return instance.ok();
+    if (!instance.ok()) return false;
+    if (*instance != nullptr) adopted.push_back(*std::move(instance));
+    return true;
   });
   again_at_ = directories_.empty() ? Clock::time_point::max() : Clock::now() + deps_.settings.end_again;
   if (!problem_.ok() && problem_ != before) {

@@ -36,7 +36,8 @@ class VolumeMounter {
   // Stages, publishes, and binds the target at attach_path: each step only if the kernel does not show its mount. The
   // caller has put `record` into the journal before, so that it counts as a user of the stage. An error names the step
   // and leaves the earlier ones; Unmount undoes them, also a step whose outcome is unknown. Sets record.boot and
-  // record.attach_mount_id. RESOURCE_EXHAUSTED: from the plugin only; a lack of room on the host is INTERNAL.
+  // record.attach_mount_id. RESOURCE_EXHAUSTED: from the plugin only; a lack of room on the host is
+  // FAILED_PRECONDITION.
   virtual absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) = 0;
 
   // Removes the bind and the publication, and the stage with the last user of its staging path. NOT_FOUND from the

@@ -13,6 +13,7 @@
 #include "base/file/unique_fd.h"
 #include "mounter/mounter.h"
 #include "mounter/path/source_policy.h"
+#include "mounter/superblock/ext4_super.h"
 
 namespace mooring {
 
@@ -29,16 +30,16 @@ class MountedDevice {
   // The size of its ext4. 0: the device cannot be read.
   std::uint64_t Ext4Bytes();
 
+  // Whether its ext4 can be made larger on a device of this size. True also if the device cannot be read.
+  bool CanGrowExt4To(std::uint64_t device_bytes);
+
   // How many errors its mounted ext4 has met since it was last checked. Sysfs tells it where a container lacks the
   // node.
   std::uint64_t Ext4Errors();
 
  private:
-  struct Ext4 {
-    std::uint64_t bytes = 0, errors = 0;
-  };
   // From the superblock: the kernel keeps that of a mounted ext4 up to date in the device's page cache.
-  const std::optional<Ext4>& ReadExt4();
+  const std::optional<Ext4Super>& ReadExt4();
   const UniqueFd& Node();
 
   dev_t number_;
@@ -46,7 +47,7 @@ class MountedDevice {
   std::string path_;
   UniqueFd node_;
   std::optional<std::uint64_t> bytes_;
-  std::optional<Ext4> ext4_;
+  std::optional<Ext4Super> ext4_;
 };
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path);

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/file/path.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -28,6 +29,8 @@
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
+#include "mounter/subvolume/pool_calls.h"
+#include "mounter/subvolume/strangers.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
 #include "mounter/sys/device_name.h"
@@ -55,7 +58,7 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   if (error != EPERM || ::fstat(root.get(), &file) != 0) return failure;
   MountedDevice device(file.st_dev);
   // The kernel asks for the capability first, even where there is nothing to grow.
-  if (device.Ext4Bytes() / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  if (!device.CanGrowExt4To(bytes)) return absl::OkStatus();
   if (device.Ext4Errors() != 0) {
     return FailedPrecondition(Message(failure) +
                               ": it has met errors, and the kernel grows none that has; unpublish and unstage the "
@@ -119,12 +122,29 @@ std::uint64_t XfsBytes(const UniqueFd& root) {
   return ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) == 0 ? geometry.datablocks * geometry.blocksize : 0;
 }
 
+// Where the whole filesystem of this mount is mounted.
+absl::StatusOr<UniqueFd> OpenTopOfBtrfs(const MountInfo& info) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ListMounts("/"));
+  for (const ListedMount& mount : mounts) {
+    if (mount.fs_type != "btrfs" || mount.root != "/" || mount.device != info.device) continue;
+    absl::StatusOr<UniqueFd> top = OpenNoSymlinks(mount.target, O_RDONLY | O_DIRECTORY);
+    const bool is_same = top.ok() && BtrfsDeviceOf(top->get()) == info.device;
+    if (is_same && CheckIsTopOfBtrfs(*top, mount.target).ok()) return top;
+  }
+  return NotFound("the top of the btrfs at {} is mounted nowhere here", Quote(info.target));
+}
+
 // btrfs repairs some errors from a second copy of the data. It counts these as well. NOT_FOUND: it was unmounted
 // meanwhile.
-absl::StatusOr<std::string> BtrfsProblem(const std::string& path, dev_t device) {
+absl::StatusOr<std::string> BtrfsProblem(const MountInfo& info) {
+  const std::string& path = info.target;
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenNoSymlinks(path, O_RDONLY | O_DIRECTORY));
-  if (BtrfsDeviceOf(root.get()) != device) return NotFound("the btrfs at {} was unmounted meanwhile", Quote(path));
+  if (BtrfsDeviceOf(root.get()) != info.device) return NotFound("the btrfs at {} was unmounted meanwhile", Quote(path));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t errors, BtrfsErrors(root, path));
+  const bool is_directly_below_top = info.root.find('/', 1) == std::string::npos;
+  if (errors == 0 && is_directly_below_top) {
+    return FindSubvolumeProblem(root, path, NameOf(info.root), [&info] { return OpenTopOfBtrfs(info); });
+  }
   if (errors == 0) return std::string();
   return fmt::format(
       "btrfs has met {} error(s) of its device: see what is damaged with btrfs scrub start -B {}, and reset the count "
@@ -161,6 +181,8 @@ std::uint64_t MountedDevice::Bytes() {
 
 std::uint64_t MountedDevice::Ext4Bytes() { return ReadExt4() ? ext4_->bytes : 0; }
 
+bool MountedDevice::CanGrowExt4To(std::uint64_t device_bytes) { return !ReadExt4() || CanGrowTo(*ext4_, device_bytes); }
+
 std::uint64_t MountedDevice::Ext4Errors() {
   if (ReadExt4()) return ext4_->errors;
   std::ifstream file(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(number_)));
@@ -168,11 +190,11 @@ std::uint64_t MountedDevice::Ext4Errors() {
   return file >> errors ? errors : 0;
 }
 
-const std::optional<MountedDevice::Ext4>& MountedDevice::ReadExt4() {
+const std::optional<Ext4Super>& MountedDevice::ReadExt4() {
   if (read_ || !Node().ok()) return ext4_;
   read_ = true;
-  const absl::StatusOr<Ext4Super> super = ReadExt4Super(node_.get(), path_);
-  if (super.ok()) ext4_ = {super->bytes, super->errors};
+  absl::StatusOr<Ext4Super> super = ReadExt4Super(node_.get(), path_);
+  if (super.ok()) ext4_ = *std::move(super);
   return ext4_;
 }
 
@@ -190,6 +212,19 @@ absl::Status GrowFailure(int error, std::string_view operation, const std::strin
   return error == EUCLEAN || error == EIO ? absl::DataLossError(Message(failure)) : failure;
 }
 
+// The figures of a subvolume with a limit are those of its group, not of the whole filesystem. Without CAP_SYS_ADMIN
+// the kernel does not tell the group.
+static absl::Status LimitToGroup(const UniqueFd& root, const std::string& path, Usage& bytes) {
+  const absl::StatusOr<std::optional<BtrfsQuotas::Group>> found = GroupOfSubvolume(root, path);
+  if (absl::IsFailedPrecondition(found.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(found.status());
+  const BtrfsQuotas::Group group = found->value_or(BtrfsQuotas::Group());
+  if (group.limit == 0) return absl::OkStatus();
+  const std::uint64_t left = group.limit - std::min(group.limit, group.used);
+  bytes = {group.limit, group.used, std::min(left, bytes.available)};
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path, MountedDevice& device) {
   struct statfs status = {};
   if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "read the usage of", path);
@@ -202,6 +237,7 @@ absl::StatusOr<StatsInfo> UsageOf(const UniqueFd& root, const std::string& path,
   if (status.f_type == EXT4_SUPER_MAGIC) used = device.Ext4Bytes();
   if (status.f_type == XFS_SUPER_MAGIC) used = XfsBytes(root);
   if (used != 0 && device.Bytes() > used) stats.unused_bytes = device.Bytes() - used;
+  if (status.f_type == BTRFS_SUPER_MAGIC) MOORING_RETURN_IF_ERROR(LimitToGroup(root, path, stats.bytes));
   return stats;
 }
 
@@ -222,6 +258,8 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
   }
   MOORING_ASSIGN_OR_RETURN(UniqueFd unattached, LockUnattached(image));
   MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
+  MOORING_ASSIGN_OR_RETURN(const Ext4Super super, ReadExt4Super(image.fd.get(), path));
+  if (!CanGrowTo(super, static_cast<std::uint64_t>(image.status.st_size))) return absl::OkStatus();
   unattached.reset();  // the loop device below the mount takes the lock itself
   if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return LockUnattached(image).status();
   // The kernel was not asked, or refused. e2fsck repairs or names the cause.
@@ -232,7 +270,7 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, 
 absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info, MountedDevice& device) {
   if (const std::string problem = BackingFileProblem(info.device, device); !problem.empty()) return problem;
   if (info.superblock_read_only) return HasBecomeReadOnly(info);
-  if (info.fs_type == "btrfs") return BtrfsProblem(info.target, info.device);
+  if (info.fs_type == "btrfs") return BtrfsProblem(info);
   if (info.fs_type != "ext4") return std::string();
   const std::string options = FilesystemOptions(info.id);
   if (HasWord(options, "emergency_ro")) return HasBecomeReadOnly(info);  // since Linux 6.15

@@ -15,6 +15,7 @@
 #include "base/text/quote.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/nfs_mount.h"
+#include "mounter/other_filesystems.h"
 #include "mounter/path/device_links.h"
 
 namespace mooring {
@@ -78,10 +79,13 @@ bool IsSystem(const std::string& path) {
          std::any_of(std::begin(kParents), std::end(kParents), is);
 }
 
-absl::Status CheckFsType(const std::string& fs_type) {
+// `others`: allowed as well, and asked for already.
+absl::Status CheckFsType(const std::string& fs_type, const std::vector<std::string>& others = {}) {
   if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
+  const std::string all =
+      others.empty() ? "ext4, xfs and btrfs" : fmt::format("ext4, xfs, btrfs and {}", fmt::join(others, ", "));
   return Refuse("refused a filesystem that no volume has",
-                fmt::format("the mount helper handles ext4, xfs and btrfs only, not {}", Quote(fs_type, 64)));
+                fmt::format("the mount helper handles {} only, not {}", all, Quote(fs_type, 64)));
 }
 
 // Only loop devices may be opened. Opening other devices can have effects: a watchdog, a tape.
@@ -193,6 +197,22 @@ absl::Status GuardedMounter::CheckExport(const MountRequest& request) const {
                 fmt::format("{} is none of the exports that the mount helper was started with", Quote(asked)));
 }
 
+// The plugin writes its images and their loop devices, but no device of the host.
+absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
+  std::vector<std::string> others = policy_.fs_types;
+  std::erase_if(others, [](const std::string& type) { return !IsOnOneDevice(type); });
+  if (std::find(others.begin(), others.end(), request.fs_type) == others.end()) {
+    return CheckFsType(request.fs_type, others);
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo source, mounter_.Find(request.source));
+  const bool is_ours = source.loop && (source.loop->raw || source.loop->label.starts_with(policy_.label_prefix));
+  if (source.kind == PathInfo::Kind::kBlockDevice && !is_ours && request.options.empty()) return absl::OkStatus();
+  return Refuse("refused a filesystem on something else than a device",
+                fmt::format("a filesystem {} is mounted from a device of the host alone, and without options: not from "
+                            "{}",
+                            Quote(request.fs_type), Quote(request.source)));
+}
+
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   if (request.fs_type == kNfsFsType) {
     MOORING_RETURN_IF_ERROR(CheckExport(request));
@@ -204,7 +224,7 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
     return mounter_.Mount(request);
   }
   MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
-  MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
+  MOORING_RETURN_IF_ERROR(CheckMountType(request));
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   return mounter_.Mount(request);
 }
@@ -311,6 +331,11 @@ absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs
   return mounter_.Grow(path, fs_type);
 }
 
+absl::StatusOr<bool> GuardedMounter::IsInUse(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(device));
+  return mounter_.IsInUse(device);
+}
+
 absl::Status GuardedMounter::Copy(const std::vector<ImageCopy>& copies) {
   for (const ImageCopy& copy : copies) {
     MOORING_RETURN_IF_ERROR(CheckBackingFile(copy.source));
@@ -332,6 +357,42 @@ absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
       "refused to remove what is no volume",
       fmt::format("{} lies directly below none of the volume directories that the mount helper was started with",
                   Quote(normal)));
+}
+
+absl::Status GuardedMounter::CheckSubvolumePool(std::string_view pool) const {
+  const auto& pools = policy_.subvolume_pools;
+  if (std::find(pools.begin(), pools.end(), pool) != pools.end()) return absl::OkStatus();
+  return Refuse("refused a directory that is no pool of subvolumes",
+                fmt::format("{} is none of the pools of subvolumes that the mount helper was started with",
+                            Quote(std::string(pool))));
+}
+
+absl::Status GuardedMounter::CheckSubvolume(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  return normal == path ? CheckSubvolumePool(ParentOf(normal)) : InvalidArgument("{} is not normalised", Quote(path));
+}
+
+absl::Status GuardedMounter::PrepareSubvolumes(const std::string& pool) {
+  MOORING_RETURN_IF_ERROR(CheckSubvolumePool(pool));
+  return mounter_.PrepareSubvolumes(pool);
+}
+
+absl::Status GuardedMounter::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {
+  for (const NewSubvolume& each : subvolumes) {
+    MOORING_RETURN_IF_ERROR(CheckSubvolume(each.path));
+    if (!each.source.empty()) MOORING_RETURN_IF_ERROR(CheckSubvolume(each.source));
+  }
+  return mounter_.MakeSubvolumes(subvolumes);
+}
+
+absl::Status GuardedMounter::LimitSubvolume(const std::string& path, std::uint64_t bytes) {
+  MOORING_RETURN_IF_ERROR(CheckSubvolume(path));
+  return mounter_.LimitSubvolume(path, bytes);
+}
+
+absl::Status GuardedMounter::RemoveSubvolume(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(CheckSubvolume(path));
+  return mounter_.RemoveSubvolume(path);
 }
 
 // The same checks as for Bind and Unmount.

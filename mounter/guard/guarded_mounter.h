@@ -11,10 +11,13 @@
 //   backing file  a file below a source directory, a device behind one of the device links, or a loop device with our
 //                 label. Checked by path here,
 //                 because opening a foreign device can have effects, and after it was opened (source_guard.h)
-//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our
-//                 label and a size up to the limit. An export of an NFS server has to be one of the policy, with its
-//                 options and its target; only the address of the server is free
+//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. On a device that is not
+//                 our loop device, those of the policy as well, without options, if they are on one device
+//                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit. An export of an
+//                 NFS server has to be one of the policy, with its options and its target; only the address of the
+//                 server is free
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
+//   subvolumes    directly below a pool of subvolumes
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label
 //   reading       Find, List, Stats, HealthProblem, FindLoops: everything
@@ -44,6 +47,8 @@ struct HelperPolicy {
   std::vector<std::string> volume_directories = {};  // each subdirectory of one of these is a volume
   std::vector<std::string> device_links = {};        // a device behind one is a volume: mounter/path/device_links.h
   std::vector<std::string> exports = {};             // ExportText of each export that may be mounted
+  std::vector<std::string> fs_types = {};            // of devices, beside ext4, xfs and btrfs
+  std::vector<std::string> subvolume_pools = {};     // each subvolume directly below one of these is a volume
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
 
@@ -80,6 +85,7 @@ class GuardedMounter final : public Mounter {
   absl::Status Format(const FormatRequest& request) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
+  absl::StatusOr<bool> IsInUse(const std::string& device) override;
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override {
     return mounter_.HealthProblem(mount_path);
   }
@@ -87,6 +93,10 @@ class GuardedMounter final : public Mounter {
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status PrepareSubvolumes(const std::string& pool) override;
+  absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
+  absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;
+  absl::Status RemoveSubvolume(const std::string& path) override;
   absl::Status CheckNeeds(const Needs& needs) override { return mounter_.CheckNeeds(needs); }
 
   absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
@@ -99,10 +109,13 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckLabel(const std::string& label) const;
   absl::Status CheckDevice(const std::string& node) const;     // a volume, or a loop device of one
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
+  absl::Status CheckMountType(const MountRequest& request) const;
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   absl::Status CheckExport(const MountRequest& request) const;
   bool IsVolumeDirectory(const std::string& path) const;
+  absl::Status CheckSubvolume(const std::string& path) const;
+  absl::Status CheckSubvolumePool(std::string_view pool) const;
   absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;
 
   const HelperPolicy policy_;

@@ -4,13 +4,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <limits.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
 #include <linux/major.h>
+#include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "base/file/path.h"
@@ -61,6 +65,18 @@ std::string PathOf(const UniqueFd& place) {
   std::array<char, PATH_MAX> path = {};
   const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", place.get()).c_str(), path.data(), path.size());
   return size < 0 ? std::string() : std::string(path.data(), static_cast<std::size_t>(size));
+}
+
+// The name of an open btrfs subvolume in its parent, where it is listed with another inode than it has. Empty: it is
+// none. On other filesystems nothing is opened, which could hang.
+std::string SubvolumeName(const UniqueFd& place, ino_t inode, const std::string& path) {
+  if (inode != BTRFS_FIRST_FREE_OBJECTID) return "";
+  const absl::StatusOr<ListedMount> mount = LookUpMountOf(place, path);
+  if (!mount.ok() || mount->fs_type != "btrfs") return "";
+  const UniqueFd open(::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  btrfs_ioctl_get_subvol_info_args info = {};
+  if (!open.ok() || ::ioctl(open.get(), BTRFS_IOC_GET_SUBVOL_INFO, &info) < 0) return "";  // it may answer 1
+  return std::string(info.name, ::strnlen(info.name, sizeof(info.name)));
 }
 
 absl::Status Refuse(const std::string& message) {
@@ -124,6 +140,8 @@ absl::StatusOr<std::string> VolumeDirectories::NameOf(const UniqueFd& place) con
   if (known.ok() && !known->empty()) return known;
   const absl::StatusOr<std::string> by_name = FindByName(*inode, std::string(mooring::NameOf(path)));
   if (by_name.ok() && !by_name->empty()) return by_name;
+  const absl::StatusOr<std::string> as_subvolume = FindByName(*inode, SubvolumeName(place, inode->second, path));
+  if (as_subvolume.ok() && !as_subvolume->empty()) return as_subvolume;
   const absl::Status read = ReadNames(*inode);
   const absl::StatusOr<std::string> found = FindKnown(*inode);
   if (found.ok() && !found->empty()) return found;

@@ -28,9 +28,9 @@ class VolumeDirectories {
   const std::vector<std::string>& pools() const { return pools_; }
 
   // The name of the directory `place`, which may be O_PATH, in the pool where it lies now. Empty: it lies in none. An
-  // error: some pool cannot be read, and no readable pool has it. The path of `place` and earlier answers only suggest
-  // a name, and the entry of that name decides. If no name fits, all names of the pools on the same device are read:
-  // about 1 ms for each 2,000.
+  // error: some pool cannot be read, and no readable pool has it. The path of `place`, the name of a btrfs subvolume
+  // and earlier answers only suggest a name, and the entry of that name decides. If no name fits, all names of the
+  // pools on the same device are read: about 1 ms for each 2,000.
   absl::StatusOr<std::string> NameOf(const UniqueFd& place) const;
 
  private:

@@ -88,6 +88,8 @@ inline constexpr Call kFormat{Request::kFormat, &Filesystems::Format, &Request::
 inline constexpr Call kCheck{Request::kCheck, &Filesystems::Check, &Request::mutable_check,
                              Changes("check", kCheckLimit)};
 inline constexpr Call kGrow{Request::kGrow, &Filesystems::Grow, &Request::mutable_grow, Changes("grow", kGrowLimit)};
+inline constexpr Call kIsInUse{Request::kIsInUse, &Filesystems::IsInUse, &Request::mutable_is_in_use,
+                               Reads("find the users of"), &Answer::mutable_outcome};
 inline constexpr Call kHealthProblem{Request::kHealthProblem, &Filesystems::HealthProblem,
                                      &Request::mutable_health_problem, Reads("check the health of"),
                                      &Answer::mutable_text};
@@ -96,6 +98,14 @@ inline constexpr Call kCopy{Request::kCopy, &Contents::Copy, &Request::mutable_c
 inline constexpr Call kThaw{Request::kThaw, &Contents::Thaw, &Request::mutable_thaw, Changes("thaw")};
 inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &Request::mutable_remove_tree,
                                   Changes("remove", kRemoveLimit)};
+inline constexpr Call kPrepareSubvolumes{Request::kPrepareSubvolumes, &Subvolumes::PrepareSubvolumes,
+                                         &Request::mutable_prepare_subvolumes, Changes("prepare the subvolumes of")};
+inline constexpr Call kMakeSubvolumes{Request::kMakeSubvolumes, &Subvolumes::MakeSubvolumes,
+                                      &Request::mutable_make_subvolumes, Changes("make", kCopyLimit)};
+inline constexpr Call kLimitSubvolume{Request::kLimitSubvolume, &Subvolumes::LimitSubvolume,
+                                      &Request::mutable_limit_subvolume, Changes("limit")};
+inline constexpr Call kRemoveSubvolume{Request::kRemoveSubvolume, &Subvolumes::RemoveSubvolume,
+                                       &Request::mutable_remove_subvolume, Changes("remove", kRemoveLimit)};
 inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
                              Reads("check the host at")};
 
@@ -107,9 +117,11 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
                                &Answer::mutable_examination};
 
 // All rows. The server answers only these.
-inline constexpr std::tuple kAll{kMount,      kBind,       kUnmount,       kChange,   kFind,      kList,       kStats,
-                                 kAttachLoop, kDetachLoop, kResizeLoop,    kTuneLoop, kFindLoops, kProbe,      kFormat,
-                                 kCheck,      kGrow,       kHealthProblem, kCopy,     kThaw,      kRemoveTree, kNeeds,
-                                 kBindIf,     kUnmountIf,  kExamine,       kHoldLoop, kFlush};
+inline constexpr std::tuple kAll{
+    kMount,          kBind,           kUnmount,        kChange,   kFind,      kList,       kStats,
+    kAttachLoop,     kDetachLoop,     kResizeLoop,     kTuneLoop, kFindLoops, kProbe,      kFormat,
+    kCheck,          kGrow,           kHealthProblem,  kCopy,     kThaw,      kRemoveTree, kNeeds,
+    kBindIf,         kUnmountIf,      kExamine,        kHoldLoop, kFlush,     kIsInUse,    kPrepareSubvolumes,
+    kMakeSubvolumes, kLimitSubvolume, kRemoveSubvolume};
 
 }  // namespace mooring::calls

@@ -23,8 +23,10 @@ constexpr ListFlag kListFlags[] = {
     {"forbid-below", &HelperPolicy::forbidden_trees},
     {"forbid", &HelperPolicy::forbidden_places},
     {"volume-directory", &HelperPolicy::volume_directories},
+    {"subvolume-pool", &HelperPolicy::subvolume_pools},
     {"device-links", &HelperPolicy::device_links},
     {"export", &HelperPolicy::exports},
+    {"fs-type", &HelperPolicy::fs_types},
 };
 
 struct TextFlag {

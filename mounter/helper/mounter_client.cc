@@ -92,6 +92,10 @@ absl::Status MounterClient::Grow(const std::string& path, const std::string& fs_
   return Execute(calls::kGrow, path, path, fs_type);
 }
 
+absl::StatusOr<bool> MounterClient::IsInUse(const std::string& device) {
+  return Execute(calls::kIsInUse, device, device);
+}
+
 absl::StatusOr<std::string> MounterClient::HealthProblem(const std::string& mount_path) {
   return Execute(calls::kHealthProblem, mount_path, mount_path);
 }
@@ -104,6 +108,22 @@ absl::Status MounterClient::Thaw(const std::string& image) { return Execute(call
 
 absl::Status MounterClient::RemoveTree(const std::string& directory) {
   return Execute(calls::kRemoveTree, directory, directory);
+}
+
+absl::Status MounterClient::PrepareSubvolumes(const std::string& pool) {
+  return Execute(calls::kPrepareSubvolumes, pool, pool);
+}
+
+absl::Status MounterClient::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {
+  return subvolumes.empty() ? absl::OkStatus() : Execute(calls::kMakeSubvolumes, subvolumes.front().path, subvolumes);
+}
+
+absl::Status MounterClient::LimitSubvolume(const std::string& path, std::uint64_t bytes) {
+  return Execute(calls::kLimitSubvolume, path, path, bytes);
+}
+
+absl::Status MounterClient::RemoveSubvolume(const std::string& path) {
+  return Execute(calls::kRemoveSubvolume, path, path);
 }
 
 absl::Status MounterClient::CheckNeeds(const Needs& needs) {

@@ -35,11 +35,16 @@ class MounterClient : public Mounter {
   absl::Status Format(const FormatRequest& request) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
+  absl::StatusOr<bool> IsInUse(const std::string& device) override;
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status PrepareSubvolumes(const std::string& pool) override;
+  absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
+  absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;
+  absl::Status RemoveSubvolume(const std::string& path) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
   absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;

@@ -224,6 +224,7 @@ absl::StatusOr<PathInfo> From(const pb::PathInfo& message) {
   }
   info.failure = message.failure();
   info.inode = message.inode();
+  info.inode_device = message.inode_device();
   return info;
 }
 
@@ -323,6 +324,7 @@ void To(const PathInfo& info, pb::PathInfo& message) {
   if (info.loop) To(*info.loop, *message.mutable_loop());
   message.set_failure(info.failure);
   message.set_inode(info.inode);
+  message.set_inode_device(info.inode_device);
 }
 
 void To(const StatsInfo& info, pb::StatsInfo& message) {

@@ -10,6 +10,7 @@ absl::StatusOr<ExpectedMount> From(const pb::ExpectedMount& message) {
   MOORING_ASSIGN_OR_RETURN(expected.label, wire::From(message.label()));
   MOORING_ASSIGN_OR_RETURN(expected.root_name, wire::From(message.root_name()));
   expected.root_inode = message.root_inode();
+  expected.root_device = message.root_device();
   expected.device = message.device();
   return expected;
 }
@@ -18,6 +19,7 @@ void To(const ExpectedMount& expected, pb::ExpectedMount& message) {
   message.set_label(expected.label);
   message.set_root_name(expected.root_name);
   message.set_root_inode(expected.root_inode);
+  message.set_root_device(expected.root_device);
   message.set_device(expected.device);
 }
 

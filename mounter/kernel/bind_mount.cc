@@ -9,6 +9,7 @@
 #include "mounter/conditions.h"
 #include "mounter/kernel/inspect.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "mounter/mount/id_map.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 
@@ -29,7 +30,8 @@ absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, con
   if (DeadlineScope::HasPassed()) {
     return absl::DeadlineExceededError("binding " + Quote(request.source) + " took too long: nothing was mounted");
   }
-  return Attach(std::move(copy), target, request.target_kind, request.propagation, request.recursive);
+  MOORING_ASSIGN_OR_RETURN(NewMount complete, WithIds(std::move(copy), request.idmap, request.recursive));
+  return Attach(std::move(complete), target, request.target_kind, request.propagation, request.recursive);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <functional>
@@ -13,7 +12,9 @@
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/filesystem_context.h"
+#include "mounter/mount/id_map.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/mount/mount_program.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/mount/nfs_mount.h"
 #include "mounter/path/target.h"
@@ -31,9 +32,10 @@ absl::Status CheckDevice(const NewMount& mount, const MountRequest& request, con
     MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, mount.OpenRoot());
     return CheckBtrfsDevice(directory, request.source, number, request.source != device);
   }
-  // The number of a filesystem without a device has the major number 0.
-  if (root.st_dev == number || major(root.st_dev) == 0) return absl::OkStatus();
-  return FailedPrecondition("{} became another device while it was mounted", Quote(device));
+  if (root.st_dev == number) return absl::OkStatus();
+  return FailedPrecondition(
+      "the {} that was mounted is not on {}: it became another device meanwhile, or a {} is on none", request.fs_type,
+      Quote(device), request.fs_type);
 }
 
 // Mounts the whole btrfs: somebody may have made a subvolume, which is only a part, its default.
@@ -42,17 +44,32 @@ MountRequest WithWholeTree(MountRequest request) {
   return request;
 }
 
+// A filesystem in user space may answer nothing, so its mount is not looked at.
+absl::StatusOr<ProgramMount> MakeFilesystemMount(const MountRequest& request, const std::string& device, dev_t number) {
+  if (request.may_run_program && NeedsMountProgram(request.fs_type)) {
+    if (request.subdirectory.empty()) return MakeMountByProgram(request, device, number);
+    return InvalidArgument("the program mount.{} mounts all of a filesystem: leave X-mount.subdir out",
+                           request.fs_type);
+  }
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(WithWholeTree(request), device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
+  return ProgramMount{std::move(mount), request.flags};
+}
+
 using LastStep = std::function<absl::Status()>;
 
 absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number,
                          const LastStep& last = {}) {
-  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(WithWholeTree(request), device));
-  MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
+  MOORING_ASSIGN_OR_RETURN(ProgramMount whole, MakeFilesystemMount(request, device, number));
+  const bool is_part = !request.subdirectory.empty();
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, is_part ? PartOf(std::move(whole.mount), request.subdirectory)
+                                                   : absl::StatusOr<NewMount>(std::move(whole.mount)));
   // Only this mount becomes read-only. The superblock stays writable, to set owner and group here and for other mounts.
   if (request.new_root) MOORING_RETURN_IF_ERROR(mount.SetNewRoot(*request.new_root));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
-  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, Propagation::kInherit, false));
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
+  MOORING_RETURN_IF_ERROR(mount.Set(whole.flags, Propagation::kInherit, false));
+  MOORING_ASSIGN_OR_RETURN(NewMount complete, WithIds(std::move(mount), request.idmap, false));
+  return Attach(std::move(complete), target, TargetKind::kDirectory, request.propagation, false, last);
 }
 
 absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
@@ -74,7 +91,9 @@ absl::Status MountImage(const MountRequest& request, const Target& target, const
 }  // namespace
 
 absl::Status KernelMounter::Mount(const MountRequest& request) {
-  MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
+  if (!request.by_hand || HasOptionTable(request.fs_type)) {
+    MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
+  }
   if (request.fs_type == kNfsFsType) return MountExport(request);
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));

@@ -153,6 +153,7 @@ absl::StatusOr<PathInfo> InspectOnce(const Target& target, const SourcePolicy& s
   if (status.kind == PathInfo::Kind::kMissing) return info;
   info.device = status.kind == PathInfo::Kind::kBlockDevice ? status.rdev : status.device;
   info.inode = status.inode;
+  info.inode_device = status.device;
   const absl::StatusOr<bool> empty = IsEmpty(target, status);
   // The path may lead for longer to a directory that rmdir(2) is removing: its process may get no processor meanwhile.
   if (absl::IsNotFound(empty.status())) return PathInfo();

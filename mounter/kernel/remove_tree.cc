@@ -1,6 +1,7 @@
 // Removes the contents of a directory volume, which may be hostile, or still be changed by a process. Every step starts
-// at an open directory, follows no link and crosses no mount. Directories below a few levels are first moved up to the
-// top, so that depth uses up neither open files nor stack.
+// at an open directory, follows no link and crosses no mount. Directories below a few levels are first moved up, so
+// that depth uses up neither open files nor stack. On a btrfs subvolumes move to the top, and directories to the top of
+// their subvolume, which they cannot leave.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/path/target.h"
+#include "mounter/subvolume/inner_subvolumes.h"
 #include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
 
@@ -57,23 +59,23 @@ class Remover {
  public:
   Remover(UniqueFd top, std::string path) : top_(std::move(top)), path_(std::move(path)) {}
 
-  absl::Status Empty() { return Empty(top_, 0); }
+  absl::Status Empty() { return Empty(top_, top_, 0); }
 
  private:
   // Repeats while it makes progress, because a process may still be writing. Some filesystems never report why a
   // directory cannot be removed.
-  absl::Status Empty(const UniqueFd& directory, int depth) {
+  absl::Status Empty(const UniqueFd& base, const UniqueFd& directory, int depth) {
     for (int fruitless = 0;;) {
       MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, SomeNames(directory, path_));
       if (names.empty()) return absl::OkStatus();
       const std::uint64_t before = removed_;
-      for (const std::string& name : names) MOORING_RETURN_IF_ERROR(Remove(directory, name, depth));
+      for (const std::string& name : names) MOORING_RETURN_IF_ERROR(Remove(base, directory, name, depth));
       fruitless = removed_ == before ? fruitless + 1 : 0;
       if (fruitless >= kFruitless) return Failed(ENOTEMPTY, names.front());
     }
   }
 
-  absl::Status Remove(const UniqueFd& directory, const std::string& name, int depth) {
+  absl::Status Remove(const UniqueFd& base, const UniqueFd& directory, const std::string& name, int depth) {
     if (Unlink(directory, name, 0) || errno == ENOENT) return absl::OkStatus();
     const int error = errno;
     if (error != EISDIR && error != EPERM) return Failed(error, name);
@@ -81,11 +83,14 @@ class Remover {
     // Not a directory: the first error counts. If it was one a moment ago, the next round sees what it is now.
     if (errno == ENOTDIR) return error == EISDIR ? absl::OkStatus() : Failed(error, name);
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed(errno, name);
-    if (depth >= kDeepest) return MoveUp(directory, name);
     const UniqueFd below = OpenBelow(directory, name);
     const bool swapped = !below.ok() && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
     if (!below.ok()) return swapped ? absl::OkStatus() : Failed(errno, name);
-    MOORING_RETURN_IF_ERROR(Empty(below, depth + 1));
+    const bool is_subvolume = IsSubvolume(below), is_in_top = &directory == &top_;
+    if (is_subvolume) MOORING_RETURN_IF_ERROR(MakeWritable(below, path_));
+    if (is_subvolume && !is_in_top) return MoveUp(directory, name, top_);
+    if (depth >= kDeepest) return MoveUp(directory, name, base);
+    MOORING_RETURN_IF_ERROR(Empty(is_subvolume ? below : base, below, depth + 1));
     // The next round meets new entries.
     if (Unlink(directory, name, AT_REMOVEDIR)) return absl::OkStatus();
     const bool retry = errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR;
@@ -98,11 +103,11 @@ class Remover {
     return true;
   }
 
-  absl::Status MoveUp(const UniqueFd& directory, const std::string& name) {
+  absl::Status MoveUp(const UniqueFd& directory, const std::string& name, const UniqueFd& to) {
     for (;;) {
       const std::string above = fmt::format("deep-{}", moved_++);
       const unsigned flags = RENAME_NOREPLACE;
-      if (::renameat2(directory.get(), name.c_str(), top_.get(), above.c_str(), flags) == 0) {
+      if (::renameat2(directory.get(), name.c_str(), to.get(), above.c_str(), flags) == 0) {
         ++removed_;
         return absl::OkStatus();
       }
@@ -127,13 +132,6 @@ class Remover {
   std::uint64_t moved_ = 0;
   std::uint64_t removed_ = 0;  // entries removed or moved: the progress of a round
 };
-
-absl::Status CheckNothingMountedBelow(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ListMounts(directory));
-  if (mounts.empty()) return absl::OkStatus();
-  return FailedPrecondition("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
-                            Quote(mounts.front().target), Quote(directory));
-}
 
 }  // namespace
 

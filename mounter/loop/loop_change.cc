@@ -79,7 +79,7 @@ struct Flushed {
 // Tasks may have been told of writes that failed before.
 absl::StatusOr<Flushed> FlushOnce(int fd, std::optional<unsigned> raw) {
   const int now = ::fsync(fd) == 0 ? 0 : errno;
-  const absl::StatusOr<int> before = raw ? FlushHold(*raw) : 0;
+  const absl::StatusOr<int> before = raw ? FlushHold(*raw, now != 0) : 0;
   if (now != 0 || before.value_or(EIO) != 0) MakeDirtyAgain(fd);
   MOORING_RETURN_IF_ERROR(before.status());
   return Flushed{now, *before};

@@ -15,7 +15,8 @@ namespace mooring {
 absl::StatusOr<bool> IsInSysfs(const std::string& path);
 
 // The type of the filesystem mounted from a block device: "ext4", "xfs" or "btrfs". In sysfs ext2 and ext3 look like
-// ext4. `name` is that of the node ("sdb"). Empty: none is mounted.
+// ext4. `name` is that of the node ("sdb"). Empty: none is mounted. A mount of another type is seen by
+// Mounter::IsInUse alone.
 absl::StatusOr<std::string> MountedType(const std::string& name);
 absl::StatusOr<bool> IsMountedAnywhere(const std::string& name);
 

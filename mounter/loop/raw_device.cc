@@ -176,9 +176,10 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
                             LoopPath(raw_number), LoopPath(number), LoopPath(number));
 }
 
-absl::StatusOr<int> FlushHold(unsigned raw_number) {
+absl::StatusOr<int> FlushHold(unsigned raw_number, bool has_failed) {
   MOORING_ASSIGN_OR_RETURN(const OpenHold hold, OpenHoldOf(raw_number));
   if (!hold.fd.ok()) return 0;
+  if (has_failed && !HasFailed(hold)) SetReadAhead(hold, kFailed);
   if (::fsync(hold.fd.get()) != 0) {
     const int error = errno;
     if (!HasFailed(hold)) SetReadAhead(hold, kFailed);

@@ -56,7 +56,10 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label);
 // the report, a file that is opened later gets none. The hold has its file since the device was attached. Returns the
 // errno of the flush, or of an earlier one, until ForgetFailure; 0 also if there is no hold. An error: the hold cannot
 // be asked, so nothing is known.
-absl::StatusOr<int> FlushHold(unsigned raw_number);
+//
+// `has_failed`: a flush of the device has failed just now. That is noted first, because the kernel reports it to the
+// hold once. If this process is killed before it makes the note, nobody hears of the failure any more.
+absl::StatusOr<int> FlushHold(unsigned raw_number, bool has_failed = false);
 
 // Called when the failure has been told.
 void ForgetFailure(unsigned raw_number);

@@ -12,10 +12,11 @@ namespace {
 using Context = std::unique_ptr<libmnt_context, void (*)(libmnt_context*)>;
 
 // mount(8) would do more than the call says: look into tables, run a helper, mount read-only after a refusal.
-bool Prepare(libmnt_context* context, const LibmountCall& call) {
-  return mnt_context_disable_canonicalize(context, 1) == 0 && mnt_context_disable_helpers(context, 1) == 0 &&
-         mnt_context_disable_mtab(context, 1) == 0 && mnt_context_disable_swapmatch(context, 1) == 0 &&
-         mnt_context_enable_rwonly_mount(context, 1) == 0 && mnt_context_set_optsmode(context, MNT_OMODE_NOTAB) == 0 &&
+bool Prepare(libmnt_context* context, const LibmountCall& call, bool may_run) {
+  return mnt_context_disable_canonicalize(context, 1) == 0 &&
+         mnt_context_disable_helpers(context, may_run ? 0 : 1) == 0 && mnt_context_disable_mtab(context, 1) == 0 &&
+         mnt_context_disable_swapmatch(context, 1) == 0 && mnt_context_enable_rwonly_mount(context, 1) == 0 &&
+         mnt_context_set_optsmode(context, MNT_OMODE_NOTAB) == 0 &&
          (call.source.empty() || mnt_context_set_source(context, call.source.c_str()) == 0) &&
          (call.fs_type.empty() || mnt_context_set_fstype(context, call.fs_type.c_str()) == 0) &&
          mnt_context_set_target(context, call.target.c_str()) == 0 &&
@@ -36,12 +37,22 @@ int ErrorOf(libmnt_context* context, int result, int last) {
 
 int RunLibmount(const LibmountCall& call) {
   const Context context(mnt_new_context(), mnt_free_context);
-  if (context == nullptr || !Prepare(context.get(), call)) return ENOMEM;
+  if (context == nullptr || !Prepare(context.get(), call, false)) return ENOMEM;
   errno = 0;
   const int result = mnt_context_mount(context.get());
   const int last = errno;
   if (result == 0 && mnt_context_get_status(context.get()) == 1) return 0;
   return ErrorOf(context.get(), result, last);
+}
+
+// The result of the call is 0 even if the program has failed.
+int RunMountProgram(const LibmountCall& call) {
+  const Context context(mnt_new_context(), mnt_free_context);
+  if (context == nullptr || !Prepare(context.get(), call, true) || mnt_context_mount(context.get()) != 0 ||
+      mnt_context_helper_executed(context.get()) != 1) {
+    return -1;
+  }
+  return mnt_context_get_helper_status(context.get());
 }
 
 void AddWords(std::string& words, std::string_view more) {

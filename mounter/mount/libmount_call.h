@@ -24,6 +24,12 @@ struct LibmountCall {
 // ReasonOfRefusal in mounter/mount/filesystem_context.h.
 int RunLibmount(const LibmountCall& call);
 
+// Lets libmount run the program /sbin/mount.TYPE, as mount(8) does, with the arguments SOURCE TARGET -n -o WORDS. It is
+// looked for in /sbin, /sbin/fs.d and /sbin/fs, and not in PATH. Returns its exit status; -1: it was killed, or did not
+// start. It inherits the environment and the standard files, and libmount waits for it without a limit: call this in a
+// child (mounter/process/child_call.h).
+int RunMountProgram(const LibmountCall& call);
+
 // Appends words to `words`, which may be empty.
 void AddWords(std::string& words, std::string_view more);
 

@@ -20,6 +20,7 @@
 #include "mounter/mount/filesystem_context.h"
 #include "mounter/mount/libmount_call.h"
 #include "mounter/propagation.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -106,6 +107,20 @@ absl::Status NewMount::Set(const MountFlags& flags, Propagation propagation, boo
   return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags), source_);
 }
 
+absl::Status NewMount::MapIds(const UniqueFd& user_namespace, bool recursive) {
+  mount_attr attributes = {};
+  attributes.attr_set = MOUNT_ATTR_IDMAP;
+  attributes.userns_fd = static_cast<std::uint64_t>(user_namespace.get());
+  const absl::Status status = SetAttributes(fd_, attributes, recursive, "map the ids", source_);
+  if (status.ok()) return status;
+  const char* const why =
+      absl::IsFailedPrecondition(status)  // EPERM
+          ? "its ids are mapped already, or the user namespace is that of this host"
+          : "a filesystem in it has no mapped ids on this kernel: ext4, xfs and vfat have them from "
+            "Linux 5.12 on, btrfs from 5.15, tmpfs from 6.3";
+  return FailedPrecondition("{} ({})", Message(status), why);
+}
+
 absl::Status NewMount::Hide() {
   const int error = place_ ? place_->Unmount() : 0;
   if (error != 0) return ErrnoStatus(error, "take out of the private place the new mount of", source_);
@@ -189,11 +204,23 @@ absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::strin
   const MountRequest complete = WithUsualOptions(request);
   MountFlags flags = request.flags;
   flags.read_only = false;
-  LibmountCall call = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
-  AddWords(call.words, PropagationWord(request.propagation, false));
-  AddWords(call.words, OptionWords(complete.options));
-  return MakeInScratch(TargetKind::kDirectory, std::move(call), request.source,
-                       [&](int error) { return ReasonOfRefusal(complete, device, error); });
+  LibmountCall writable = {.source = device, .fs_type = request.fs_type, .words = FlagWords(flags)};
+  AddWords(writable.words, PropagationWord(request.propagation, false));
+  AddWords(writable.words, OptionWords(complete.options));
+  LibmountCall read_only = writable;
+  AddWords(read_only.words, "ro");
+  int refused = 0;
+  const auto make = [&](const LibmountCall& call) {
+    return MakeInScratch(TargetKind::kDirectory, call, request.source, [&](int error) {
+      refused = error;
+      return ReasonOfRefusal(complete, device, error);
+    });
+  };
+  if (!request.flags.read_only || HasOptionTable(request.fs_type)) return make(writable);
+  absl::StatusOr<NewMount> mount = make(request.by_hand ? read_only : writable);
+  // EBUSY: another mount of it has made its superblock the other way.
+  const bool is_medium = !request.by_hand && (refused == EACCES || refused == EROFS);
+  return refused == EBUSY || is_medium ? make(request.by_hand ? writable : read_only) : std::move(mount);
 }
 
 absl::StatusOr<NewMount> MakeHiddenMount(const MountRequest& request, const std::string& device) {
@@ -216,6 +243,16 @@ absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& p
   UniqueFd tree(::open_tree(source.get(), "", flags));
   if (!tree.ok()) return ErrnoStatus(errno, "clone the mount at", path);
   return NewMount(std::move(tree), path);
+}
+
+absl::StatusOr<NewMount> PartOf(NewMount mount, const std::string& subdirectory) {
+  open_how how = {};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+  const UniqueFd directory(sys::OpenAt2(mount.fd().get(), subdirectory.c_str(), how));
+  if (directory.ok()) return CloneMount(directory, mount.source(), false);
+  const std::string what = fmt::format("open the directory {} in the filesystem of", Quote(subdirectory));
+  return WithCode(absl::StatusCode::kFailedPrecondition, ErrnoStatus(errno, what, mount.source()));
 }
 
 // libmount 2.41 takes no flag away, and 2.38.1 changes no access times to strict ones. Until the second call, the mount

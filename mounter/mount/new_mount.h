@@ -30,6 +30,10 @@ class NewMount {
   // addition.
   absl::Status Set(const MountFlags& flags, Propagation propagation, bool recursive);
 
+  // Shows the files under other ids, those of an open user namespace (mounter/mount/id_map.h). For a mount that is
+  // attached nowhere. FAILED_PRECONDITION: the kernel has no such mounts of a filesystem in it.
+  absl::Status MapIds(const UniqueFd& user_namespace, bool recursive);
+
   // Takes it out of the scratch. It lives as long as this object, or another open file of it.
   absl::Status Hide();
 
@@ -45,6 +49,7 @@ class NewMount {
   absl::Status SetNewRoot(const NewRoot& owner) const;
   absl::Status SetGroup(gid_t group) const;
 
+  const std::string& source() const { return source_; }
   const UniqueFd& fd() const { return fd_; }  // the root, O_PATH; keeps the mount busy
 
  private:
@@ -56,7 +61,8 @@ class NewMount {
 };
 
 // libmount mounts the filesystem on `device`, with the request's type, options, flags and propagation. Read-only is
-// left out: it would make the superblock read-only, and so all mounts of it. Set sets it for this mount. An ext4 is
+// left out: it would make the superblock read-only, and so all mounts of it. Set sets it for this mount. Only a
+// filesystem without a table of options gets it: by hand at once, else if it refuses to be written to. An ext4 is
 // mounted with errors=remount-ro where the request names no `errors`: else its superblock would choose, and may say
 // "panic". The caller has called CheckSuperblock. FAILED_PRECONDITION: the filesystem refuses the device or an option.
 // The message holds the kernel's own words.
@@ -73,6 +79,10 @@ absl::StatusOr<NewMount> BindMount(const UniqueFd& source, const std::string& pa
 // The same without libmount, flags and propagation: a copy that is attached nowhere, open_tree(2). It can be attached
 // in another mount namespace, or be a view for work on the filesystem.
 absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& path, bool recursive);
+
+// The mount of a directory of the filesystem instead of all of it. `subdirectory` is relative. FAILED_PRECONDITION: it
+// does not lie in this filesystem, or a link is on the way.
+absl::StatusOr<NewMount> PartOf(NewMount mount, const std::string& subdirectory);
 
 // Lets libmount set exactly these flags of an attached mount, and change nothing else of it.
 absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags);

@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -20,12 +18,11 @@
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/process/child_output.h"
 #include "mounter/process/helper_calls.h"
 
 namespace mooring {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kKillGrace{1000};
 
@@ -96,44 +93,6 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
   return failure;
 }
 
-void AppendToTail(std::string& tail, std::string_view more) {
-  constexpr std::size_t kMost = 2048;
-  tail += more;
-  if (tail.size() > kMost) tail.erase(0, tail.size() - kMost);
-}
-
-// Reads what is there, at most four pipes full, so that endless output cannot keep it busy. False: the pipe is closed.
-bool ReadSome(const UniqueFd& output, std::string& tail) {
-  std::array<char, 65536> chunk = {};
-  for (int reads = 0; reads < 4; ++reads) {
-    const ssize_t got = ::read(output.get(), chunk.data(), chunk.size());
-    if (got == 0) return false;
-    if (got < 0) return errno == EAGAIN || errno == EINTR;
-    AppendToTail(tail, std::string_view(chunk.data(), static_cast<std::size_t>(got)));
-  }
-  return true;
-}
-
-// Waits for the end of the program. The end of its output does not count: the program may close it, and its children
-// may keep it open. False: the deadline comes first.
-bool Await(const Child& child, Clock::time_point deadline, std::string& tail) {
-  bool more = true;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    std::array waited = {pollfd{child.pidfd.get(), POLLIN, 0}, pollfd{more ? child.output.get() : -1, POLLIN, 0}};
-    if (::poll(waited.data(), waited.size(), static_cast<int>(std::min<long>(left, 60000))) <= 0) continue;
-    if (more) more = ReadSome(child.output, tail);
-    if (waited[0].revents != 0) return true;
-  }
-}
-
-std::string OneLine(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 // Killed programs that have not ended: a program that waits for a device in the kernel ends when the device answers.
 class Lingering {
  public:
@@ -181,7 +140,7 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
   TheLingering().Reap();
   MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, environment));
   CommandResult result;
-  const bool ended = Await(child, Clock::now() + limit, result.output);
+  const bool ended = AwaitEnd(child.pidfd, child.output, std::chrono::steady_clock::now() + limit, result.output);
   ::kill(-child.pid, SIGKILL);  // also its children: the group exists until the program is reaped
   if (!ended && !EndsWithin(child.pidfd, kKillGrace)) {
     TheLingering().Add(child.pid);

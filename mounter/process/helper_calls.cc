@@ -65,11 +65,32 @@ void AllowProcesses(CallFilter& filter) {
 constexpr const char* kNotForPrograms[] = {
     // sockets
     "accept", "accept4", "bind", "connect", "listen", "socket", "socketpair",
-    // other processes, and the state of the host
-    "acct", "add_key", "bpf", "chroot", "clock_settime", "delete_module", "finit_module", "init_module",
-    "io_uring_setup", "ioperm", "iopl", "kexec_file_load", "kexec_load", "keyctl", "open_by_handle_at",
-    "perf_event_open", "personality", "pivot_root", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl",
-    "reboot", "request_key", "setns", "settimeofday", "swapon", "swapoff", "unshare", "userfaultfd"};
+    // keys, and calls of daemons
+    "add_key", "chroot", "io_uring_setup", "keyctl", "open_by_handle_at", "personality", "quotactl", "request_key"};
+
+// Refused also to a child that mounts: other processes, other namespaces, and the state of the host.
+constexpr const char* kOfTheHost[] = {"acct",
+                                      "bpf",
+                                      "clock_settime",
+                                      "delete_module",
+                                      "finit_module",
+                                      "init_module",
+                                      "ioperm",
+                                      "iopl",
+                                      "kexec_file_load",
+                                      "kexec_load",
+                                      "perf_event_open",
+                                      "pivot_root",
+                                      "process_vm_readv",
+                                      "process_vm_writev",
+                                      "ptrace",
+                                      "reboot",
+                                      "setns",
+                                      "settimeofday",
+                                      "swapon",
+                                      "swapoff",
+                                      "unshare",
+                                      "userfaultfd"};
 
 }  // namespace
 
@@ -88,6 +109,13 @@ absl::Status ConfineProgramCalls() {
   CallFilter filter(SCMP_ACT_ALLOW);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kHelperOnlyCalls);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);
+  filter.AddAll(SCMP_ACT_ERRNO(EPERM), kOfTheHost);
+  return filter.Load();
+}
+
+absl::Status ConfineChildCalls() {
+  CallFilter filter(SCMP_ACT_ALLOW);
+  filter.AddAll(SCMP_ACT_ERRNO(EPERM), kOfTheHost);
   return filter.Load();
 }
 

@@ -3,6 +3,7 @@
 //
 //   spawner, helper   a list of allowed calls; every other call gives ENOSYS
 //   mkfs, e2fsck, …   the same list without mounts, device nodes and sockets, which give EPERM
+//   mount.TYPE        all calls but those that change the state of the host, which give EPERM (in the helper: its list)
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,5 +15,8 @@ absl::Status ConfineHelperCalls();
 
 // The same for a thread that is about to start a program. Sets no_new_privs in this thread.
 absl::Status ConfineProgramCalls();
+
+// The same for a child process that mounts, and for the programs that it runs (mounter/process/child_call.h).
+absl::Status ConfineChildCalls();
 
 }  // namespace mooring

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <uuid/uuid.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -20,8 +21,9 @@ namespace {
 constexpr SuperLayout kLayout = {.filesystem = "an ext4", .bytes = 1024, .magic_at = 0x38, .magic = "\x53\xEF"};
 constexpr std::uint64_t kSuperAt = 1024, kBlockBytes = 4096;  // CheckLayout refuses other sizes of blocks
 constexpr std::size_t kBlocksAt = 0x4, kFirstBlockAt = 0x14, kLogBlockSizeAt = 0x18, kBlocksPerGroupAt = 0x20,
-                      kStateAt = 0x3A, kCompatAt = 0x5C, kIncompatAt = 0x60, kRoCompatAt = 0x64, kUuidAt = 0x68,
-                      kHashSeedAt = 0xEC, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
+                      kInodesPerGroupAt = 0x28, kStateAt = 0x3A, kInodeBytesAt = 0x58, kCompatAt = 0x5C,
+                      kIncompatAt = 0x60, kRoCompatAt = 0x64, kUuidAt = 0x68, kReservedDescriptorBlocksAt = 0xCE,
+                      kHashSeedAt = 0xEC, kDescriptorBytesAt = 0xFE, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
 constexpr std::size_t kJournalUuidAt = 0xD0, kJournalInodeAt = 0xE0, kJournalDeviceAt = 0xE4,
                       kDefaultMountOptionsAt = 0x100, kErrorCountAt = 0x194, kMountOptionsAt = 0x200,
                       kMountOptionsBytes = 64;
@@ -30,9 +32,28 @@ constexpr std::uint32_t kCompatSparseSuper2 = 0x200, kIncompatMetaBg = 0x10, kIn
 
 std::uint32_t Load(const std::string& super, std::size_t at) { return LoadLittle<std::uint32_t>(super, at); }
 
+bool Is64Bit(const std::string& super) { return (Load(super, kIncompatAt) & kIncompat64Bit) != 0; }
+
 std::uint64_t BlocksOf(const std::string& super) {
-  const bool is_64bit = (Load(super, kIncompatAt) & kIncompat64Bit) != 0;
-  return Load(super, kBlocksAt) | (is_64bit ? std::uint64_t{Load(super, kBlocksHighAt)} << 32U : 0);
+  return Load(super, kBlocksAt) | (Is64Bit(super) ? std::uint64_t{Load(super, kBlocksHighAt)} << 32U : 0);
+}
+
+unsigned BlockShift(const std::string& super) { return 10 + (Load(super, kLogBlockSizeAt) & 0xFU); }
+
+std::uint64_t BlocksFor(const std::string& super, std::uint64_t bytes) {
+  return (bytes + (std::uint64_t{1} << BlockShift(super)) - 1) >> BlockShift(super);
+}
+
+std::uint64_t BlocksOfTables(const std::string& super) {
+  const std::uint64_t inode_bytes = LoadLittle<std::uint16_t>(super, kInodeBytesAt);
+  return 2 + BlocksFor(super, Load(super, kInodesPerGroupAt) * inode_bytes);
+}
+
+std::uint64_t BlocksOfCopy(const std::string& super) {
+  const std::uint64_t groups = BlocksOf(super) / std::max(Load(super, kBlocksPerGroupAt), 1U) + 1;
+  const std::uint64_t descriptor_bytes = Is64Bit(super) ? LoadLittle<std::uint16_t>(super, kDescriptorBytesAt) : 32;
+  return 1 + BlocksFor(super, groups * descriptor_bytes) +
+         LoadLittle<std::uint16_t>(super, kReservedDescriptorBlocksAt);
 }
 
 // The layout of FormatFilesystem's mkfs.ext4. Other features change where the copies and checksums are.
@@ -61,13 +82,15 @@ bool IsPowerOf(std::uint64_t base, std::uint64_t number) {
   return number == 1;
 }
 
-// sparse_super: a copy in group 1 and in those of the powers of 3, 5 and 7.
+// sparse_super: in group 1, and in those of the powers of 3, 5 and 7.
+bool HasCopy(std::uint64_t group) { return IsPowerOf(3, group) || IsPowerOf(5, group) || IsPowerOf(7, group); }
+
 std::vector<std::uint64_t> PlacesOf(const std::string& super) {
   const std::uint64_t group_bytes = std::uint64_t{Load(super, kBlocksPerGroupAt)} * kBlockBytes;
   const std::uint64_t bytes = BlocksOf(super) * kBlockBytes;
   std::vector<std::uint64_t> places = {kSuperAt};
   for (std::uint64_t group = 1; group * group_bytes < bytes; ++group) {
-    if (IsPowerOf(3, group) || IsPowerOf(5, group) || IsPowerOf(7, group)) places.push_back(group * group_bytes);
+    if (HasCopy(group)) places.push_back(group * group_bytes);
   }
   return places;
 }
@@ -96,7 +119,7 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
                    .compat = Load(super, kCompatAt),
                    .incompat = Load(super, kIncompatAt),
                    .ro_compat = Load(super, kRoCompatAt),
-                   .bytes = BlocksOf(super) << (10 + (Load(super, kLogBlockSizeAt) & 0xFU)),
+                   .bytes = BlocksOf(super) << BlockShift(super),
                    .log_block_size = Load(super, kLogBlockSizeAt),
                    .blocks_per_group = Load(super, kBlocksPerGroupAt),
                    .journal_inode = Load(super, kJournalInodeAt),
@@ -104,7 +127,23 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
                    .journal_uuid = UuidText(super, kJournalUuidAt),
                    .default_mount_options = Load(super, kDefaultMountOptionsAt),
                    .mount_options = options.substr(0, options.find('\0')),
-                   .errors = Load(super, kErrorCountAt)};
+                   .errors = Load(super, kErrorCountAt),
+                   .blocks_of_tables = BlocksOfTables(super),
+                   .blocks_of_copy = BlocksOfCopy(super)};
+}
+
+bool CanGrowTo(const Ext4Super& super, std::uint64_t device_bytes) {
+  constexpr std::uint64_t kResize2fsWantsFree = 50;
+  const unsigned shift = 10 + (super.log_block_size & 0xFU);
+  const std::uint64_t first =
+      super.log_block_size == 0 ? 1 : 0;  // block 0 of a filesystem of 1 KiB blocks is no group's
+  const std::uint64_t now = super.bytes >> shift, wanted = device_bytes >> shift, per_group = super.blocks_per_group;
+  if (wanted <= now) return false;
+  const bool last_group_is_full = per_group != 0 && (now - first) % per_group == 0;
+  if (!last_group_is_full) return true;
+  const std::uint64_t group = (now - first) / per_group;
+  const std::uint64_t own = super.blocks_of_tables + (HasCopy(group) ? super.blocks_of_copy : 0);
+  return wanted - now >= own + kResize2fsWantsFree;
 }
 
 absl::Status RenewFreshExt4(const UniqueFd& file, const std::string& path) {

@@ -30,7 +30,15 @@ struct Ext4Super {
   std::uint32_t default_mount_options = 0;
   std::string mount_options;
   std::uint32_t errors = 0;  // met since it was last checked
+
+  // Two bitmaps and a table of inodes, in blocks: each block group has them. Some groups also have a copy of the
+  // superblock, with the descriptors of all groups and the blocks that are reserved for more of these.
+  std::uint64_t blocks_of_tables = 0, blocks_of_copy = 0;
 };
+
+// Whether resize2fs(8) and the kernel can make it larger on a device of `device_bytes`. Neither adds a last block group
+// that has hardly more room than its own tables need. So a few blocks may stay unused for ever.
+bool CanGrowTo(const Ext4Super& super, std::uint64_t device_bytes);
 
 // FAILED_PRECONDITION: there is none. Its checksum is not verified.
 absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path);

@@ -14,6 +14,7 @@
 
 #include "base/file/path.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/path/target.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
@@ -184,6 +185,13 @@ absl::StatusOr<ListedMount> LookUpMountOf(const UniqueFd& file, const std::strin
   info = LookUpMount(*id, false);
   if (info.ok() && info->fs_type == "tmpfs" && info->root == "/") RememberMemory(file, info->source);
   return info;
+}
+
+absl::Status CheckNothingMountedBelow(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, ListMounts(directory));
+  if (mounts.empty()) return absl::OkStatus();
+  return FailedPrecondition("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
+                            Quote(mounts.front().target), Quote(directory));
 }
 
 std::string FilesystemOptions(std::uint64_t id) {

@@ -29,6 +29,9 @@ inline constexpr const char* kScratchBases[] = {"/run/mooring-scratch", "/dev/sh
 // that has made them moves or unmounts them in a moment, and nobody else can.
 absl::StatusOr<std::vector<ListedMount>> ListMounts(const std::string& path);
 
+// FAILED_PRECONDITION: something is mounted at `directory` or below it. Other mount namespaces do not count.
+absl::Status CheckNothingMountedBelow(const std::string& directory);
+
 // The options that the filesystem reports, with commas: "errors=remount-ro,shutdown". `id` is statmount(2)'s. Empty
 // before Linux 6.11.
 std::string FilesystemOptions(std::uint64_t id);

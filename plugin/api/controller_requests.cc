@@ -12,6 +12,7 @@
 #include "mounter/propagation.h"
 #include "plugin/api/export_words.h"
 #include "plugin/api/request_fields.h"
+#include "plugin/model/fs_types.h"
 
 namespace mooring {
 namespace {
@@ -110,7 +111,9 @@ absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std:
                            kDeviceKey, Quote(asked.device), pool->name, ToString(pool->kind));
   }
   const std::vector<std::string>& choices = pool->traits().fs_types;
-  if (!asked.fs_type.empty() && std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
+  const bool is_other = pool->traits().whole_devices && IsOtherFsType(asked.fs_type);
+  if (!is_other && !asked.fs_type.empty() &&
+      std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
     return InvalidArgument(
         "filesystem {} is asked for, and pool {} has the backend {}, which {}", Quote(asked.fs_type), pool->name,
         ToString(pool->kind),
@@ -178,6 +181,9 @@ absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
 // A volume for block access only gets no filesystem, and so no root directory.
 absl::Status CheckMakingOf(const CreateVolumeSpec& spec, std::string_view fs_type) {
   if (spec.making == VolumeMaking()) return absl::OkStatus();
+  if (IsOtherFsType(fs_type)) {
+    return InvalidArgument("parameters {}: a {} stays as it is: leave them out", ToText(spec.making), fs_type);
+  }
   if (!spec.block_only) return CheckMaking(spec.making, fs_type);
   return InvalidArgument("parameters {}: they are for a filesystem, and only block access is asked for: leave them out",
                          ToText(spec.making));
@@ -251,6 +257,10 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
   spec.propagation = asked.propagation;
   spec.device = asked.device;
+  if (!spec.source.exists() && IsOtherFsType(fs_type) && spec.device.empty()) {
+    return InvalidArgument("filesystem {} is asked for, and is never made here: name a device that holds one ({})",
+                           Quote(fs_type), kDeviceKey);
+  }
   MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
                            ParseAccessTypes(request.volume_capabilities(), *pool, fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(fs_type);

@@ -24,6 +24,8 @@ absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabili
   }
   if (settings_.serves_controller && settings_.has_snapshots) {
     response.add_capabilities()->mutable_service()->set_type(Offer::GROUP_CONTROLLER_SERVICE);
+  }
+  if (settings_.serves_controller && settings_.has_snapshot_blocks) {
     response.add_capabilities()->mutable_service()->set_type(Offer::SNAPSHOT_METADATA_SERVICE);
   }
   response.add_capabilities()->mutable_service()->set_type(Offer::VOLUME_ACCESSIBILITY_CONSTRAINTS);

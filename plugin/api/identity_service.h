@@ -15,8 +15,9 @@ class IdentityService final : public csi::v1::Identity::Service {
   struct Settings {
     std::string driver_name;
     bool serves_controller = true;
-    bool grows = true;          // at least one pool has volumes that grow
-    bool has_snapshots = true;  // with a controller, snapshot groups and snapshot metadata are served, too
+    bool grows = true;                // at least one pool has volumes that grow
+    bool has_snapshots = true;        // with a controller, snapshot groups are served, too
+    bool has_snapshot_blocks = true;  // and snapshot metadata
   };
 
   // `readiness`, `mounter_health` and `rpc` outlive the service. Probe returns an error of `mounter_health`.

@@ -10,6 +10,7 @@
 #include "plugin/api/controller_requests.h"
 #include "plugin/api/request_fields.h"
 #include "plugin/backends/registry.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

@@ -36,6 +36,10 @@ absl::Status CheckOneVolume(const SnapshotRecord& base, const SnapshotRecord& ta
 }
 
 absl::StatusOr<SnapshotImage> OpenImage(const SnapshotCatalog::Image& image) {
+  if (!TraitsOf(image.kind).snapshot_blocks) {
+    return FailedPrecondition("snapshot {} has the backend {}, which does not tell the blocks of a snapshot",
+                              image.snapshot.id, ToString(image.kind));
+  }
   absl::StatusOr<SnapshotImage> opened = SnapshotImage::Open(image.path);
   if (!opened.ok()) return Unexpected(opened.status());
   return opened;

@@ -1,5 +1,6 @@
 #include "plugin/backends/registry.h"
 
+#include "plugin/backends/btrfs/btrfs_backend.h"
 #include "plugin/backends/device/device_backend.h"
 #include "plugin/backends/directory/directory_backend.h"
 #include "plugin/backends/image/image_backend.h"
@@ -20,11 +21,14 @@ const BackendType& TypeOf(BackendKind kind) {
       return TmpfsBackendType();
     case BackendKind::kNfs:
       return NfsBackendType();
+    case BackendKind::kBtrfs:
+      return BtrfsBackendType();
   }
   return ImageBackendType();  // not reached: the switch has every kind
 }
 
 std::string_view DefaultFsTypeOf(BackendKind kind) {
+  if (kind == BackendKind::kBtrfs) return kSubvolumeFsType;
   const BackendTraits& traits = TraitsOf(kind);
   return traits.fs_types.empty() ? traits.name : std::string_view(traits.fs_types.front());
 }

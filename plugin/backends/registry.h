@@ -13,7 +13,7 @@ const BackendType& TypeOf(BackendKind kind);
 inline const BackendTraits& TraitsOf(BackendKind kind) { return TypeOf(kind).traits; }
 inline std::string_view ToString(BackendKind kind) { return TraitsOf(kind).name; }
 
-// The record's filesystem of a volume that asks for none. Where there is no choice, it is the name of the backend.
+// The record's filesystem of a volume that asks for none. Where there is no choice, it is a name of the backend's own.
 std::string_view DefaultFsTypeOf(BackendKind kind);
 
 }  // namespace mooring

@@ -110,6 +110,10 @@ absl::StatusOr<SnapshotSet> SnapshotMaker::Make(const std::string& name, bool is
   std::vector<CopySource> sources;
   for (const std::string& id : volume_ids) {
     MOORING_ASSIGN_OR_RETURN(CopySource source, FindSource(id));
+    if (!sources.empty() && source.kind != sources.front().kind) {
+      return FailedPrecondition("volumes {} and {} have different backends: name volumes of one backend in a group",
+                                volume_ids.front(), id);
+    }
     set.snapshots.push_back(Draft(id, source, TagFor(volume_ids)));
     sources.push_back(std::move(source));
   }
@@ -136,7 +140,7 @@ absl::StatusOr<CopySource> SnapshotMaker::FindSource(const std::string& volume_i
                            volumes_.FindSource({.kind = ContentSource::Kind::kVolume, .id = volume_id}));
   if (TraitsOf(source.kind).snapshots) return source;
   return FailedPrecondition(
-      "volume {} lies in pool {}, whose backend has no snapshots: only volumes that are images have", volume_id,
+      "volume {} lies in pool {}, whose backend has no snapshots: only images and btrfs subvolumes have", volume_id,
       Quote(source.pool));
 }
 
@@ -207,7 +211,7 @@ absl::StatusOr<SnapshotCatalog::Image> SnapshotCatalog::Locate(const std::string
   MOORING_ASSIGN_OR_RETURN(const SnapshotRecord record, Get(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   const absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
-  if (location.ok()) return Image{.snapshot = record, .path = location->path};
+  if (location.ok()) return Image{.snapshot = record, .kind = pool->kind, .path = location->path};
   return LostImage(fmt::format("snapshot {}", Quote(id)), location.status());
 }
 

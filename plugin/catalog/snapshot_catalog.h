@@ -96,6 +96,7 @@ class SnapshotCatalog {
   // The image of a snapshot, for reading its blocks. NOT_FOUND as Get.
   struct Image {
     SnapshotRecord snapshot;
+    BackendKind kind = BackendKind::kImage;
     std::string path;
   };
   absl::StatusOr<Image> Locate(const std::string& id);

@@ -117,7 +117,7 @@ absl::StatusOr<bool> SnapshotSets::HasAllImages(const SnapshotSet& set) const {
 absl::Status SnapshotSets::ThawSources(const SnapshotSet& set) {
   for (const SnapshotRecord& snapshot : set.snapshots) {
     const absl::StatusOr<NodeVolume> source = volumes_.Find(snapshot.source_volume_id);
-    if (!source.ok()) continue;
+    if (!source.ok() || !MayBeFrozen(source->kind)) continue;
     MOORING_RETURN_IF_ERROR(Unexpected(contents_.Thaw(source->path)));
   }
   return absl::OkStatus();

@@ -47,7 +47,8 @@ class VolumeProblems {
     if (of_pool.hides_volumes) return of_pool.text;
     const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
     if (!location.ok()) return Message(LostImage(fmt::format("volume {}", Quote(record.id)), location.status()));
-    if (!location->path.empty() && (*pool)->traits().enforces_size && location->bytes < record.bytes) {
+    if (!location->problem.empty()) return location->problem;
+    if (!location->path.empty() && SizeOf(**pool, *location, record.bytes) < record.bytes) {
       return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
                          record.bytes);
     }

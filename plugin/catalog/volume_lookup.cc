@@ -37,6 +37,10 @@ absl::Status LostImage(const std::string& what, const absl::Status& why) {
                   what.substr(0, what.find(' ')));
 }
 
+std::uint64_t SizeOf(const Pool& pool, const VolumeLocation& found, std::uint64_t recorded) {
+  return pool.traits().enforces_size && found.is_limited ? found.bytes : recorded;
+}
+
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& record) {
   return PoolNamed(pools, record.pool, "volume", record.id);
 }
@@ -87,14 +91,16 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
                     .kind = pool->kind,
                     .path = location->path,
                     .inode = location->inode,
+                    .inode_device = location->inode_device,
                     .device = location->device,
                     .raw = location->raw,
-                    .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
+                    .bytes = SizeOf(*pool, *location, record.bytes),
                     .made_bytes = record.bytes,
                     .fs_type = std::move(record.fs_type),
                     .propagation = record.propagation,
                     .tuning = record.tuning,
-                    .block_only = record.block_only};
+                    .block_only = record.block_only,
+                    .problem = std::move(location->problem)};
 }
 
 absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted) {
@@ -118,10 +124,11 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
   const absl::StatusOr<VolumeLocation> image = pool->backend->Locate(record->id);
   if (!image.ok()) return Unexpected(image.status());
-  MOORING_RETURN_IF_ERROR(CheckWhole("snapshot " + record->id, image->path, image->bytes, record->bytes));
+  const std::uint64_t bytes = SizeOf(*pool, *image, record->bytes);
+  MOORING_RETURN_IF_ERROR(CheckWhole("snapshot " + record->id, image->path, bytes, record->bytes));
   return CopySource{.kind = pool->kind,
                     .path = image->path,
-                    .bytes = image->bytes,
+                    .bytes = bytes,
                     .asked_bytes = record->restore_bytes,
                     .fs_type = record->fs_type,
                     .pool = record->pool,

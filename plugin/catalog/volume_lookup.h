@@ -20,6 +20,12 @@ namespace mooring {
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& record);
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& record);
 
+// The size that the pool holds the volume or snapshot to. Where it does not, the recorded one.
+std::uint64_t SizeOf(const Pool& pool, const VolumeLocation& found, std::uint64_t recorded);
+
+// Whether an interrupted copy can have left such a source frozen.
+inline bool MayBeFrozen(BackendKind kind) { return TraitsOf(kind).staging == Staging::kLoopDevice; }
+
 // The error for a known volume or snapshot, "volume 'a'", whose backend does not find its image. INTERNAL: the image is
 // missing. Other errors, as of a limit, a permission, a disk or a device that is away, keep their code. The image may
 // well be there then, so nobody is told to delete the volume.

@@ -60,8 +60,14 @@ absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std:
 
 absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::string_view what) {
   if (TraitsOf(kind).clones) return absl::OkStatus();
-  return FailedPrecondition("{} pool {}, whose backend copies no volumes: only images can be copied", what,
-                            Quote(pool));
+  return FailedPrecondition(
+      "{} pool {}, whose backend copies no volumes: only images and btrfs subvolumes can be copied", what, Quote(pool));
+}
+
+absl::Status CheckSameKind(BackendKind source, BackendKind wanted, const std::string& pool) {
+  if (source == wanted) return absl::OkStatus();
+  return FailedPrecondition("volume_content_source has the backend {}, and pool {} has {}: a copy keeps its source's",
+                            ToString(source), Quote(pool), ToString(wanted));
 }
 
 // Kubernetes calls it "prevention of volume mode conversion".
@@ -228,6 +234,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
   const std::string pool_name = spec.pool.empty() ? source.pool : spec.pool;
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(pool_name));
   MOORING_RETURN_IF_ERROR(CheckCanClone(pool->kind, pool_name, "the volume is asked for in"));
+  MOORING_RETURN_IF_ERROR(CheckSameKind(source.kind, pool->kind, pool_name));
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
     return InvalidArgument(

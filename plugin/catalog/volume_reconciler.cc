@@ -81,7 +81,7 @@ absl::Status VolumeRemover::RollBack(const VolumeRecord& record, bool may_be_fro
 absl::Status VolumeRemover::ThawSource(const VolumeRecord& record) {
   if (!IsVolumeId(record.source)) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> source = lookup_.Find(record.source);
-  return source.ok() ? Unexpected(contents_.Thaw(source->path)) : absl::OkStatus();
+  return source.ok() && MayBeFrozen(source->kind) ? Unexpected(contents_.Thaw(source->path)) : absl::OkStatus();
 }
 
 absl::Status VolumeReconciler::Reconcile() {
@@ -125,7 +125,9 @@ absl::Status VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
 
 absl::StatusOr<bool> VolumeReconciler::HasDataToKeep(const VolumeRecord& unfinished) const {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, unfinished));
-  if (absl::IsNotFound(pool->backend->Locate(unfinished.id).status())) return false;
+  const absl::Status found = pool->backend->Locate(unfinished.id).status();
+  if (absl::IsNotFound(found)) return false;
+  if (absl::IsUnavailable(found) && !pool->traits().whole_devices) return found;  // the pool is not there
   const bool made_empty = unfinished.state == VolumeState::kCreating && unfinished.source.empty();
   return !made_empty || pool->backend->HoldsData(unfinished.id);
 }
@@ -194,18 +196,18 @@ void VolumeReconciler::CompareSize(const VolumeRecord& record) {
                           : "the image of a volume cannot be looked at",
                       fields);
   }
-  if (!(*pool)->traits().enforces_size) return;
-  if (found->bytes < record.bytes) {
+  const std::uint64_t bytes = SizeOf(**pool, *found, record.bytes);
+  if (bytes < record.bytes) {
     log::Error("the image of a volume has become smaller: restore it before the volume is used",
                {{"volume", record.id},
                 {"image", found->path},
-                {"has", SizeText(found->bytes)},
+                {"has", SizeText(bytes)},
                 {"should_have", SizeText(record.bytes)}});
   }
-  if (found->bytes <= record.bytes) return;
+  if (bytes <= record.bytes) return;
   // An expansion was interrupted between the image and the record. A full disk does not stop the start.
-  log::WarningIfFailed(store_.SetBytes(record.id, found->bytes),
-                       "the new size of an expanded volume is not recorded yet", {{"volume", record.id}});
+  log::WarningIfFailed(store_.SetBytes(record.id, bytes), "the new size of an expanded volume is not recorded yet",
+                       {{"volume", record.id}});
 }
 
 }  // namespace mooring

@@ -17,6 +17,7 @@
 #include "mounter/propagation.h"
 #include "plugin/config/node_names.h"
 #include "plugin/kubelet/kubelet_registration.h"
+#include "plugin/model/fs_types.h"
 
 namespace mooring {
 namespace {
@@ -37,6 +38,7 @@ struct Flags {
   std::string propagation{ToString(Config().propagation)};
   std::string staging_by = "orchestrator";
   std::vector<std::string> pools;
+  std::vector<std::string> fs_types;
   std::vector<std::string> topology;
   std::string kubelet_registration_dir, kubelet_endpoint;
   bool grow_on_node = false;
@@ -174,6 +176,11 @@ absl::Status ReadNode(const Flags& flags, Config& config) {
 absl::Status ReadVolumes(const Flags& flags, Config& config) {
   MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
   MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
+  for (const std::string& type : flags.fs_types) {
+    const absl::Status fits = CheckOtherFsType(type);
+    if (!fits.ok()) return WrongFlag("--fs-type", type, Message(fits));
+  }
+  config.fs_types = flags.fs_types;
   MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
   config.mount_roots_given = config.mount_roots != UsualMountRoots();
   MOORING_ASSIGN_OR_RETURN(config.shared_roots, ParseSharedRoots(flags.shared_roots, config.mount_roots));
@@ -243,9 +250,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
   add_list("--pool", flags.pools, "MOORING_POOL", ';',
-           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|nfs and keys of that backend (path=, "
-           "overcommit=, shared=, match=, size=, server=, export=, options=); may be repeated, or several with "
+           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs|nfs and keys of that backend (path=, "
+           "overcommit=, shared=, match=, size=, quota=, server=, export=, options=); may be repeated, or several with "
            "semicolons");
+  add_list("--fs-type", flags.fs_types, "MOORING_FS_TYPE", ',',
+           "type of filesystems that disks of device pools may have beside ext4, xfs and btrfs, as vfat; may be "
+           "repeated, or several with commas");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "most volumes published to this node at a time, 0: no limit");

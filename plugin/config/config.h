@@ -41,6 +41,7 @@ struct Config {
   bool node_id_given = false;
   std::string state_dir = "/var/lib/mooring";  // made if it is missing
   std::vector<PoolConfig> pools;               // with the default pool
+  std::vector<std::string> fs_types;           // of device pools, beside ext4, xfs and btrfs
   Mode mode = Mode::kMonolith;
   MounterKind mounter = MounterKind::kHelper;
   RunAs user;                                                // the plugin's user once the helper runs

@@ -13,15 +13,19 @@ namespace mooring {
 // The pool of volumes for which CreateVolume names none.
 inline constexpr std::string_view kDefaultPool = "default";
 
+// The record's filesystem of a btrfs subvolume. "btrfs" is that of an image or a device.
+inline constexpr std::string_view kSubvolumeFsType = "subvolume";
+
 enum class BackendKind {
   kImage,      // an image file and a loop device
   kDirectory,  // a directory, bind mounted
   kDevice,     // an existing block device
   kTmpfs,      // memory, from the first stage to the last unstage
+  kBtrfs,      // a subvolume of a btrfs
   kNfs,        // a directory on an NFS export, bind mounted
 };
 inline constexpr BackendKind kBackendKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
-                                                BackendKind::kTmpfs, BackendKind::kNfs};
+                                                BackendKind::kTmpfs, BackendKind::kBtrfs,     BackendKind::kNfs};
 
 // How the node mounts a volume.
 enum class Staging {
@@ -42,7 +46,8 @@ struct BackendTraits {
   std::string_view name;  // "image": in --pool, in messages, and the label `backend` of the metrics
   Staging staging = Staging::kDirectory;
   bool block = false;                      // raw block volumes
-  bool snapshots = false;                  // single and in groups, with their allocated and changed blocks
+  bool snapshots = false;                  // single and in groups
+  bool snapshot_blocks = false;            // the allocated and changed blocks of snapshots
   bool clones = false;                     // volumes from snapshots and from volumes
   bool grows = false;                      // ControllerExpandVolume
   bool enforces_size = false;              // a volume cannot hold more than its size

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
+#include "plugin/model/fs_types.h"
 
 namespace mooring {
 namespace {
@@ -94,10 +95,6 @@ MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability) {
   asked.nodev = asked.nodev || !capability.names_dev;
   return asked;
 }
-
-bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }
-
-std::string SupportedFsTypes() { return "ext4, xfs, btrfs"; }
 
 absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capability,
                                            std::string_view volume_fs_type) {

@@ -35,7 +35,7 @@ inline constexpr std::string_view kReadOnlyContext = "readonly";
 struct Capability {
   AccessType access_type = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
-  std::string fs_type;               // "ext4", "xfs" or "btrfs"; empty: the volume's own
+  std::string fs_type;               // of fs_types.h; empty: the volume's own
   MountOptions options;              // of mount_flags
   bool names_dev = false;            // the mount flag dev: without it a new mount is nodev
   std::optional<gid_t> mount_group;  // volume_mount_group
@@ -46,9 +46,6 @@ struct Capability {
 // The flags of a new mount: `asked`, and nodev unless the capability names dev. A tenant can create device nodes on its
 // volume, so these must not work.
 MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability);
-
-bool IsSupportedFsType(std::string_view fs_type);
-std::string SupportedFsTypes();  // "ext4, xfs, btrfs"
 
 // INVALID_ARGUMENT: the access type is missing, or the mode, filesystem, a mount flag or the group is wrong.
 // `volume_fs_type` decides about the flags if the capability names no filesystem.

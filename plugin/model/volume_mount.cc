@@ -100,7 +100,11 @@ ExpectedMount ExpectedMountOf(const std::string& volume_id) {
 }
 
 ExpectedMount ExpectedMountOf(const NodeVolume& volume) {
-  return {.label = LabelFor(volume.id), .root_name = volume.id, .root_inode = volume.inode, .device = volume.device};
+  return {.label = LabelFor(volume.id),
+          .root_name = volume.id,
+          .root_inode = volume.inode,
+          .root_device = volume.inode_device,
+          .device = volume.device};
 }
 
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {
@@ -108,7 +112,7 @@ bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {
   if (!place.mount || OwnerOf(place) != volume.id) return false;
   // A filesystem that does not answer gives no inode, so only the name can be compared.
   if (volume.inode == 0 || !place.failure.empty()) return true;
-  return place.inode == volume.inode;
+  return place.inode == volume.inode && (volume.inode_device == 0 || place.inode_device == volume.inode_device);
 }
 
 }  // namespace mooring

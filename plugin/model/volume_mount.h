@@ -7,7 +7,8 @@
 //
 //   tmpfs         by the source of the mount, "mooring:<volume id>"
 //
-//   directory     by the root of the mount, whose name is the volume id and whose inode is that of the volume
+//   directory     by the root of the mount, whose name is the volume id and whose inode is that of the volume; that of
+//                 a subvolume also by st_dev
 //
 // A block device does not name its volume. A record does (plugin/backends/device/device_backend.h), and the device
 // number identifies its mounts.

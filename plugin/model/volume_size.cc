@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "plugin/model/backend_traits.h"
+#include "plugin/model/fs_types.h"
 
 namespace mooring {
 namespace {
 
 constexpr std::uint64_t kSmallestBlock = kMiB;
+constexpr std::uint64_t kSmallestSubvolume = kMiB;  // with 64 KiB no file can be made, with 256 KiB a few
 constexpr std::uint64_t kSmallestExt4 = 16 * kMiB;
 constexpr std::uint64_t kSmallestXfs = 300 * kMiB;
 constexpr std::uint64_t kSmallestBtrfs = 109 * kMiB;
@@ -25,7 +28,8 @@ absl::Status CheckLargest(const SizeRange& range) {
 
 std::uint64_t MinimumBytes(AccessType type, std::string_view fs_type) {
   if (type == AccessType::kBlock) return kSmallestBlock;
-  if (!IsSupportedFsType(fs_type)) return kVolumeGranularity;  // no filesystem is made for a directory or memory
+  if (fs_type == kSubvolumeFsType) return kSmallestSubvolume;
+  if (!IsMadeHere(fs_type)) return kVolumeGranularity;  // no filesystem is made for a directory or memory
   if (fs_type == "xfs") return kSmallestXfs;
   return fs_type == "btrfs" ? kSmallestBtrfs : kSmallestExt4;
 }

@@ -21,6 +21,7 @@ struct NodeVolume {
   BackendKind kind = BackendKind::kImage;
   std::string path = {};         // of the image, directory or block device; empty: memory
   ino_t inode = 0;               // of the directory; VolumeLocation
+  dev_t inode_device = 0;        // VolumeLocation
   dev_t device = 0;              // of the block device; VolumeLocation
   bool raw = false;              // a task had the block device, so it may hold data that does not show
   std::uint64_t bytes = 0;       // its size now
@@ -28,7 +29,8 @@ struct NodeVolume {
   std::string fs_type;           // from CreateVolume; never empty
   std::optional<Propagation> propagation = std::nullopt;  // of its targets, from CreateVolume
   VolumeTuning tuning = {};
-  bool block_only = false;  // CreateVolumeSpec::block_only
+  bool block_only = false;   // CreateVolumeSpec::block_only
+  std::string problem = {};  // VolumeLocation::problem
 };
 
 // FAILED_PRECONDITION: mount access to a volume that was created for block access only. It is for calls of the node,

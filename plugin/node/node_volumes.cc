@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/node/uses/volume_kind.h"
 
@@ -49,7 +50,7 @@ NodeVolumes::NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& stor
       tuner_(mounter, store, finder_, devices_),
       locks_(volume_locks),
       stager_(mounter, store, finder_, devices_, tuner_, staging_by),
-      publisher_(mounter, store, finder_, devices_, stager_, propagation),
+      publisher_(mounter, source, store, finder_, devices_, stager_, propagation),
       health_(mounter, source, store, finder_),
       teardown_(mounter, store, finder_, devices_, locks_, staging_by),
       reconciler_(mounter, source, store, finder_, devices_, locks_, teardown_, staging_by) {}
@@ -97,10 +98,7 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   }
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  MOORING_RETURN_IF_ERROR(publisher_.Publish(spec, volume));
-  const bool raw = spec.capability.access_type == AccessType::kBlock && StagingOf(volume) == Staging::kBlockDevice;
-  // Before the answer, and so before a task has it. A refused call gives it to nobody.
-  return raw && !volume.raw ? source_.NoteRawUse(volume.id) : absl::OkStatus();
+  return publisher_.Publish(spec, volume);
 }
 
 absl::Status NodeVolumes::PublishAlone(const PublishSpec& spec, const Call& call) {
@@ -132,6 +130,10 @@ absl::Status NodeVolumes::Grow(const NodeVolume& volume, const VolumeFinder::Pla
   }
   MOORING_RETURN_IF_ERROR(devices_.Resize(volume.id));
   if (place.info.kind != PathInfo::Kind::kDirectory) return absl::OkStatus();
+  if (!IsMadeHere(place.info.mount->fs_type)) {
+    return FailedPrecondition("volume {} has a {}, which is never grown here: grow it with its own tools", volume.id,
+                              place.info.mount->fs_type);
+  }
   return AsExpandMaySay(mounter_.Grow(path, place.info.mount->fs_type));
 }
 

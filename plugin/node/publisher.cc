@@ -84,18 +84,29 @@ absl::Status Publisher::Publish(const PublishSpec& asked, const NodeVolume& volu
   MOORING_ASSIGN_OR_RETURN(const bool published, PublishByRecord(spec, volume));
   if (published) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
-  if (target.mount) return CheckPublishedAlike(spec, volume, target);
+  if (target.mount) {
+    MOORING_RETURN_IF_ERROR(CheckPublishedAlike(spec, volume, target));
+    // An earlier version may have published it without a note.
+    return is_block ? NoteRawUse(volume, IsReadOnly(spec.capability, spec.read_only)) : absl::OkStatus();
+  }
   MOORING_ASSIGN_OR_RETURN(const Plan plan, is_block ? PlanBlock(spec, volume) : PlanFilesystem(spec, volume));
   MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
   MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
   if (is_block) MOORING_RETURN_IF_ERROR(CheckReadersOrWriters(spec, plan.bind.flags.read_only));
-  return store_.MountOnRecord(PublishedUse(spec, plan.bind, plan.options), [&] {
+  return store_.MountOnRecord(PublishedUse(spec, plan.bind, plan.options), [&]() -> absl::Status {
+    // Before a task can have it, and after all checks: a refused call gives it to nobody.
+    if (is_block) MOORING_RETURN_IF_ERROR(NoteRawUse(volume, plan.bind.flags.read_only));
     const absl::Status bound = BindPlanned(spec, volume, plan);
     if (bound.ok() || !is_block) return bound;
     // A read-only device may have been attached for this target.
     devices_.Release(spec.volume_id, spec.target_path).IgnoreError();
     return bound;
   });
+}
+
+absl::Status Publisher::NoteRawUse(const NodeVolume& volume, bool read_only) {
+  const bool is_new = !read_only && !volume.raw && StagingOf(volume) == Staging::kBlockDevice;
+  return is_new ? source_.NoteRawUse(volume.id) : absl::OkStatus();
 }
 
 absl::Status Publisher::PublishAlone(const PublishSpec& asked, const NodeVolume& volume) {
@@ -128,6 +139,8 @@ absl::StatusOr<bool> Publisher::PublishByRecord(const PublishSpec& spec, const N
   request.bind.flags.read_only = request.bind.flags.read_only || staged->read_only;
   request.source = ExpectedMountOf(volume);
   request.source_fs_type = spec.capability.fs_type;
+  if (request.bind.group && StagingOf(volume) == Staging::kBlockDevice)
+    return false;  // not every filesystem has groups
   VolumeUse use = PublishedUse(spec, request.bind, staged->options);
   use.done = true;
   const absl::StatusOr<bool> published = store_.RecordAndMount(use, [&] { return mounter_.BindIf(request); });
@@ -166,6 +179,7 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
     return FailedPrecondition("volume {} is staged as {}, {} is asked for", spec.volume_id, staged.mount->fs_type,
                               spec.capability.fs_type);
   }
+  MOORING_RETURN_IF_ERROR(CheckOwnerSuits(volume, spec.capability, staged.mount->fs_type));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   if (known && HasOtherOptions(*known, spec)) {
     return FailedPrecondition(

@@ -27,9 +27,10 @@ struct PublishSpec {
 class Publisher {
  public:
   // `propagation`: of targets for which neither the request nor the volume has one.
-  Publisher(Mounter& mounter, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices, Stager& stager,
-            Propagation propagation)
+  Publisher(Mounter& mounter, VolumeSource& source, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices,
+            Stager& stager, Propagation propagation)
       : mounter_(mounter),
+        source_(source),
         store_(store),
         finder_(finder),
         devices_(devices),
@@ -55,6 +56,7 @@ class Publisher {
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
   absl::Status CheckOtherTargets(const PublishSpec& spec);
   absl::Status CheckReadersOrWriters(const PublishSpec& spec, bool read_only);
+  absl::Status NoteRawUse(const NodeVolume& volume, bool read_only);
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   absl::Status SetPropagationAgain(const PublishSpec& spec, Propagation propagation);
@@ -63,6 +65,7 @@ class Publisher {
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
 
   Mounter& mounter_;
+  VolumeSource& source_;
   NodeStore& store_;
   VolumeFinder& finder_;
   VolumeDevices& devices_;

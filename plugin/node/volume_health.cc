@@ -50,6 +50,7 @@ std::string FullnessOf(const StatsInfo& usage) {
 std::string VolumeHealth::ImageProblem(const std::string& volume_id, std::uint64_t device_bytes) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
   if (!volume.ok()) return Message(volume.status());
+  if (!volume->problem.empty()) return volume->problem;
   const std::uint64_t whole = std::max(device_bytes, volume->made_bytes);
   if (volume->path.empty() || !TraitsOf(volume->kind).enforces_size || volume->bytes >= whole) return "";
   return fmt::format("its {} {} is cut short: {} bytes of {}",

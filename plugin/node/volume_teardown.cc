@@ -68,8 +68,9 @@ absl::Status VolumeUnmounter::CheckMount(const std::string& volume_id, const std
     MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounts_.List(path));
     if (CameOntoAnother(mounts, path)) return absl::OkStatus();
   }
-  return FailedPrecondition("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone",
-                            Quote(path), info.mount->fs_type, major(info.device), minor(info.device));
+  const std::string answer = info.failure.empty() ? "" : fmt::format(", which does not answer: {}", info.failure);
+  return FailedPrecondition("{} is a mount ({} on device {}:{}{}) that is no volume of this driver: it is left alone",
+                            Quote(path), info.mount->fs_type, major(info.device), minor(info.device), answer);
 }
 
 // Mounts that a task left below may be unmounted. A mount that another call will unpublish may not.

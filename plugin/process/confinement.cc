@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/btrfs.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/landlock.h>
@@ -150,7 +151,7 @@ void AllowOnOpenFiles(CallFilter& filter) {
   AllowCommands(filter, "fcntl",
                 {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK,
                  F_OFD_SETLK, F_OFD_SETLKW});
-  AllowCommands(filter, "ioctl", {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP});
+  AllowCommands(filter, "ioctl", {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP, BTRFS_IOC_FS_INFO});
 }
 
 // Without O_TRUNC: before Linux 6.2 Landlock does not control truncation, so O_TRUNC would empty files outside the

@@ -313,8 +313,14 @@ absl::Status CheckSharedBeginsEmpty(const std::string& catalog, const PoolConfig
 
 absl::StatusOr<Config> PrepareDirectories(Config config) {
   MOORING_ASSIGN_OR_RETURN(config.state_dir, PrepareStateDir(config));
+  const bool is_first_start = ::access((config.state_dir + "/catalog.db").c_str(), F_OK) != 0;
   for (PoolConfig& pool : config.pools) {
-    MOORING_RETURN_IF_ERROR(TypeOf(pool.kind).check_host(pool));
+    const absl::Status host = TypeOf(pool.kind).check_host(pool, is_first_start);
+    if (absl::IsUnavailable(host)) {
+      log::Error("a pool is not there, and the other pools are served without it", {{"cause", Message(host)}});
+      continue;
+    }
+    MOORING_RETURN_IF_ERROR(host);
     if (TypeOf(pool.kind).own_mount != nullptr) {
       MOORING_ASSIGN_OR_RETURN(pool.path, MakeMountPlace(config, pool.name));
     }

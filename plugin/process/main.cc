@@ -34,6 +34,7 @@
 #include "plugin/backends/registry.h"
 #include "plugin/config/config.h"
 #include "plugin/config/run_as.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/process/confinement.h"
 #include "plugin/process/directories.h"
@@ -74,8 +75,10 @@ HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std
                          .forbidden_places = {socket_directory},
                          .volume_directories = access.volume_directories};
   if (!config.kubelet_registration_dir.empty()) policy.forbidden_places.push_back(config.kubelet_registration_dir);
+  policy.subvolume_pools = access.subvolume_pools;
   policy.most_memory = access.most_memory;
   policy.device_links = access.device_links;
+  policy.fs_types = config.fs_types;
   for (const PoolConfig& pool : config.pools) {
     if (TypeOf(pool.kind).own_mount == nullptr) continue;
     const OwnMount own = TypeOf(pool.kind).own_mount(pool);
@@ -212,6 +215,7 @@ int Run(const mooring::Config& asked) {
   if (absl::IsUnknown(prepared.status())) return 1;  // the placeholder server printed the error
   if (!prepared.ok()) return Fail(prepared.status());
   mooring::Config& config = *prepared;
+  mooring::AllowOtherFsTypes(config.fs_types);
   absl::Status sockets = mooring::PrepareSocketDirectory(config);
   if (sockets.ok()) sockets = CheckMayRegister(config);
   if (!sockets.ok()) return Fail(sockets);

@@ -123,6 +123,7 @@ struct PluginServer::Parts {
         presence(std::move(shared.presence)),
         pools(MakePools(config, shared, mounter)),
         has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
+        has_snapshot_blocks(pools.AnyCan(&BackendTraits::snapshot_blocks)),
         catalog(*catalog_store, snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
         snapshots(snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
@@ -132,7 +133,8 @@ struct PluginServer::Parts {
         plugin_metrics(MakeMetrics(outside)),
         rpc(readiness, plugin_metrics == nullptr ? nullptr : &plugin_metrics->rpcs()),
         identity_service(
-            {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},
+            {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots,
+             has_snapshot_blocks},
             readiness, [this] { return Health(); }, rpc),
         controller_service(catalog, snapshots, node_volumes,
                            {pools.AnyCan(&BackendTraits::grows) && !config.grow_on_node, has_snapshots}, rpc),
@@ -169,7 +171,7 @@ struct PluginServer::Parts {
   std::unique_ptr<KeyedLocks> volume_locks;
   std::vector<UniqueFd> presence;  // SharedPools::presence
   Pools pools;
-  const bool has_snapshots;
+  const bool has_snapshots, has_snapshot_blocks;
   VolumeCatalog catalog;
   SnapshotCatalog snapshots;
   NodeVolumes node_volumes;
@@ -227,14 +229,12 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
   grpc::ServerBuilder builder;
   builder.RegisterService(&identity_service);
   if (serves_controller) builder.RegisterService(&controller_service);
-  if (serves_controller && has_snapshots) {
-    builder.RegisterService(&group_controller_service);
-    builder.RegisterService(&snapshot_metadata_service);
-  }
+  if (serves_controller && has_snapshots) builder.RegisterService(&group_controller_service);
+  if (serves_controller && has_snapshot_blocks) builder.RegisterService(&snapshot_metadata_service);
   if (serves_node) builder.RegisterService(&node_service);
   // This service adds two threads, which read the same sockets, so a call wakes more threads. gRPC alone refuses other
   // calls, too, but without a message. Where all services are served, nobody makes such calls.
-  const bool serves_all = serves_node && serves_controller && has_snapshots;
+  const bool serves_all = serves_node && serves_controller && has_snapshot_blocks;
   if (!serves_all) builder.RegisterCallbackGenericService(&unknown_calls);
   MOORING_ASSIGN_OR_RETURN(server, mooring::Listen(config, builder));
   return kubelet ? kubelet->Start() : absl::OkStatus();  // after Listen, so that its thread is confined

@@ -57,6 +57,11 @@ std::vector<Scenario> CopyCalls() {
   };
 }
 
+std::vector<Scenario> SubvolumeGroupCalls() {
+  const VolumeKind kind = {.parameters = {{"pool", "subvolumes"}}};
+  return {{"CreateVolumeGroupSnapshotSubvolume", kind, IsGroup, SnapGroup, ExpectGroup, 10, ExpectWhole}};
+}
+
 std::vector<Scenario> DeleteSnapshotCalls() {
   return {{"DeleteSnapshot",
            {},
@@ -74,6 +79,9 @@ std::vector<Scenario> DeleteSnapshotCalls() {
 
 INSTANTIATE_TEST_SUITE_P(Copying, KernelErrorTest, ::testing::ValuesIn(CopyCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Forgetting, KernelErrorTest, ::testing::ValuesIn(DeleteSnapshotCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(CopyingSubvolumes, KernelErrorTest, ::testing::ValuesIn(SubvolumeGroupCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(CopyingSubvolumes, CrashTest, ::testing::ValuesIn(SubvolumeGroupCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(CopyingSubvolumes, HelperCrashTest, ::testing::ValuesIn(SubvolumeGroupCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Copying, CrashTest, ::testing::ValuesIn(CopyCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Copying, HelperCrashTest, ::testing::ValuesIn(CopyCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Forgetting, CrashTest, ::testing::ValuesIn(DeleteSnapshotCalls()), NameOf);

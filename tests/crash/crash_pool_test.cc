@@ -43,6 +43,17 @@ std::vector<Scenario> DeviceCalls() {
       {"NodeUnstageVolumeDevice", kind, &Subject::IsStaged, &Subject::Unstage, &Subject::ExpectNotStaged, 8}};
 }
 
+std::vector<Scenario> SubvolumeCalls() {
+  const VolumeKind kind = {.parameters = {{"pool", "subvolumes"}}};
+  return {{"CreateVolumeSubvolume", kind, IsNothing, &Subject::Create, &Subject::ExpectCreated, 4},
+          {"DeleteVolumeSubvolume", kind, &Subject::IsDetached, &Subject::Delete, &Subject::ExpectDeleted, 4},
+          {"ControllerExpandVolumeSubvolume", kind, &Subject::IsPublished, &Subject::Grow,
+           [](Subject& volume) { volume.ExpectBytes(2 * volume.kind().bytes); }, 4},
+          {"CreateVolumeFromVolumeSubvolume", kind, &Subject::IsStaged,
+           [](Subject& volume) { return volume.Beside().CreateFrom(volume.id()); },
+           [](Subject& volume) { volume.Beside().ExpectCreated(); }, 4}};
+}
+
 std::vector<Scenario> SharedCalls() {
   const VolumeKind kind = {.parameters = {{"pool", "shared"}}};
   return {{"CreateVolumeShared", kind, IsNothing, &Subject::Create, &Subject::ExpectCreated, 8},
@@ -59,6 +70,9 @@ std::vector<Scenario> SharedCalls() {
 
 INSTANTIATE_TEST_SUITE_P(Pool, KernelErrorTest, ::testing::ValuesIn(PoolCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Device, KernelErrorTest, ::testing::ValuesIn(DeviceCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Subvolume, KernelErrorTest, ::testing::ValuesIn(SubvolumeCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Subvolume, CrashTest, ::testing::ValuesIn(SubvolumeCalls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Subvolume, HelperCrashTest, ::testing::ValuesIn(SubvolumeCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Shared, KernelErrorTest, ::testing::ValuesIn(SharedCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Pool, CrashTest, ::testing::ValuesIn(PoolCalls()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Pool, HelperCrashTest, ::testing::ValuesIn(HelpedPoolCalls()), NameOf);

@@ -104,6 +104,7 @@ void CrashTest::Begin(Mounter mounter) {
 void CrashTest::AddPools() {
   const std::string& pool = GetParam().kind.parameters.at("pool");
   if (pool == "disks") return AddDisk();
+  if (pool == "subvolumes") return AddBtrfs();
   if (pool == "shared") {
     fs::create_directory(dir() / "shared");
     MountTmpfs(dir() / "shared", "size=1g,mode=0700");
@@ -112,6 +113,16 @@ void CrashTest::AddPools() {
   }
   const std::string directories = "name=directories,backend=directory,path=" + (dir() / "directories");
   AddFlags({"--pool", directories, "--pool", "name=memory,backend=tmpfs,size=268435456"});
+}
+
+void CrashTest::AddBtrfs() {
+  const std::string image = disks_ / "btrfs", at = dir() / "subvolumes";
+  fs::create_directory(at);
+  ASSERT_EQ(Shell("truncate -s 512M " + image + " && mkfs.btrfs -q -K " + image + " 2>/dev/null && mount -o loop " +
+                  image + " " + at),
+            0);
+  AllowMount(at);
+  AddFlags({"--pool", "name=subvolumes,backend=btrfs,path=" + at});
 }
 
 void CrashTest::AddDisk() {
@@ -348,6 +359,11 @@ void CrashTest::ExpectNothingLeft() {
   EXPECT_EQ(Files(), files_before_);
   ExpectNoRows("catalog.db");
   ExpectNoRows("node.db");
+  if (fs::exists(dir() / "subvolumes")) {
+    const std::string groups = RunOutput("btrfs qgroup show " + (dir() / "subvolumes"));
+    EXPECT_THAT(groups, ::testing::HasSubstr("\n0/5 "));  // there are quotas
+    EXPECT_THAT(groups, ::testing::Not(::testing::HasSubstr("\n1/")));
+  }
   if (fs::exists(dir() / "shared")) ExpectNoRows("../shared/.mooring/catalog.db");
   std::vector<std::string> left;
   EXPECT_TRUE(Eventually([&] { return (left = LeftProcesses()).empty(); })) << ::testing::PrintToString(left);

@@ -70,6 +70,7 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
   void AddPools();
   void AddDisk();  // a pool with a single device, and clears it
   void ClearDisk();
+  void AddBtrfs();  // a pool of subvolumes
   void Launch();
   bool IsReady();  // false: the plugin has ended
   void Restart();  // kills the plugin and launches the next one

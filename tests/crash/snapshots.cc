@@ -45,8 +45,13 @@ void Snapshots::Expect(std::size_t count) {
 
 void Snapshots::ExpectWhole() {
   for (const csi::v1::Snapshot& snapshot : List()) {
-    const std::string image = images_ + "/" + snapshot.snapshot_id() + ".img";
+    const std::string subvolume = images_ + "/" + snapshot.snapshot_id(), image = subvolume + ".img";
     EXPECT_TRUE(snapshot.ready_to_use()) << image;
+    if (fs::exists(subvolume)) {
+      EXPECT_EQ(ReadFile(subvolume + "/data"), data_) << subvolume;
+      EXPECT_EQ(TryWrite(subvolume + "/more", "x"), EROFS) << subvolume;
+      continue;
+    }
     EXPECT_EQ(Run("e2fsck -fn " + image + " >/dev/null 2>&1"), 0) << image;
     EXPECT_EQ(RunOutput("debugfs -R 'cat /data' " + image + " 2>/dev/null"), data_) << "other data in " << image;
   }

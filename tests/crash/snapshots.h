@@ -11,7 +11,7 @@ namespace mooring::testing {
 
 class Snapshots {
  public:
-  // `images`: the directory of the images. `data`: the content of the file /data in the ext4 of each source.
+  // `images`: the directory of the images, or of the subvolumes. `data`: the content of the file /data of each source.
   Snapshots(Driver& driver, std::string images, std::string data)
       : driver_(driver), images_(std::move(images)), data_(std::move(data)) {}
 
@@ -22,7 +22,7 @@ class Snapshots {
   absl::Status DeleteGroup();
 
   void Expect(std::size_t count);  // this many are listed, and are whole
-  void ExpectWhole();              // each listed snapshot has its data
+  void ExpectWhole();              // each listed snapshot has its data, and no subvolume is writable
   void TakeDown();                 // deletes all that are listed
 
   const std::string& id() const { return id_; }

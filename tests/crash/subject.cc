@@ -54,7 +54,7 @@ Subject::Subject(Driver& driver, const TempDir& dir, VolumeKind kind, std::strin
       kind_(std::move(kind)),
       name_(std::move(name)),
       place_(name_ == "subject" ? "" : "-" + name_),
-      snapshots_(driver, dir / "state/volumes", Data()) {
+      snapshots_(driver, fs::exists(dir / "subvolumes") ? dir / "subvolumes" : dir / "state/volumes", Data()) {
   fs::create_directories(staging());
   fs::create_directories(fs::path(target()).parent_path());
 }

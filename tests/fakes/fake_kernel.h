@@ -29,6 +29,7 @@ struct FakeNode {
   std::uint64_t bytes = 0;
   ino_t inode = 0;
   FakeFilesystem filesystem;  // of an image file
+  bool in_use = false;        // mounted in a mount namespace that the fake does not have
 };
 
 struct FakeLoop {

@@ -199,8 +199,29 @@ absl::Status FakeMounter::RemoveTree(const std::string& directory) {
   return With([&](FakeKernel& kernel) { return kernel.RemoveTree(directory); });
 }
 
+absl::Status FakeMounter::PrepareSubvolumes(const std::string& pool) { return Enter("PrepareSubvolumes", pool); }
+
+absl::Status FakeMounter::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {
+  for (const NewSubvolume& each : subvolumes) {
+    const std::string how = fmt::format("{} {}{}", each.source, each.bytes, each.read_only ? " ro" : "");
+    MOORING_RETURN_IF_ERROR(Enter("MakeSubvolumes", each.path, how));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FakeMounter::LimitSubvolume(const std::string& path, std::uint64_t bytes) {
+  return Enter("LimitSubvolume", path, fmt::format("{}", bytes));
+}
+
+absl::Status FakeMounter::RemoveSubvolume(const std::string& path) { return Enter("RemoveSubvolume", path); }
+
 absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
   return Enter("CheckNeeds", needs.seen_outside.empty() ? "" : needs.seen_outside.front());
+}
+
+absl::StatusOr<bool> FakeMounter::IsInUse(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(Enter("IsInUse", device));
+  return With([&](FakeKernel& kernel) { return kernel.Exists(device) && kernel.Node(device).in_use; });
 }
 
 absl::StatusOr<std::string> FakeMounter::HealthProblem(const std::string& mount_path) {

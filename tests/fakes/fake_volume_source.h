@@ -50,6 +50,11 @@ class FakeVolumeSource final : public VolumeSource {
     left_.push_back(id);
   }
 
+  void FailNotesFromNow(absl::Status status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    notes_failure_ = std::move(status);
+  }
+
   absl::StatusOr<NodeVolume> Find(const std::string& id) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure_.ok()) return failure_;
@@ -57,11 +62,17 @@ class FakeVolumeSource final : public VolumeSource {
     if (found == volumes_.end()) return NotFound("volume " + id + " does not exist");
     return found->second;
   }
+  absl::Status NoteRawUse(const std::string& id) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MOORING_RETURN_IF_ERROR(notes_failure_);
+    volumes_.at(id).raw = true;
+    return absl::OkStatus();
+  }
 
  private:
   std::mutex mutex_;
   std::map<std::string, NodeVolume> volumes_;
-  absl::Status failure_, begin_, end_;
+  absl::Status failure_, begin_, end_, notes_failure_;
   std::vector<std::string> ended_, left_;
 };
 

@@ -76,8 +76,11 @@ class FaultTest : public KernelTest {
 
   void FailEachCall(const Operation& operation) {
     operation.prepare();
+    const std::size_t loops = LoopsOver(dir_.path()).size();
     ASSERT_OK(operation.work()) << "without a fault";  // also does what is done only once
     operation.undo();
+    // Another process of the host may have the loop device open for a while. It must not count as the state before.
+    ASSERT_TRUE(Eventually([&] { return LoopsOver(dir_.path()).size() == loops; }));
     for (const int error : {EIO, ENOMEM}) {
       int failed = 0;
       constexpr int kMost = 1000;

@@ -52,8 +52,9 @@ class FullModel(LosingModel):
         self.failing &= self.volumes.keys()
 
     def grows_now(self, volume):
-        """A stage that finds no room may leave the filesystem as small as it was."""
-        return super().grows_now(volume) and not (self.full and volume.shown)
+        """A stage that finds no room may leave the filesystem as small as it was, or as that of its source."""
+        exists = volume.shown or volume.source is not None
+        return super().grows_now(volume) and not (self.full and exists)
 
     def may_node_grow(self, step, volume):
         codes = super().may_node_grow(step, volume)

@@ -7,11 +7,13 @@ from generator import FullDisk, Generator
 from losses import LosingModel
 from model import Model
 from shared import Nodes, SharedGenerator, SharedModel
+from subvolumes import SubvolumesModel, SubvolumesWorld
 from volatile import VolatileGenerator, VolatileWorld
 from world import World
 
 BACKENDS = {"ext4": ("default", "ext4"), "xfs": ("default", "xfs"), "btrfs": ("default", "btrfs"), "block": ("default", None),
-            "directory": ("plain", None), "memory": ("memory", None), "disk-ext4": ("disks", "ext4"), "disk-block": ("disks", None)}
+            "directory": ("plain", None), "memory": ("memory", None), "disk-ext4": ("disks", "ext4"), "disk-block": ("disks", None),
+            "subvolume": ("default", "subvolume")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,5 +39,6 @@ KINDS = {
     "devices": Kind(0.1, ("disk-ext4", "disk-block", "ext4", "block", "memory"), ("disk-ext4", "disk-block"),
                     DevicesModel, DevicesGenerator, DevicesWorld),
     "power-cuts": Kind(0.1, ("ext4", "block", "directory", "memory"), ("ext4", "block"), LosingModel, VolatileGenerator, VolatileWorld),
+    "subvolumes": Kind(0.1, ("subvolume", "directory"), ("subvolume",), SubvolumesModel, world=SubvolumesWorld),
     "shared": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), SharedModel, SharedGenerator, Nodes),
 }

@@ -153,9 +153,9 @@ Scrape ScrapeOf(const std::string& address) {
   return end == std::string::npos ? Scrape() : ParseScrape(response.substr(end + 4));
 }
 
+// By the rule on the page.
 std::string TypeByName(const std::string& name) {
   if (name.ends_with("_total")) return "counter";
-  if (name == "mooring_manager_restore_duration_seconds") return "gauge";
   return name.ends_with("_duration_seconds") ? "histogram" : "gauge";
 }
 

@@ -14,10 +14,11 @@
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/terminal_text.h"
 #include "mounter/image/image.h"
-#include "mounter/loop/loop_mounted.h"
 #include "mounter/path/device_links.h"
 #include "plugin/model/call.h"
 #include "plugin/model/volume_id.h"
@@ -29,7 +30,6 @@ namespace {
 
 constexpr std::chrono::seconds kLockPatience{60};  // the holder reads devices
 constexpr std::chrono::seconds kLongestWait{10};   // for a device that appears late
-constexpr std::string_view kReleased = "released";
 
 bool Fits(const Disk& disk, const VolumeDraft& draft) {
   return disk.bytes >= draft.bytes && (draft.limit == 0 || disk.bytes <= draft.limit);
@@ -37,10 +37,13 @@ bool Fits(const Disk& disk, const VolumeDraft& draft) {
 
 std::string WantedText(const VolumeDraft& draft) { return RangeText({.required = draft.bytes, .limit = draft.limit}); }
 
-std::string MayHideData(const std::string& mark) {
+constexpr char kInUse[] = "a filesystem on it is mounted, or another program has claimed it";
+
+std::string MayHideData(const std::string& device, const std::string& file) {
   return fmt::format(
-      "a deleted volume had it as a raw device, so it may hold data: clear all of it (blkdiscard -z), then remove {}",
-      Quote(mark));
+      "a deleted volume had it as a raw device, so it may hold data: clear all of it (blkdiscard -z {}), then remove "
+      "{}",
+      ShellQuote(device), ShellQuote(file));
 }
 
 std::string Identity(const std::string& serial, std::uint64_t bytes) {
@@ -89,9 +92,18 @@ absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
 
 // Empty: the disk is free, whatever its content is.
 absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
-  const auto is_it = [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); };
+  const auto is_it = [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); };
   if (std::any_of(taken.begin(), taken.end(), is_it)) return std::string("another volume has it");
   return disks_->UseOf(disk);
+}
+
+// Sysfs, which Disks::UseOf reads, does not show each user of a disk. Only an empty disk is a candidate.
+absl::StatusOr<FilesystemInfo> DeviceBackend::ProbeUnused(const Disk& disk) const {
+  MOORING_ASSIGN_OR_RETURN(FilesystemInfo found, mounter_.Probe(disk.node));
+  if (found.content != FilesystemInfo::Content::kEmpty) return found;
+  MOORING_ASSIGN_OR_RETURN(const bool in_use, mounter_.IsInUse(disk.node));
+  if (in_use) return FailedPrecondition(kInUse);
+  return found;
 }
 
 absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
@@ -105,8 +117,12 @@ absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
                       WantedText(draft));
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
-  MOORING_ASSIGN_OR_RETURN(const std::string why, WhyNotFree(*disk, taken));
-  if (why.empty()) return disk;
+  MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(*disk, taken));
+  if (why.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const bool in_use, mounter_.IsInUse(disk->node));
+    if (!in_use) return disk;
+    why = kInUse;
+  }
   return ResourceExhausted("device {} cannot be taken: {}", Quote(draft.device), why);
 }
 
@@ -120,15 +136,15 @@ absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const
     if (!Fits(disk, draft)) continue;
     MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(disk, taken));
     if (why.empty()) {
-      const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
+      const absl::StatusOr<FilesystemInfo> found = ProbeUnused(disk);
       const bool is_empty = found.ok() && found->content == FilesystemInfo::Content::kEmpty;
       const bool may_hide = is_empty && !found->whole;
-      MOORING_ASSIGN_OR_RETURN(const std::string mark, may_hide ? MarkOf(disk) : std::string());
-      if (is_empty && mark.empty()) return disk;
+      MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, may_hide ? MarkOf(disk) : ReleasedFile());
+      if (is_empty && mark.path.empty()) return disk;
       // A disk that hangs by itself is a reason like any other.
       const bool hangs = absl::IsDeadlineExceeded(found.status()) && !DeadlineScope::HasPassed();
       if (MaySucceedLater(found.status()) && !hangs) not_looked_at = found.status();
-      why = is_empty     ? MayHideData(mark)
+      why = is_empty     ? MayHideData(disks_->PathOf(disk.link), mark.path)
             : found.ok() ? fmt::format("it holds {}", found->type)
                          : Message(found.status());
     }
@@ -153,31 +169,18 @@ absl::Status DeviceBackend::Create(const VolumeDraft& draft) {
 }
 
 absl::Status DeviceBackend::Take(const std::string& id, const Disk& disk) {
-  MOORING_ASSIGN_OR_RETURN(const std::string mark, MarkOf(disk));
+  MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, MarkOf(disk));
   DeviceRecord record = RecordOf(disk);
-  record.raw = !mark.empty();
+  record.raw = !mark.path.empty();
   MOORING_RETURN_IF_ERROR(WriteDeviceRecord(PathOf(id), record));
-  if (!mark.empty() && ::unlink(mark.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", mark);
-  return absl::OkStatus();
+  // The file of a disk with the same serial number stays: it may mean another disk.
+  if (mark.path.empty() || !IsTakenAs(disk, mark.record)) return absl::OkStatus();
+  return ::unlink(mark.path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
+                                                             : ErrnoStatus(errno, "remove", mark.path);
 }
 
-absl::StatusOr<std::string> DeviceBackend::MarkOf(const Disk& disk) const {
-  const std::string shared(ParentOf(directory_));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOf(shared));
-  for (const std::string& pool : pools) {
-    const std::string released = fmt::format("{}/{}/{}", shared, pool, kReleased);
-    const absl::StatusOr<std::vector<std::string>> ids = EntriesOf(released);
-    if (absl::IsNotFound(ids.status())) continue;
-    MOORING_RETURN_IF_ERROR(ids.status());
-    for (const std::string& id : *ids) {
-      std::string path = released + "/" + id;
-      const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(path);
-      if (absl::IsNotFound(record.status()) || !IsVolumeId(id)) continue;  // removed meanwhile, or not written yet
-      MOORING_RETURN_IF_ERROR(record.status());
-      if (IsSame(disk, *record) && (!disk.serial.empty() || IsTakenAs(disk, *record))) return path;
-    }
-  }
-  return std::string();
+absl::StatusOr<ReleasedFile> DeviceBackend::MarkOf(const Disk& disk) const {
+  return FindReleased(std::string(ParentOf(directory_)), disk, *disks_);
 }
 
 absl::Status DeviceBackend::NoteRawUse(const std::string& id) {
@@ -214,8 +217,11 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
   for (const LoopInfo& loop : loops) {
     if (OwnerOf(loop) == id) return in_use("through " + loop.device);
   }
-  MOORING_ASSIGN_OR_RETURN(const bool mounted, IsMountedAnywhere(std::string(NameOf(record->node))));
-  return mounted ? in_use("mounted in another mount namespace") : absl::OkStatus();
+  const absl::StatusOr<bool> claimed = mounter_.IsInUse(record->node);
+  if (MaySucceedLater(claimed.status())) return claimed.status();
+  // A dead device cannot be opened. Only its record is deleted.
+  return claimed.ok() && *claimed ? in_use("mounted in another mount namespace, or claimed by another program")
+                                  : absl::OkStatus();
 }
 
 absl::Status DeviceBackend::Delete(const std::string& id) {
@@ -225,10 +231,9 @@ absl::Status DeviceBackend::Delete(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   const std::string path = PathOf(id);
   if (hides_data) {
-    const std::string released = fmt::format("{}/{}", directory_, kReleased);
-    MOORING_RETURN_IF_ERROR(MakePrivateDirectory(released));
-    MOORING_ASSIGN_OR_RETURN(const DeviceRecord record, ReadDeviceRecord(path));
-    MOORING_RETURN_IF_ERROR(WriteDeviceRecord(released + "/" + id, record));
+    log::Warning("a deleted volume had a raw device that looks empty and may hold data: it is not taken again",
+                 {{"volume", id}, {"until_removed", ReleasedPathOf(directory_, id)}});
+    return RenameToReleased(directory_, id);
   }
   if (::unlink(path.c_str()) != 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "remove", path);
   return SyncDirectoryOf(path);
@@ -257,10 +262,7 @@ absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) cons
 absl::Status DeviceBackend::UpdateRecord(const std::string& id, const Disk& disk) const {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   MOORING_ASSIGN_OR_RETURN(const DeviceRecord before, ReadDeviceRecord(PathOf(id)));
-  DeviceRecord record = RecordOf(disk);
-  record.bytes = before.bytes;
-  record.raw = before.raw;
-  return WriteDeviceRecord(PathOf(id), record);
+  return WriteDeviceRecord(PathOf(id), SeenNow(before, disk));
 }
 
 absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
@@ -272,10 +274,10 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
     capacity.total += disk.bytes;
     const absl::StatusOr<std::string> why = WhyNotFree(disk, taken);
     if (!why.ok() || !why->empty()) continue;
-    const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
+    const absl::StatusOr<FilesystemInfo> found = ProbeUnused(disk);
     if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
-    MOORING_ASSIGN_OR_RETURN(const std::string mark, found->whole ? std::string() : MarkOf(disk));
-    if (!mark.empty()) continue;
+    MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, found->whole ? ReleasedFile() : MarkOf(disk));
+    if (!mark.path.empty()) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
   }
@@ -299,7 +301,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::QuickCapacity() const {
   for (const Disk& disk : disks) {
     capacity.total += disk.bytes;
     const bool is_taken = std::any_of(taken->begin(), taken->end(),
-                                      [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); });
+                                      [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); });
     if (is_taken) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
@@ -327,72 +329,16 @@ void DeviceBackend::WaitFor(const std::string& id, std::chrono::steady_clock::ti
 }
 
 absl::StatusOr<std::vector<std::string>> DeviceBackend::Reconcile() {
-  { MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock()); }
+  {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+    log::WarningIfFailed(RefreshReleased(directory_, *disks_), "the files of released devices are not up to date");
+  }
   MOORING_ASSIGN_OR_RETURN(std::vector<std::string> ids, EntriesOf(directory_));
   std::erase_if(ids, [](const std::string& id) { return !IsVolumeId(id); });
   // Updates the device nodes for this boot, so that no other link gives a device to a second volume. The catalog logs
   // missing devices.
   for (const std::string& id : ids) Locate(id).IgnoreError();
   return ids;
-}
-
-namespace {
-
-constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
-constexpr char kMatch[] = "match";  // a pattern for the names of links, fnmatch(3)
-
-// `match` has no default: all disks of the host would include the disk that the host runs from.
-absl::Status CompleteDevicePool(PoolConfig& pool) {
-  if (pool.path.empty()) pool.path = kLinksOfDevices;
-  const auto match = pool.own_keys.find(kMatch);
-  if (match == pool.own_keys.end()) return InvalidArgument("match is missing: say which devices the pool may take");
-  if (!match->second.empty() && match->second.find('/') == std::string::npos) return absl::OkStatus();
-  return InvalidArgument("match must be a pattern of names, without '/': glob(7)");
-}
-
-// A user who may write in the directory decides which devices become volumes. udev makes it with the first link.
-absl::Status CheckLinks(const PoolConfig& pool) {
-  struct stat status = {};
-  if (::stat(pool.path.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
-  }
-  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
-  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
-  return FailedPrecondition(
-      "pool {}: {} is no directory, or others may write in it: links to devices are root's to make", pool.name,
-      Quote(pool.path));
-}
-
-std::unique_ptr<Backend> MakeDeviceBackend(const PoolConfig& pool, const std::string& directory,
-                                           const BackendParts& parts) {
-  auto disks = std::make_unique<SystemDisks>(pool.path, pool.own_keys.at(kMatch));
-  return std::make_unique<DeviceBackend>(directory, std::move(disks), parts.mounter);
-}
-
-void AllowDevices(const PoolConfig& pool, PoolAccess& access) {
-  access.link_directories.push_back(pool.path);
-  access.device_links.push_back(LinksText(pool.path, pool.own_keys.at(kMatch)));
-}
-
-}  // namespace
-
-const BackendType& DeviceBackendType() {
-  static const BackendType kType = {
-      .traits = {.name = "device",
-                 .staging = Staging::kBlockDevice,
-                 .block = true,
-                 .enforces_size = true,
-                 .keeps_data = true,
-                 .fs_types = {"ext4", "xfs", "btrfs"},
-                 .whole_devices = true},
-      .pool_keys = {"path", kMatch},
-      .complete = CompleteDevicePool,
-      .check_host = CheckLinks,
-      .directory = [](const PoolConfig& pool,
-                      const std::string& state_dir) { return fmt::format("{}/devices/{}", state_dir, pool.name); },
-      .make = MakeDeviceBackend,
-      .allow = AllowDevices};
-  return kType;
 }
 
 }  // namespace mooring

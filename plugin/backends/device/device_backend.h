@@ -3,8 +3,8 @@
 // device has the data again.
 //
 // Only the begin and the end of a large device are read to see whether it is empty. A task that had it as a raw device
-// may have written between them. So the file of a deleted volume moves to <directory>/released if its device looks
-// empty. There it keeps the device out of the pool. A person clears the device and then removes the file.
+// may have written between them. So the file of a deleted volume becomes <id>.released if its device looks empty. It
+// keeps the device out of the pool. A person clears the device and then removes the file.
 //
 //   device named in the request   accepted with any content; the node side formats it only if it is proven empty
 //   no device named               the smallest device that fits, is proven empty, unused, and of no other volume
@@ -18,6 +18,7 @@
 #include "base/file/unique_fd.h"
 #include "mounter/mounter.h"
 #include "plugin/backends/device/disks.h"
+#include "plugin/backends/device/released.h"
 #include "plugin/backends/interface/backend.h"
 #include "plugin/backends/interface/backend_type.h"
 
@@ -48,12 +49,13 @@ class DeviceBackend final : public Backend {
  private:
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   bool HidesData(const std::string& id) const;
-  absl::StatusOr<std::string> MarkOf(const Disk& disk) const;  // the path of its file in `released`; empty: it has none
+  absl::StatusOr<ReleasedFile> MarkOf(const Disk& disk) const;
   absl::Status Take(const std::string& id, const Disk& disk);
   absl::StatusOr<UniqueFd> Lock() const;
   absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by volumes of all pools
   absl::StatusOr<std::vector<Disk>> Present() const;           // each device once
   absl::StatusOr<std::string> WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
+  absl::StatusOr<FilesystemInfo> ProbeUnused(const Disk& disk) const;
   absl::StatusOr<Disk> Named(const VolumeDraft& draft) const;
   absl::StatusOr<Disk> SmallestFree(const VolumeDraft& draft) const;
   absl::Status UpdateRecord(const std::string& id, const Disk& disk) const;

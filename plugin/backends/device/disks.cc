@@ -134,6 +134,10 @@ void SystemDisks::WaitFor(const std::string& link, std::chrono::steady_clock::ti
   }
 }
 
+bool SystemDisks::HasSerial(dev_t number, const std::string& serial) const {
+  return ::access(SysfsOf(number).c_str(), F_OK) == 0 && SerialOf(number) == serial;
+}
+
 DeviceRecord RecordOf(const Disk& disk) {
   return {.link = disk.link,
           .serial = disk.serial,
@@ -143,8 +147,21 @@ DeviceRecord RecordOf(const Disk& disk) {
           .boot_id = BootId().value_or("")};
 }
 
+DeviceRecord SeenNow(DeviceRecord record, const Disk& disk) {
+  record.node = disk.node;
+  record.number = disk.number;
+  record.boot_id = BootId().value_or("");
+  return record;
+}
+
 bool IsTakenAs(const Disk& disk, const DeviceRecord& record) {
   return record.link == disk.link || (record.number == disk.number && record.boot_id == BootId().value_or(""));
+}
+
+bool IsDiskOf(const DeviceRecord& record, const Disk& disk, const Disks& disks) {
+  if (IsTakenAs(disk, record)) return true;
+  if (disk.serial.empty() || disk.serial != record.serial) return false;
+  return record.boot_id != BootId().value_or("") || !disks.HasSerial(record.number, record.serial);
 }
 
 bool IsSame(const Disk& disk, const DeviceRecord& record) {

@@ -39,6 +39,9 @@ class Disks {
   // Waits until the link appears, or until that time.
   virtual void WaitFor(const std::string& link, std::chrono::steady_clock::time_point until) const = 0;
 
+  // Whether a device with this number is there, and has this serial number.
+  virtual bool HasSerial(dev_t number, const std::string& serial) const = 0;
+
   virtual std::string PathOf(const std::string& link) const = 0;
 };
 
@@ -51,6 +54,7 @@ class SystemDisks final : public Disks {
   absl::StatusOr<Disk> Find(const std::string& link) const override;
   absl::StatusOr<std::string> UseOf(const Disk& disk) const override;
   void WaitFor(const std::string& link, std::chrono::steady_clock::time_point until) const override;
+  bool HasSerial(dev_t number, const std::string& serial) const override;
   std::string PathOf(const std::string& link) const override { return directory_ + "/" + link; }
 
  private:
@@ -77,8 +81,16 @@ struct DeviceRecord {
 
 DeviceRecord RecordOf(const Disk& disk);  // as it is now
 
-// Two links may lead to one device. After a reboot only the link is known.
+// The record of a disk that is at another device node now, as after a boot. It keeps what identifies the disk.
+DeviceRecord SeenNow(DeviceRecord record, const Disk& disk);
+
+// By its link, or by its number in this boot. Two links may lead to one device.
 bool IsTakenAs(const Disk& disk, const DeviceRecord& record);
+
+// Whether the record may mean this disk: IsTakenAs, or the disk has moved and has another link and number now. A moved
+// disk is recognised by its serial number. Partitions of one disk share that, so as long as the device of the record is
+// there, the record means no other.
+bool IsDiskOf(const DeviceRecord& record, const Disk& disk, const Disks& disks);
 
 // Whether the device is still the one of the record. Without a serial number only the size can be compared.
 bool IsSame(const Disk& disk, const DeviceRecord& record);

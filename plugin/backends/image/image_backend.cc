@@ -333,6 +333,7 @@ const BackendType& ImageBackendType() {
                  .staging = Staging::kLoopDevice,
                  .block = true,
                  .snapshots = true,
+                 .snapshot_blocks = true,
                  .clones = true,
                  .grows = true,
                  .enforces_size = true,

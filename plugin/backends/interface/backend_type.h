@@ -60,6 +60,7 @@ struct BackendParts {
 struct PoolAccess {
   std::vector<std::string> image_directories;   // their images may become loop devices
   std::vector<std::string> volume_directories;  // the directories in them may be bound
+  std::vector<std::string> subvolume_pools;     // the btrfs subvolumes in them may be made, limited and removed
   std::vector<std::string> link_directories;    // they are read for links to devices
   std::vector<std::string> device_links;        // LinksText: the devices behind these links may be mounted
   std::uint64_t most_memory = 0;                // bytes of a tmpfs
@@ -80,8 +81,11 @@ struct BackendType {
   // Not null: the plugin makes this mount at `path`, in a directory that it chooses (plugin/process/export_pools.h).
   OwnMount (*own_mount)(const PoolConfig& pool) = nullptr;
 
-  // Checks the host at the start, before anything is created.
-  absl::Status (*check_host)(const PoolConfig& pool) = [](const PoolConfig&) { return absl::OkStatus(); };
+  // Checks the host at the start, before anything is created. `is_first_start`: the plugin has no catalog yet.
+  // UNAVAILABLE: the pool is not there now, which does not stop the others.
+  absl::Status (*check_host)(const PoolConfig& pool, bool is_first_start) = [](const PoolConfig&, bool) {
+    return absl::OkStatus();
+  };
 
   // The directory with an entry for each volume: its id and `entry_suffix`. `make` gets it. The plugin does not start
   // with a new catalogue if it has entries.

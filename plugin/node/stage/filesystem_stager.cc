@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/model/call.h"
+#include "plugin/model/fs_types.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/uses/volume_kind.h"
@@ -82,9 +83,15 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
     if (!volume.raw || found.whole) return Format(volume, asked);
     return FailedPrecondition(
-        "volume {} was used as a raw device. It may hold data that no signature shows, so it is not formatted: make a "
-        "filesystem on it by block access, or take a cleared device",
-        volume.id);
+        "volume {} has a device that it, or an earlier volume, had for block access. The device may hold data that no "
+        "signature shows, so it is not formatted: make a filesystem on it by block access. Or delete the volume, clear "
+        "the device (blkdiscard -z), remove the file devices/POOL/{}.released in the state directory, and create the "
+        "volume again",
+        volume.id, volume.id);
+  }
+  if (found.content == FilesystemInfo::Content::kForeign && StagingOf(volume) == Staging::kBlockDevice) {
+    const std::string other = OtherFsTypeFor(found.type, asked, volume.fs_type);
+    if (!other.empty()) return other;
   }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
@@ -104,6 +111,10 @@ absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, c
   if (!asked_type.empty() && asked_type != type) {
     return FailedPrecondition("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type,
                               asked_type);
+  }
+  if (!IsMadeHere(type)) {
+    return FailedPrecondition("volume {} is empty, and a {} is never made here: make one on {} (mkfs.{})", volume.id,
+                              type, Quote(volume.path), type);
   }
   if (const std::uint64_t least = MinimumBytes(AccessType::kMount, type); volume.bytes < least) {
     return FailedPrecondition("volume {} has {}, and a filesystem {} needs at least {}: expand it first", volume.id,
@@ -140,6 +151,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   if (const absl::Status suits = CheckFlagsSuit(volume, spec.capability, fs_type); !suits.ok()) {
     return WithCode(absl::StatusCode::kFailedPrecondition, suits);
   }
+  MOORING_RETURN_IF_ERROR(CheckOwnerSuits(volume, spec.capability, fs_type));
   MountRequest request;
   request.source = volume.path;
   request.label = LabelFor(volume.id);
@@ -149,7 +161,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   request.options = spec.capability.options.options;
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
-  if (!in_use) request.new_root = volume.tuning.making.root;
+  if (!in_use && IsMadeHere(fs_type)) request.new_root = volume.tuning.making.root;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   const absl::Status finished = Finish(spec, volume, fs_type, in_use);
   if (finished.ok()) return finished;

@@ -206,15 +206,23 @@ absl::Status Stager::CheckNoRawUse(const std::string& volume_id) {
 absl::Status Stager::StageDevice(const StageSpec& spec, const NodeVolume& volume) {
   MOORING_RETURN_IF_ERROR(filesystems_.CheckSameOptions(spec));
   MOORING_RETURN_IF_ERROR(CheckNoRawUse(spec.volume_id));
+  // Filesystems of other types are neither formatted nor checked, whether they are in use or not.
   MOORING_ASSIGN_OR_RETURN(const bool in_use, IsMountedAnywhere(std::string(NameOf(volume.path))));
   return filesystems_.Stage(spec, volume, in_use);
 }
 
 absl::Status Stager::StageRawDevice(const StageSpec& spec, const NodeVolume& volume) {
-  MOORING_ASSIGN_OR_RETURN(const bool mounted, IsMountedAnywhere(std::string(NameOf(volume.path))));
-  if (mounted) {
+  MOORING_ASSIGN_OR_RETURN(bool in_use, IsMountedAnywhere(std::string(NameOf(volume.path))));
+  // Sysfs does not show each filesystem. But a task may have claimed its own raw device.
+  const absl::Status raw = CheckNoRawUse(spec.volume_id);
+  if (!raw.ok() && !absl::IsFailedPrecondition(raw)) return raw;
+  if (!in_use && raw.ok()) {
+    MOORING_ASSIGN_OR_RETURN(in_use, disks_.IsInUse(volume.path));
+  }
+  if (in_use) {
     return FailedPrecondition(
-        "volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and unstage it first",
+        "volume {} is in use as a filesystem, or another program has claimed its device {}: raw access would destroy "
+        "what is on it; unpublish, unstage or unmount it first",
         volume.id, volume.path);
   }
   MOORING_RETURN_IF_ERROR(CheckWhole(volume));

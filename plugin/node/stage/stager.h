@@ -53,6 +53,7 @@ class Stager {
   Stager(Mounter& mounter, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices, VolumeTuner& tuner,
          StagingBy staging_by)
       : mounts_(mounter),
+        disks_(mounter),
         store_(store),
         finder_(finder),
         tuner_(tuner),
@@ -80,6 +81,7 @@ class Stager {
   absl::StatusOr<std::optional<std::string>> FindMemory(const std::string& volume_id);
 
   Mounts& mounts_;
+  Filesystems& disks_;
   NodeStore& store_;
   VolumeFinder& finder_;
   VolumeTuner& tuner_;

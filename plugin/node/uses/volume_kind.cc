@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
+#include "plugin/model/fs_types.h"
 
 namespace mooring {
 
@@ -19,6 +20,14 @@ absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capabili
                            volume.id, fs_type, Quote(option.key));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckOwnerSuits(const NodeVolume& volume, const Capability& capability, std::string_view fs_type) {
+  if (StagingOf(volume) != Staging::kBlockDevice || IsMadeHere(fs_type)) return absl::OkStatus();
+  const bool has_owner = volume.tuning.making.root != NewRoot();
+  if (!has_owner && !capability.mount_group) return absl::OkStatus();
+  return FailedPrecondition("volume {} holds a {}, whose root directory stays as it is: ask for no {}", volume.id,
+                            fs_type, has_owner ? "uid, gid or mode" : "volume_mount_group");
 }
 
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {

@@ -19,6 +19,10 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
 // context, may have any flags. Empty: the filesystem is not known yet.
 absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capability, std::string_view fs_type);
 
+// Filesystems that are not made here stay as they are, and some have no owners. FAILED_PRECONDITION: the device of the
+// volume holds such a filesystem, and an owner, a mode or a group is asked for its root directory.
+absl::Status CheckOwnerSuits(const NodeVolume& volume, const Capability& capability, std::string_view fs_type);
+
 // The options for mounting a tmpfs of this size, or changing its size.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
 

@@ -69,6 +69,7 @@ Arguments ArgumentsOf(const Config& config) {
   for (const std::string& root : config.mount_roots) Add(all, "mount-root", root);
   Add(all, "shared-roots", Text(config.shared_roots));
   for (const PoolConfig& pool : config.pools) Add(all, "pool", Text(pool));
+  for (const std::string& type : config.fs_types) Add(all, "fs-type", type);
   Add(all, "driver-name", config.driver_name);
   Add(all, "max-volumes", std::to_string(config.max_volumes));
   Add(all, "propagation", ToString(config.propagation));

@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"mount", 2, "a command is missing"}, WrongCase{"mount bind src", 2, "DST is required"},
         WrongCase{"mount bind src dst --frobnicate", 2, "no flag '--frobnicate'"},
         WrongCase{"mount bind '' dst", 2, "empty"}, WrongCase{"mount bind src dst --option suid,frob", 2, "'frob'"},
-        WrongCase{"mount bind src dst --option discard", 2, "belongs to the filesystem"},
+        WrongCase{"mount bind src dst --option discard", 2, "not allowed for a bind mount"},
         WrongCase{"mount bind src dst --propagation sideways", 2, "propagation 'sideways' is unknown"},
         WrongCase{"mount bind absent dst", 1, "there is no 'absent'"},
         WrongCase{"mount bind src absent/dst", 1, "create it first (mkdir -p "},

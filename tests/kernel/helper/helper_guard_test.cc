@@ -243,7 +243,7 @@ TEST_F(HelperGuardTest, OtherFilesystemsAndOptionsAreRefused) {
     for (const absl::Status& status :
          {helper().Mount(request), helper().Format({Image("a.img"), fs_type}), helper().Check(Image("a.img"), fs_type),
           helper().Grow(Image("a.img"), fs_type)}) {
-      EXPECT_THAT(status, Refused("handles ext4, xfs and btrfs only")) << fs_type;
+      EXPECT_THAT(status, Refused("the mount helper handles ext4, xfs")) << fs_type;
     }
   }
   MountRequest request = MountOfImage("a.img", "x");
@@ -353,6 +353,22 @@ TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
   EXPECT_TRUE(Exists(Image("a.img")));
   EXPECT_OK(helper().RemoveTree(Path("dirs/vol-1")));
   EXPECT_FALSE(Exists(Path("dirs/vol-1")));
+}
+
+TEST_F(HelperGuardTest, OnlySubvolumesOfThePoolsAreTouched) {
+  const std::string name = "vol-" + std::string(32, 'a');
+  for (const std::string& pool : {Path("dirs"), Path("outside"), Path("pool/x"), Path("pool/../outside")}) {
+    const std::string path = pool + "/" + name;
+    EXPECT_THAT(helper().PrepareSubvolumes(pool), Refused("none of the pools"));
+    const std::vector<absl::Status> refused = {
+        helper().MakeSubvolumes({{.path = path}}),
+        helper().MakeSubvolumes({{.path = Path("pool/") + name, .source = path}}), helper().LimitSubvolume(path, kMiB),
+        helper().RemoveSubvolume(path)};
+    const std::string why = pool.find("..") == std::string::npos ? "none of the pools" : "..";
+    for (const absl::Status& status : refused) EXPECT_THAT(Message(status), HasSubstr(why));
+  }
+  Dir("pool");
+  EXPECT_THAT(helper().RemoveSubvolume(Path("pool/") + name), Refused("does not lie on a btrfs"));
 }
 
 TEST_F(HelperGuardTest, TargetsInAVolumeDirectoryAreRefused) {

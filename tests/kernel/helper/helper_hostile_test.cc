@@ -111,7 +111,7 @@ class HostileTest : public HelperProcessTest {
     std::vector<pb::Request> all;
     for (const std::string& path : {Path("outside/kept"), Target("x"), Image("a.img"), std::string("/dev/loop0")}) {
       const std::size_t first = all.size();
-      all.resize(first + 21);
+      all.resize(first + 26);
       all[first].mutable_mount()->set_source(path);
       all[first].mutable_mount()->set_target(path);
       all[first].mutable_mount()->set_fs_type("ext4");
@@ -140,6 +140,11 @@ class HostileTest : public HelperProcessTest {
       all[first + 18].set_thaw(path);
       all[first + 19].set_remove_tree(path);
       all[first + 20].mutable_needs()->add_seen_outside(path);
+      all[first + 21].set_is_in_use(path);
+      all[first + 22].set_prepare_subvolumes(path);
+      all[first + 23].mutable_make_subvolumes()->add_subvolumes()->set_path(path);
+      all[first + 24].mutable_limit_subvolume()->set_path(path);
+      all[first + 25].set_remove_subvolume(path);
     }
     return all;
   }

@@ -66,6 +66,8 @@ absl::StatusOr<HelperSpawner> HelperProcessTest::StartSpawner(const std::string&
                                          .forbidden_places = {},
                                          .volume_directories = {Path("dirs")},
                                          .device_links = {Path("links/disk-*")},
+                                         .fs_types = {"ext2", "f2fs", "proc"},
+                                         .subvolume_pools = {Path("pool")},
                                          .most_memory = 4 * kMiB},
                                         "info",
                                         "text"});

@@ -1,7 +1,12 @@
 // The helper unmounts and removes mounts of volumes, also of broken and lost ones, and the targets that it made.
+#include <linux/btrfs_tree.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 
+#include <array>
+
 #include "base/file/path.h"
+#include "mounter/guard/source_guard.h"
 #include "tests/kernel/helper/helper_test.h"
 
 namespace mooring::testing {
@@ -112,6 +117,23 @@ TEST_F(HelperGuardTest, TargetsOfMountsThatAreGoneAreRemoved) {
     EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
     EXPECT_FALSE(Exists(Target(target))) << target;
   }
+}
+
+// A directory with the inode of a subvolume. On the filesystem of a dead server an open would hang.
+TEST_F(HelperGuardTest, NothingIsOpenedOnAnotherFilesystemThanBtrfs) {
+  ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", 0, "size=1m"), 0);
+  std::string place;
+  for (int i = 0; i < 300 && StatOf(place).st_ino != BTRFS_FIRST_FREE_OBJECTID; ++i) {
+    place = Dir(fmt::format("tmpfs/{}", i));
+  }
+  ASSERT_EQ(StatOf(place).st_ino, static_cast<ino_t>(BTRFS_FIRST_FREE_OBJECTID));
+  const UniqueFd events(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(::inotify_add_watch(events.get(), place.c_str(), IN_OPEN), 0);
+  const SourceGuard guard({}, "mooring", {Dir("pool")});
+  EXPECT_THAT(guard.CheckBindSource(UniqueFd(::open(place.c_str(), O_PATH | O_CLOEXEC)), place), Refused());
+  std::array<char, 512> event = {};
+  EXPECT_EQ(::read(events.get(), event.data(), event.size()), -1) << "it was opened";
+  EXPECT_EQ(::umount(Path("tmpfs").c_str()), 0);
 }
 
 }  // namespace

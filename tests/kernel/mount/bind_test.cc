@@ -312,6 +312,9 @@ TEST_F(ConditionalTest, ADirectoryIsExpectedByItsNameAndInode) {
   request.source = {.label = "mooring:vol-3", .root_name = "vol-3", .root_inode = StatOf(volume).st_ino + 1};
   ExpectUndone(mounter_.BindIf(request));
   request.source.root_inode = StatOf(volume).st_ino;
+  request.source.root_device = StatOf(volume).st_dev + 1;  // as of a subvolume in another btrfs, with the same inode
+  ExpectUndone(mounter_.BindIf(request));
+  request.source.root_device = StatOf(volume).st_dev;
   EXPECT_TRUE(*mounter_.BindIf(request));
 }
 

@@ -200,6 +200,24 @@ TEST_F(ClaimsOfHostsTest, ClaimsOfALostHostExcludeNobody) {
   EXPECT_TRUE(Stored("db").in_use) << "the mode of the new claim stays";
 }
 
+// Otherwise nobody could delete the volume any more.
+TEST_F(ClaimsOfHostsTest, ForceFreesAClaimOfALostHostWhosePluginIsGone) {
+  const VolumeKey db{"default", "db"};
+  const auto nowhere = [](const Claim&) { return false; };
+  ASSERT_OK(there_.Take(Writer("web-1")));
+  Vanish(store_, "there");
+  directory_.SetHealthy("fake.csi", true, false);
+  EXPECT_THAT(here_.claims.Force(db, nowhere, AtOnce()),
+              FailsWith(Code::kFailedPrecondition, "mooring host lost there"));
+  ASSERT_OK(here_.hosts.DeclareLost("there"));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_THAT(here_.claims.Force(db, nowhere, AtOnce()), FailsWith(Code::kUnavailable, "is owed"));
+  EXPECT_TRUE(TheClaim().lost);
+  directory_.Remove("fake.csi");
+  ASSERT_OK(here_.claims.Force(db, nowhere, AtOnce()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
 TEST_F(ClaimsOfHostsTest, ReaderAndWriterOfAHostAreGivenUpTogether) {
   ASSERT_OK(there_.Take(Request("web-1")));
   ClaimRequest reader = Request("web-2");

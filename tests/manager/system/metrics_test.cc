@@ -44,7 +44,7 @@ TEST_F(ManagerMetrics, FiguresFollowTheLifeOfAVolume) {
   const std::string taken = "mooring_manager_claims{mode=\"write\",state=\"taken\"}";
   const std::string ready = "mooring_manager_volumes{plugin=\"mooring.csi\",state=\"ready\"}";
   const seconds patience(IsOverEtcd() ? 10 : 0);  // a restore waits there until the claims are checked
-  EXPECT_TRUE(Eventually([this] { return Now()["mooring_manager_restore_duration_seconds"] >= 0; }, patience));
+  EXPECT_TRUE(Eventually([this] { return Now()["mooring_manager_restore_seconds"] >= 0; }, patience));
   RunPlugin(kOurPlugin);
   EXPECT_TRUE(Eventually([this] { return IsUp(); }));
   Create("db", kOurPlugin);

@@ -1,6 +1,9 @@
 // Volumes of a device pool: each volume is a block device. Here loop devices are the disks, and the test makes the
 // links that udev would make.
+#include "base/file/whole_file.h"
+#include "tests/rpc/support/peer_namespace.h"
 #include "tests/rpc/support/rpc_test.h"
+#include "tests/support/squashfs.h"
 
 namespace mooring::testing {
 namespace {
@@ -149,7 +152,19 @@ TEST_F(DevicesTest, DataInTheMiddleOfARawDeviceStaysWithIt) {
   }
   const std::string last = CreatedOf("last");
   EXPECT_OK(driver().Stage(last, Staging(last), kSharedMount)) << "disk-a is clear";
-  ExpectRefused(Request("w"), Code::kResourceExhausted, "then remove '");
+  ExpectRefused(Request("w"), Code::kResourceExhausted, "then remove /");
+}
+
+// An earlier version has published it.
+TEST_F(DevicesTest, ARepeatedPublishForBlockAccessNotesTheUse) {
+  const std::string id = CreatedOf("v", "disk-a"), record = state_dir() + "/devices/disks/" + id;
+  ASSERT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("raw"), kSharedBlock));
+  const std::string text = ReadWholeFile(record).value();
+  ASSERT_TRUE(text.ends_with("\nraw\n"));
+  std::ofstream(record) << text.substr(0, text.size() - 4);
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("raw"), kSharedBlock));
+  EXPECT_EQ(ReadWholeFile(record).value(), text);
 }
 
 // It gives the device to nobody.
@@ -231,6 +246,124 @@ TEST_F(DevicesTest, StageWaitsForADeviceThatAppearsLater) {
   });
   EXPECT_OK(driver().Stage(id, Staging(id), kSharedMount));
   udev.join();
+}
+
+class OtherTypesTest : public DevicesTest {
+ protected:
+  void SetUp() override {
+    DevicesTest::SetUp();
+    ASSERT_EQ(Shell("mke2fs -q -F -t ext3 " + DeviceOf("disk-a")), 0);
+    ASSERT_EQ(Shell("mke2fs -q -F -t ext2 " + DeviceOf("disk-b")), 0);
+  }
+};
+
+TEST_F(OtherTypesTest, AreRefusedUnlessAFlagAllowsThem) {
+  const std::string id = CreatedOf("v", "disk-a");
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount),
+              FailsWith(Code::kFailedPrecondition, "holds ext3, no filesystem of ext4, xfs, btrfs: it is neither"));
+  EXPECT_THAT(driver().Stage(id, Staging(id), Mount("ext3", kMultiWriter)),
+              FailsWith(Code::kInvalidArgument, "fs_type 'ext3' is not one of ext4, xfs, btrfs"));
+}
+
+TEST_F(OtherTypesTest, AreStagedAndPublishedWithExactFlagsIfAFlagAllowsThem) {
+  plugin().Kill();
+  AddFlags({"--fs-type", "ext3,vfat"});
+  Start();
+  const std::string id = CreatedOf("v", "disk-a");
+  const VolumeCapability named = Mount("ext3", kMultiWriter, {"noexec", "noatime"});
+  ASSERT_OK(driver().Stage(id, Staging(id), named));
+  ASSERT_OK(driver().Stage(id, Staging(id), named));
+  EXPECT_EQ(MountAt(Staging(id))->fs_type, "ext3");
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), named, true));
+  EXPECT_THAT(MountAt(Target("a"))->options, UnorderedElementsAre("ro", "nodev", "noexec", "noatime"));
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), named));
+  EXPECT_THAT(MountAt(Target("a"))->options, UnorderedElementsAre("rw", "nodev", "noexec", "noatime"));
+  EXPECT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
+  EXPECT_GT(driver().Stats(id, Target("a"))->usage(0).total(), 0);
+  EXPECT_THAT(driver().NodeExpand(id, Target("a")), FailsWith(Code::kFailedPrecondition, "never grown here"));
+  EXPECT_THAT(driver().Stage(id, Staging(id, "raw"), kSharedBlock),
+              FailsWith(Code::kFailedPrecondition, "in use as a filesystem"));
+  EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "unpublish and unstage it first"));
+  UnpublishAndUnstage(id, Target("a"));
+  EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
+}
+
+// Sysfs does not show that a squashfs is mounted. The host mounts it, or somebody in another mount namespace.
+TEST_F(DevicesTest, AMountOfAnotherTypeByOthersIsAUseOfItsDevice) {
+  const std::string device = Plug("disk-c", 32 * kMiB), there = MakeDirectories("there");
+  std::ofstream(device) << SquashfsWith("file", "text");
+  const std::string mount = "mount -t squashfs -o ro " + device + " " + there, unmount = "umount " + there;
+  const PeerNamespace other;
+  ASSERT_EQ(other.Run("mount --make-rprivate /"), 0);
+  const auto run = [&](bool here, const std::string& command) { return here ? Shell(command) : other.Run(command); };
+  for (const bool here : {true, false}) {
+    SCOPED_TRACE(here ? "the host" : "another namespace");
+    ASSERT_EQ(run(here, mount), 0);
+    ExpectRefused(Request("v", "disk-c"), Code::kResourceExhausted, "a filesystem on it is mounted");
+    ASSERT_EQ(run(here, unmount), 0);
+    const std::string id = CreatedOf("v", "disk-c", kSharedBlock);
+    ASSERT_EQ(run(here, mount), 0);
+    EXPECT_THAT(driver().Stage(id, Staging(id), kSharedBlock),
+                FailsWith(Code::kFailedPrecondition, "in use as a filesystem"));
+    EXPECT_THAT(driver().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
+    ASSERT_EQ(run(here, unmount), 0);
+    ASSERT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+    {  // a task has its raw device for itself
+      const UniqueFd task(::open(device.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+      ASSERT_TRUE(task.ok());
+      EXPECT_OK(driver().Stage(id, Staging(id), kSharedBlock));
+      EXPECT_OK(driver().Stage(id, Staging(id, "second"), kSharedBlock));
+    }
+    ASSERT_OK(driver().Unstage(id, Staging(id)));
+    ASSERT_OK(driver().Unstage(id, Staging(id, "second")));
+    ASSERT_OK(driver().Delete(id));
+  }
+}
+
+// Some have no owners at all, and lost+found may be wanted.
+TEST_F(OtherTypesTest, KeepTheirRootDirectory) {
+  plugin().Kill();
+  AddFlags({"--fs-type", "ext3"});
+  Start();
+  CreateVolumeRequest owned = Request("owned", "disk-a");
+  (*owned.mutable_parameters())["uid"] = "5";
+  const std::string id = Created(owned);
+  EXPECT_THAT(driver().Stage(id, Staging(id), kSharedMount), FailsWith(Code::kFailedPrecondition, "ask for no uid"));
+  ASSERT_OK(driver().Delete(id));
+  *owned.mutable_volume_capabilities(0) = Mount("ext3", kMultiWriter);
+  ExpectRefused(owned, Code::kInvalidArgument, "leave them out");
+  const std::string plain = CreatedOf("plain", "disk-a");
+  VolumeCapability grouped = kSharedMount;
+  grouped.mutable_mount()->set_volume_mount_group("4000");
+  EXPECT_THAT(driver().Stage(plain, Staging(plain), grouped),
+              FailsWith(Code::kFailedPrecondition, "ask for no volume_mount_group"));
+  ASSERT_OK(driver().Stage(plain, Staging(plain), kSharedMount));
+  EXPECT_TRUE(fs::exists(Staging(plain) + "/lost+found"));
+  EXPECT_THAT(driver().Publish(plain, Staging(plain), Target("a"), grouped),
+              FailsWith(Code::kFailedPrecondition, "ask for no volume_mount_group"));
+  EXPECT_EQ(StatOf(Staging(plain)).st_gid, 0U);
+}
+
+TEST_F(OtherTypesTest, HaveNoOptionsAndAreNeverMade) {
+  plugin().Kill();
+  AddFlags({"--fs-type", "ext3", "--fs-type", "vfat"});
+  Start();
+  const std::string id = CreatedOf("v", "disk-a");
+  EXPECT_THAT(driver().Stage(id, Staging(id), Mount("ext3", kMultiWriter, {"discard"})),
+              FailsWith(Code::kInvalidArgument, "'discard' is not allowed for ext3"));
+  EXPECT_THAT(driver().Stage(id, Staging(id), Mount("", kMultiWriter, {"discard"})),
+              FailsWith(Code::kFailedPrecondition, "mount flag 'discard' is not allowed"));
+  const std::string not_allowed = CreatedOf("w", "disk-b");
+  EXPECT_THAT(driver().Stage(not_allowed, Staging(not_allowed), kSharedMount),
+              FailsWith(Code::kFailedPrecondition, "holds ext2, no filesystem of ext4, xfs, btrfs, ext3, vfat"));
+  ExpectRefused(Request("x", "", Mount("vfat", kMultiWriter)), Code::kInvalidArgument, "is never made here");
+  Plug("disk-c", 64 * kMiB);
+  const std::string empty = CreatedOf("y", "disk-c", Mount("vfat", kMultiWriter));
+  EXPECT_THAT(driver().Stage(empty, Staging(empty), Mount("vfat", kMultiWriter)),
+              FailsWith(Code::kFailedPrecondition, "a vfat is never made here"));
+  EXPECT_EQ(RunOutput("head -c 4194304 " + DeviceOf("disk-c") + " | tr -d '\\0' | wc -c"), "0\n");
+  EXPECT_THAT(MountsBelow(dir().path()), IsEmpty());
 }
 
 TEST_F(DevicesTest, NextProcessAdoptsExistingMounts) {

@@ -12,6 +12,7 @@
 #include "base/file/directory.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
+#include "base/text/terminal_text.h"
 #include "plugin/model/volume_id.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/unit/unit_test.h"
@@ -54,6 +55,11 @@ class FakeDisks final : public Disks {
     return found == host_.uses.end() ? std::string() : found->second;
   }
   void WaitFor(const std::string&, std::chrono::steady_clock::time_point) const override {}
+  bool HasSerial(dev_t number, const std::string& serial) const override {
+    return std::any_of(host_.disks.begin(), host_.disks.end(), [&](const auto& entry) {
+      return entry.second.number == number && entry.second.serial == serial;
+    });
+  }
   std::string PathOf(const std::string& link) const override { return "/links/" + link; }
 
  private:
@@ -81,6 +87,19 @@ class DeviceBackendTest : public ::testing::Test {
   std::string LinkOf(const std::string& id) const {
     const auto record = ReadDeviceRecord(Record(id));
     return record.ok() ? record->link : Message(record.status());
+  }
+  std::vector<std::string> Released() const {
+    std::vector<std::string> ids;
+    const std::vector<std::string> names = EntriesOf(dir_ / "devices/pool").value();
+    for (const std::string& name : names) {
+      if (!IdOfFile(name, ".released").empty()) ids.push_back(IdOfFile(name, ".released"));
+    }
+    return ids;
+  }
+  std::string IdOf(const std::string& link) const {
+    const std::vector<std::string> ids = EntriesOf(dir_ / "devices/pool").value();
+    const auto found = std::find_if(ids.begin(), ids.end(), [&](const std::string& id) { return LinkOf(id) == link; });
+    return found == ids.end() ? "" : *found;
   }
   std::string Record(const std::string& id) const { return dir_ / "devices/pool/" + id; }
   absl::Status Create(const VolumeDraft& draft) { return backend_.Create(draft); }
@@ -133,15 +152,16 @@ TEST_F(DeviceBackendTest, ARawDeviceIsNotTakenForEmpty) {
   EXPECT_TRUE(backend_.HoldsData(id));
   EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
   EXPECT_OK(backend_.Delete(id));
-  const std::string mark = dir_ / "devices/pool/released/" + id;
+  const std::string mark = Record(id) + ".released";
   EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
-  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .limit = 150 * kMiB}),
-              FailsWith(StatusCode::kResourceExhausted, "then remove '" + mark + "'"));
+  EXPECT_THAT(
+      Create({.id = NewVolumeId(), .bytes = kMiB, .limit = 150 * kMiB}),
+      FailsWith(StatusCode::kResourceExhausted, "(blkdiscard -z /links/small), then remove " + ShellQuote(mark)));
   const std::string again = Created("small");
   EXPECT_TRUE(backend_.Locate(again)->raw) << "it may hold the data of the first volume";
   EXPECT_OK(backend_.Delete(again));
   EXPECT_EQ(LinkOf(Created()), "middle");
-  ASSERT_EQ(::unlink((dir_ / "devices/pool/released/" + again).c_str()), 0);
+  ASSERT_EQ(::unlink((Record(again) + ".released").c_str()), 0);
   EXPECT_EQ(LinkOf(Created()), "small");
 }
 
@@ -151,7 +171,7 @@ TEST_F(DeviceBackendTest, ADeviceWithoutRawUseOrWithVisibleDataNeedsNoMark) {
   Fill("middle");
   EXPECT_OK(backend_.Delete(unused));
   EXPECT_OK(backend_.Delete(visible));
-  EXPECT_TRUE(absl::IsNotFound(EntriesOf(dir_ / "devices/pool/released").status()));
+  EXPECT_THAT(Released(), IsEmpty());
 }
 
 // Such a device is small. It is in the pool again as soon as it is cleared.
@@ -165,7 +185,7 @@ TEST_F(DeviceBackendTest, ADeviceThatIsReadAsAWholeNeedsNoMark) {
   EXPECT_EQ(LinkOf(again), "small");
   EXPECT_FALSE(backend_.HoldsData(again));
   EXPECT_OK(backend_.Delete(again));
-  EXPECT_TRUE(EntriesOf(dir_ / "devices/pool/released")->empty());
+  EXPECT_THAT(Released(), IsEmpty());
 }
 
 TEST_F(DeviceBackendTest, AMarkIsForTheDeviceAndNotForItsLink) {
@@ -176,6 +196,68 @@ TEST_F(DeviceBackendTest, AMarkIsForTheDeviceAndNotForItsLink) {
   Plug("elsewhere", 2, 100 * kMiB, "SN2");
   EXPECT_EQ(LinkOf(Created()), "small") << "a new disk in its place";
   EXPECT_EQ(LinkOf(Created()), "middle") << "the disk is at another place";
+}
+
+// Without it, a raw volume's disk would be given away while it has another name.
+TEST_F(DeviceBackendTest, ADiskOfAVolumeIsItsDiskAtAnotherPlace) {
+  const std::string id = Created("small");
+  host_.disks.erase("small");
+  Plug("elsewhere", 9, 100 * kMiB, "SN2");
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .limit = 150 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "'elsewhere': another volume has it"));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "elsewhere"}),
+              FailsWith(StatusCode::kResourceExhausted, "another volume has it"));
+  EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
+  EXPECT_EQ(backend_.QuickCapacity()->available, 500 * kMiB);
+  auto record = *ReadDeviceRecord(Record(id));
+  record.boot_id = "another";
+  record.number = makedev(8, 9);  // the number of the disk in that boot
+  ASSERT_OK(WriteDeviceRecord(Record(id), record));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "elsewhere"}),
+              FailsWith(StatusCode::kResourceExhausted, "another volume has it"));
+}
+
+// udev gives each partition the serial number of its disk.
+TEST_F(DeviceBackendTest, PartitionsWithOneSerialNumberAreSeveralDevices) {
+  Plug("part1", 11, 400 * kMiB, "SNP");
+  Plug("part2", 12, 400 * kMiB, "SNP");
+  const std::string first = Created("part1");
+  EXPECT_OK(backend_.NoteRawUse(first));
+  const std::string second = Created("", 400 * kMiB);
+  EXPECT_EQ(LinkOf(second), "part2");
+  EXPECT_FALSE(backend_.Locate(second)->raw);
+  EXPECT_OK(backend_.Delete(first));
+  EXPECT_OK(backend_.Delete(second));
+  EXPECT_EQ(LinkOf(Created("part2")), "part2");
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 400 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "then remove"))
+      << "part1 is kept out";
+
+  host_.disks.erase("part1");
+  const std::string third = NewVolumeId();
+  EXPECT_OK(backend_.Delete(IdOf("part2")));
+  EXPECT_OK(Create({.id = third, .bytes = kMiB, .device = "part2"}));
+  EXPECT_TRUE(backend_.Locate(third)->raw) << "it may be the disk of the file";
+  EXPECT_THAT(Released(), ElementsAre(first)) << "it may also mean another one";
+}
+
+// It is known by its link, whatever its size is now, and after a start by any link.
+TEST_F(DeviceBackendTest, ADeviceWithoutASerialNumberThatMayHideDataStaysOut) {
+  const std::string id = Created("middle");
+  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.Delete(id));
+  Plug("middle", 3, 250 * kMiB, "");
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 250 * kMiB, .limit = 250 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "then remove"));
+  const std::string file = Record(id) + ".released";
+  auto record = *ReadDeviceRecord(file);
+  record.boot_id = "another";
+  record.number = makedev(8, 77);
+  ASSERT_OK(WriteDeviceRecord(file, record));
+  Plug("alias", 3, 250 * kMiB, "");
+  EXPECT_OK(backend_.Reconcile());
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 250 * kMiB, .limit = 250 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "'alias': a deleted volume"));
 }
 
 // The file has one line less.
@@ -213,6 +295,30 @@ TEST_F(DeviceBackendTest, NeverTakesADeviceInUse) {
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "small"}),
               FailsWith(StatusCode::kResourceExhausted, "it has partitions"));
   EXPECT_EQ(LinkOf(Created()), "middle");
+}
+
+// Its filesystem is one that sysfs does not show.
+TEST_F(DeviceBackendTest, NeitherTakesNorDeletesADeviceThatIsMountedElsewhere) {
+  const auto set_in_use = [&](bool in_use) {
+    kernel_.With([&](FakeKernel& kernel) { kernel.Node("/dev/fake2").in_use = in_use; });
+  };
+  set_in_use(true);
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "small"}),
+              FailsWith(StatusCode::kResourceExhausted, "a filesystem on it is mounted"));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .limit = 150 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "'small': a filesystem on it is mounted"));
+  EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
+  set_in_use(false);
+  const std::string id = Created();
+  ASSERT_EQ(LinkOf(id), "small");
+  set_in_use(true);
+  EXPECT_THAT(backend_.Delete(id),
+              FailsWith(StatusCode::kFailedPrecondition, "mounted in another mount namespace, or claimed"));
+  kernel_.Fail("IsInUse", Unavailable("the helper ended"));
+  EXPECT_THAT(backend_.Delete(id), FailsWith(StatusCode::kUnavailable, "the helper ended"));
+  EXPECT_EQ(LinkOf(id), "small");
+  kernel_.Fail("IsInUse", Internal("open /dev/fake2: Input/output error"));
+  EXPECT_OK(backend_.Delete(id)) << "a dead device";
 }
 
 TEST_F(DeviceBackendTest, TakesADeviceOnceAmongPoolsAndLinks) {

@@ -108,13 +108,9 @@ TEST_F(MountCsiTest, UsageErrorHasTheStatusOfMount) {
 }
 
 TEST_F(MountCsiTest, UnavailableIsRetried) {
-  manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");
-  std::thread plugin([this] {
-    while (manager_.script().Requests<v1::AttachRequest>().empty()) std::this_thread::yield();
-    manager_.script().Reply<v1::AttachReply>("done { allocation: 'a' }");
-  });
+  manager_.script().Reply<v1::AttachReply>("done { allocation: 'a' }");
+  manager_.script().FailOnce<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");
   EXPECT_EQ(Mount("wait=20").status, 0);
-  plugin.join();
   EXPECT_EQ(manager_.script().Requests<v1::AttachRequest>().size(), 2U);
 
   manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");

@@ -110,7 +110,8 @@ ScriptedAnswer Script::Answer(std::unique_ptr<google::protobuf::Message> request
   lock.lock();
   const Type type = method.output_type();
   const auto failure = failures_.find(type);
-  ScriptedAnswer answer{{}, failure == failures_.end() ? grpc::Status::OK : failure->second};
+  ScriptedAnswer answer{{}, failure == failures_.end() ? grpc::Status::OK : failure->second.status};
+  if (failure != failures_.end() && failure->second.once) failures_.erase(failure);
   Messages& replies = replies_[type];
   if (method.server_streaming()) {
     for (const auto& reply : replies) answer.messages.push_back(CopyOf(*reply));

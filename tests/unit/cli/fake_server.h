@@ -43,7 +43,14 @@ class Script {
   template <typename Response>
   void Fail(grpc::StatusCode code, const std::string& message) {
     const std::lock_guard lock(mutex_);
-    failures_[Response::descriptor()] = grpc::Status(code, message);
+    failures_[Response::descriptor()] = {grpc::Status(code, message)};
+  }
+
+  // Refuses the next call alone.
+  template <typename Response>
+  void FailOnce(grpc::StatusCode code, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    failures_[Response::descriptor()] = {grpc::Status(code, message), true};
   }
   void SetDelay(std::chrono::milliseconds delay);
 
@@ -75,7 +82,11 @@ class Script {
   mutable std::mutex mutex_;
   Messages requests_;
   std::map<Type, Messages> replies_;
-  std::map<Type, grpc::Status> failures_;
+  struct Failure {
+    grpc::Status status;
+    bool once = false;
+  };
+  std::map<Type, Failure> failures_;
   std::chrono::milliseconds delay_{0};
 };
 

@@ -55,7 +55,7 @@ class GuardedMounterTest : public ::testing::Test {
   void ExpectRefused(const absl::Status& status, StatusCode code, const std::string& piece) {
     EXPECT_THAT(status, FailsWith(code, piece));
     for (const char* call : {"Mount", "Bind", "Unmount", "AttachLoop", "DetachLoop", "ResizeLoop", "Probe", "Format",
-                             "Check", "Grow", "TuneLoop", "Change"}) {
+                             "Check", "Grow", "TuneLoop", "Change", "IsInUse"}) {
       EXPECT_THAT(fake_.Calls(call), ::testing::IsEmpty());
     }
     fake_.ClearLog();
@@ -239,6 +239,12 @@ TEST_F(GuardedMounterTest, OnlyDevicesOfVolumesAreFlushed) {
   fake_.ClearLog();
   for (const char* device : {"/dev/watchdog", "/etc/shadow"}) {
     ExpectRefused(guarded_.Flush(device), StatusCode::kFailedPrecondition, "neither a volume nor the loop device");
+  }
+}
+
+TEST_F(GuardedMounterTest, OnlyDevicesOfVolumesAreClaimed) {
+  for (const char* device : {"/dev/watchdog", "/other/disk.img"}) {
+    ExpectRefused(guarded_.IsInUse(device).status(), StatusCode::kFailedPrecondition, "in none of the directories");
   }
 }
 

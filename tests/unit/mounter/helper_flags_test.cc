@@ -36,6 +36,8 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
                               .forbidden_places = {"/run/mooring"},
                               .volume_directories = {"/srv/dirs", "/a b/c"},
                               .device_links = {"/dev/disk/by-id/nvme-*", "/a b/[x]?"},
+                              .fs_types = {"vfat", "ext2"},
+                              .subvolume_pools = {"/srv/btrfs"},
                               .most_memory = 1ULL << 40U},
                              "debug",
                              "json"};
@@ -48,6 +50,8 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
   EXPECT_THAT(parsed->policy.forbidden_places, ElementsAre("/run/mooring"));
   EXPECT_THAT(parsed->policy.volume_directories, ElementsAre("/srv/dirs", "/a b/c"));
   EXPECT_THAT(parsed->policy.device_links, ElementsAre("/dev/disk/by-id/nvme-*", "/a b/[x]?"));
+  EXPECT_THAT(parsed->policy.fs_types, ElementsAre("vfat", "ext2"));
+  EXPECT_THAT(parsed->policy.subvolume_pools, ElementsAre("/srv/btrfs"));
   EXPECT_EQ(parsed->policy.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");

@@ -233,9 +233,31 @@ TEST(MountOptionsTest, OptionsAreComparedWithoutRegardToTheirOrder) {
   EXPECT_EQ(Options("ext4", {}), "defaults");
 }
 
-TEST(MountOptionsTest, AnUnknownFilesystemHasTheCommonOptionsOnly) {
-  EXPECT_EQ(Options("f2fs", {"discard"}), "discard");
-  EXPECT_THAT(ParseMountFlags("f2fs", {"commit=5"}), FailsWith(StatusCode::kInvalidArgument, "f2fs"));
+TEST(MountOptionsTest, AnotherFilesystemHasFlagsOfTheMountOnly) {
+  EXPECT_TRUE(ParseMountFlags("f2fs", {"ro,_netdev,async"})->flags.read_only);
+  for (const char* option : {"commit=5", "discard", "sync", "context=a:b:c"}) {
+    EXPECT_THAT(ParseMountFlags("f2fs", {option}), FailsWith(StatusCode::kInvalidArgument, "not allowed for f2fs"));
+    EXPECT_FALSE(IsAllowed("f2fs", {option, std::nullopt})) << option;
+  }
+}
+
+TEST(MountOptionsTest, APersonMayGiveAnotherFilesystemAnyOption) {
+  const auto parsed =
+      ParseForeignOptions({"ro,uid=5", "_netdev,x-systemd.automount", "codepage=437,noexec,utf8,uid=6"});
+  ASSERT_OK(parsed);
+  EXPECT_EQ(ToString(parsed->flags), "ro,noexec,relatime");
+  EXPECT_EQ(ToString(parsed->options), "uid=5,codepage=437,utf8,uid=6");
+  EXPECT_TRUE(HasOptionTable("tmpfs"));
+  EXPECT_FALSE(HasOptionTable("vfat"));
+}
+
+TEST(MountOptionsTest, ButNoWordThatIsAnotherOrderToMount) {
+  for (const char* word : {"bind", "rbind", "remount", "private", "rshared", "unbindable", "loop", "loop=/x",
+                           "offset=512", "helper=x", "uhelper=x", "verity.hashdevice=/x", "X-mount.owner=1"}) {
+    EXPECT_THAT(ParseForeignOptions({std::string("ro,") + word}),
+                FailsWith(StatusCode::kInvalidArgument, "is no option of a filesystem"))
+        << word;
+  }
 }
 
 // Refused are options that name a part of it or another device, mount a damaged one, or lose data in a power cut.

@@ -49,12 +49,12 @@ namespace {
 using absl::StatusCode;
 
 auto Members(const MountRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13);
 }
 auto Members(const BindRequest& request) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = request;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
 }
 auto Members(const UnmountRequest& request) {
   const auto& [m1, m2] = request;
@@ -64,13 +64,17 @@ auto Members(const AttachLoopRequest& request) {
   const auto& [m1, m2, m3] = request;
   return std::tie(m1, m2, m3);
 }
+auto Members(const NewSubvolume& subvolume) {
+  const auto& [m1, m2, m3, m4] = subvolume;
+  return std::tie(m1, m2, m3, m4);
+}
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
   return std::tie(m1, m2);
 }
 auto Members(const PathInfo& info) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7] = info;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = info;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
 }
 auto Members(const StatsInfo& info) {
   const auto& [m1, m2, m3] = info;
@@ -86,8 +90,8 @@ auto Members(const FilesystemInfo& info) {
 }
 
 auto Members(const ExpectedMount& expected) {
-  const auto& [m1, m2, m3, m4] = expected;
-  return std::tuple(m1, m2, m3, m4);
+  const auto& [m1, m2, m3, m4, m5] = expected;
+  return std::tuple(m1, m2, m3, m4, m5);
 }
 auto Members(const ConditionalBind& request) {
   const auto& [m1, m2, m3] = request;
@@ -200,6 +204,23 @@ TEST(WireTest, AMountRequestArrives) {
   ExpectArrives<pb::MountRequest>(root);
 }
 
+TEST(WireTest, WhatOnlyThePersonAtTheCommandLineMayAskForDoesNotArrive) {
+  MountRequest mount = AMount();
+  mount.by_hand = mount.may_run_program = true;
+  mount.subdirectory = "a";
+  mount.idmap = "b:0:100000:65536";
+  const auto mount_arrived = Sent<pb::MountRequest>(mount);
+  ASSERT_OK(mount_arrived);
+  const MountRequest plain_mount = AMount();
+  EXPECT_EQ(Members(*mount_arrived), Members(plain_mount));
+  BindRequest bind = ABind();
+  bind.idmap = mount.idmap;
+  const auto bind_arrived = Sent<pb::BindRequest>(bind);
+  ASSERT_OK(bind_arrived);
+  const BindRequest plain_bind = ABind();
+  EXPECT_EQ(Members(*bind_arrived), Members(plain_bind));
+}
+
 TEST(WireTest, ABindRequestArrives) {
   ExpectArrives<pb::BindRequest>(BindRequest());
   ExpectArrives<pb::BindRequest>(ABind());
@@ -234,6 +255,19 @@ TEST(WireTest, TooManyNeedsAndTextsWithNulAreRefused) {
               FailsWith(StatusCode::kInvalidArgument, "NUL"));
 }
 
+TEST(WireTest, NewSubvolumesArrive) {
+  const std::vector<NewSubvolume> wanted = {{.path = "/pool/a", .source = "/pool/b", .bytes = 1ULL << 40U},
+                                            {.path = "/pool/c", .read_only = true}};
+  const auto arrived = Sent<pb::MakeSubvolumesRequest>(wanted);
+  ASSERT_OK(arrived);
+  ASSERT_EQ(arrived->size(), 2U);
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(Members((*arrived)[i]), Members(wanted[i]));
+  EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>(wire::kMostCopies + 1)),
+              FailsWith(StatusCode::kInvalidArgument, "257 subvolumes"));
+  EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>{{.path = std::string("/c\0si", 5)}}),
+              FailsWith(StatusCode::kInvalidArgument, "NUL"));
+}
+
 TEST(WireTest, ALoopDeviceArrives) {
   EXPECT_EQ(*Sent<pb::LoopInfo>(LoopInfo()), LoopInfo());
   EXPECT_EQ(*Sent<pb::LoopInfo>(ALoop()), ALoop());
@@ -264,6 +298,7 @@ TEST(WireTest, APathInfoArrives) {
                      .empty = false,
                      .device = 0x705,
                      .inode = 0x100000001,
+                     .inode_device = 0x100000003,
                      .mount = {},
                      .loop = {},
                      .failure = "it is dead"};
@@ -276,7 +311,7 @@ TEST(WireTest, APathInfoArrives) {
 }
 
 TEST(WireTest, ConditionalCallsArrive) {
-  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x706};
+  const ExpectedMount expected = {"mooring:a", "vol-a", 0x100000002, 0x100000004, 0x706};
   ExpectArrives<pb::ConditionalBind>(ConditionalBind());
   ExpectArrives<pb::ConditionalBind>(ConditionalBind{ABind(), expected, "xfs"});
   ExpectArrives<pb::ConditionalUnmount>(ConditionalUnmount());

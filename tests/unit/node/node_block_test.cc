@@ -230,5 +230,29 @@ TEST_F(NodeBlockTest, NextStageFinishesInterruptedStage) {
   ExpectNothingLeft();
 }
 
+// A disk: its note must be there before a task can have it, also if the plugin is killed in between.
+TEST_F(NodeVolumesTest, ADiskIsNotedAsRawBeforeItsTargetIsBound) {
+  mounter_.With([](FakeKernel& kernel) { kernel.AddFile("/dev/fake1", kMebi); });
+  source_.Put({.id = "vol-d", .kind = BackendKind::kDevice, .path = "/dev/fake1", .bytes = kMebi, .fs_type = "ext4"});
+  const Capability block = BlockCapability(AccessMode::kSingleNodeMultiWriter);
+  const PublishSpec spec = PublishAt("/pods/t", block, "/staging/a", "vol-d");
+  ASSERT_OK(Stage(StageAt("/staging/a", block, "vol-d")));
+  source_.FailNotesFromNow(ResourceExhausted("the disk of the records is full"));
+  EXPECT_THAT(Publish(spec), FailsWith(StatusCode::kResourceExhausted, "is full"));
+  EXPECT_FALSE(IsMounted("/pods/t"));
+  EXPECT_EQ(store_->Get("/pods/t").value(), std::nullopt);
+  source_.FailNotesFromNow(absl::OkStatus());
+  ASSERT_OK(Publish(spec));
+  EXPECT_TRUE(source_.Find("vol-d")->raw);
+}
+
+TEST_F(NodeVolumesTest, AReaderOfADiskLeavesNoNote) {
+  mounter_.With([](FakeKernel& kernel) { kernel.AddFile("/dev/fake1", kMebi); });
+  source_.Put({.id = "vol-d", .kind = BackendKind::kDevice, .path = "/dev/fake1", .bytes = kMebi, .fs_type = "ext4"});
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability(), "vol-d")));
+  ASSERT_OK(Publish(ReadOnly(PublishAt("/pods/t", BlockCapability(), "/staging/a", "vol-d"))));
+  EXPECT_FALSE(source_.Find("vol-d")->raw);
+}
+
 }  // namespace
 }  // namespace mooring::testing

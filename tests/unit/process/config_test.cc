@@ -1,4 +1,6 @@
 // The flags and variables of the plugin.
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "base/file/path.h"
@@ -160,7 +162,8 @@ TEST_F(ConfigTest, EveryFlagArrives) {
   const absl::StatusOr<Config> config =
       Parse({"--endpoint=/s/csi.sock", "--node-id=n-1", "--state-dir=/srv//mooring/", "--mode=controller",
              "--driver-name=Disk.Example.org", "--max-volumes=7", "--stop-timeout=5", "--topology=zone=a", "--topology",
-             "topology.disk.example.org/rack=r2", "--log-level=debug", "--log-format=json"});
+             "topology.disk.example.org/rack=r2", "--log-level=debug", "--log-format=json", "--fs-type=vfat,ntfs3",
+             "--fs-type", "ext2"});
   ASSERT_OK(config);
   EXPECT_EQ(config->socket_path, "/s/csi.sock");
   EXPECT_EQ(config->node_id, "n-1");
@@ -168,6 +171,7 @@ TEST_F(ConfigTest, EveryFlagArrives) {
   EXPECT_FALSE(config->serves_node());
   EXPECT_EQ(config->driver_name, "Disk.Example.org");
   EXPECT_EQ(config->max_volumes, 7);
+  EXPECT_THAT(config->fs_types, ElementsAre("vfat", "ntfs3", "ext2"));
   EXPECT_EQ(config->stop_timeout, std::chrono::seconds(5));
   EXPECT_EQ(config->log_level, "debug");
   EXPECT_EQ(config->log_format, "json");
@@ -182,7 +186,8 @@ TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
       {"MOORING_STATE_DIR", "/data"},          {"MOORING_MODE", "node"},
       {"MOORING_DRIVER_NAME", "d.e"},          {"MOORING_MAX_VOLUMES", "3"},
       {"MOORING_TOPOLOGY", "zone=a,rack=b"},   {"MOORING_LOG_LEVEL", "error"},
-      {"MOORING_LOG_FORMAT", "json"},          {"MOORING_STOP_TIMEOUT", "0"}};
+      {"MOORING_LOG_FORMAT", "json"},          {"MOORING_STOP_TIMEOUT", "0"},
+      {"MOORING_FS_TYPE", "vfat,ext2"}};
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
   const absl::StatusOr<Config> config = Parse({});
   ASSERT_OK(config);
@@ -192,6 +197,7 @@ TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
   EXPECT_FALSE(config->serves_controller());
   EXPECT_EQ(config->driver_name, "d.e");
   EXPECT_EQ(config->max_volumes, 3);
+  EXPECT_THAT(config->fs_types, ElementsAre("vfat", "ext2"));
   EXPECT_EQ(config->stop_timeout, std::chrono::seconds(0));
   EXPECT_EQ(config->topology.size(), 3u);
   EXPECT_EQ(config->log_level, "error");
@@ -224,6 +230,9 @@ TEST_F(ConfigTest, AnEmptyVariableIsNotSet) {
 }
 
 TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
+  for (const char* type : {"ext4", "tmpfs", "fuse", "nfs4", "../x", "VFAT", "", "f2fs", "auto", "proc"}) {
+    ExpectRefused({"--fs-type", type}, fmt::format("--fs-type '{}'", type));
+  }
   ExpectRefused({"--max-volumes", "-1"}, "--max-volumes '-1'");
   ExpectRefused({"--max-volumes", "ten"}, "--max-volumes 'ten'");
   ExpectRefused({"--max-volumes", "9223372036854775808"}, "--max-volumes");

@@ -129,7 +129,16 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=default,backend=image,shared=true", "name the directory that the hosts share"},
         Wrong{"name=a,backend=directory,path=/a,shared=true", "has no 'shared'"},
         Wrong{"name=a,backend=device,match=*,shared=true", "has no 'shared'"},
-        Wrong{"name=a,backend=tmpfs,shared=true", "has no 'shared'"}));
+        Wrong{"name=a,backend=tmpfs,shared=true", "has no 'shared'"}, Wrong{"name=a,backend=btrfs", "path is missing"},
+        Wrong{"name=a,backend=btrfs,path=/a,size=1", "has no 'size'"},
+        Wrong{"name=a,backend=btrfs,path=/a,quota=full", "quota is enforced or advisory, not 'full'"}));
+
+TEST(PoolConfigTest, ABtrfsPoolEnforcesSizesByDefault) {
+  const auto pools = ParsePools({"name=a,backend=btrfs,path=/a", "name=b,backend=btrfs,path=/b,quota=advisory"});
+  ASSERT_OK(pools);
+  EXPECT_EQ((*pools)[1].own_keys.at("quota"), "enforced");
+  EXPECT_EQ((*pools)[2].own_keys.at("quota"), "advisory");
+}
 
 TEST(PoolConfigTest, RefusesANameThatIsGivenTwice) {
   constexpr char kWhy[] = "there is a pool of this name already";
