@@ -18,9 +18,12 @@ class Sbin {
   explicit Sbin(const std::string& directory) : directory_(directory) {
     std::filesystem::create_directory(directory_ + "/sbin");
     std::filesystem::create_directory(directory_ + "/system");
-    EXPECT_EQ(::mount(sbin_.c_str(), (directory_ + "/system").c_str(), nullptr, MS_BIND, nullptr), 0);
-    for (const std::string& name : Entries(directory_ + "/system")) {
-      std::filesystem::create_symlink(directory_ + "/system/" + name, directory_ + "/sbin/" + name);
+    const std::string system = directory_ + "/system";
+    EXPECT_EQ(::mount(sbin_.c_str(), system.c_str(), nullptr, MS_BIND, nullptr), 0);
+    // Under a shared root the mount below would cover it, too.
+    EXPECT_EQ(::mount(nullptr, system.c_str(), nullptr, MS_PRIVATE, nullptr), 0);
+    for (const std::string& name : Entries(system)) {
+      std::filesystem::create_symlink(system + "/" + name, directory_ + "/sbin/" + name);
     }
     EXPECT_EQ(::mount((directory_ + "/sbin").c_str(), sbin_.c_str(), nullptr, MS_BIND, nullptr), 0);
   }
