@@ -282,7 +282,7 @@ TEST(MountOptionsTest, OptionsOfNfsAreThoseOfAPool) {
   EXPECT_EQ(Options("nfs", {"ro,noatime"}), "defaults");
   const auto repeated = ParseMountFlags("nfs", {"nfsvers=4.1,rsize=4096"});
   EXPECT_EQ(ToString(repeated->of_pool), "vers=4.1,rsize=4096");
-  EXPECT_THAT(repeated->options, IsEmpty());
+  EXPECT_THAT(repeated->options, ::testing::IsEmpty());
   EXPECT_THAT(ParseMountFlags("nfs", {"nfsvers=3"}), FailsWith(StatusCode::kInvalidArgument, "not allowed"));
 }
 
