@@ -49,9 +49,14 @@ absl::StatusOr<bool> HasEntry(const std::string& pool, const std::string& name, 
   const absl::StatusOr<UniqueFd> directory = OpenNoSymlinks(pool, O_PATH | O_DIRECTORY);
   if (absl::IsNotFound(directory.status())) return false;
   MOORING_RETURN_IF_ERROR(directory.status());
-  // A pool on another filesystem is not asked for the name, because its server may hang.
+  // A pool on another filesystem is not asked for the name, because its server may hang. Each subvolume of a btrfs has
+  // a device of its own.
   MOORING_ASSIGN_OR_RETURN(const auto own, InodeOf(*directory, pool));
-  if (!own || own->first != inode.first) return false;
+  if (!own) return false;
+  if (own->first != inode.first) {
+    const absl::StatusOr<ListedMount> mount = LookUpMountOf(*directory, pool);
+    if (!mount.ok() || mount->fs_type != "btrfs") return false;
+  }
   struct stat there = {};
   if (::fstatat(directory->get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return false;
