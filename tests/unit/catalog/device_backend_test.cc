@@ -2,6 +2,7 @@
 // tests/rpc/calls/devices_test.cc uses real ones.
 #include "plugin/backends/device/device_backend.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -10,6 +11,7 @@
 
 #include "base/deadline.h"
 #include "base/file/directory.h"
+#include "base/file/file_lock.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/terminal_text.h"
@@ -77,11 +79,11 @@ class DeviceBackendTest : public ::testing::Test {
     host_.Put(link, number, bytes, serial);
     kernel_.With([&](FakeKernel& kernel) { kernel.AddFile("/dev/fake" + std::to_string(number), bytes); });
   }
-  void Fill(const std::string& link) {
+  void Fill(const std::string& link, FilesystemInfo::Content content = FilesystemInfo::Content::kForeign) {
     kernel_.With([&](FakeKernel& kernel) {
       FakeFilesystem& filesystem = kernel.Node(host_.disks.at(link).node).filesystem;
-      filesystem.content = FilesystemInfo::Content::kForeign;
-      filesystem.type = "unknown data";
+      filesystem.content = content;
+      filesystem.type = content == FilesystemInfo::Content::kFilesystem ? "ext4" : "unknown data";
     });
   }
   std::string LinkOf(const std::string& id) const {
@@ -165,13 +167,33 @@ TEST_F(DeviceBackendTest, ARawDeviceIsNotTakenForEmpty) {
   EXPECT_EQ(LinkOf(Created()), "small");
 }
 
-TEST_F(DeviceBackendTest, ADeviceWithoutRawUseOrWithVisibleDataNeedsNoMark) {
+TEST_F(DeviceBackendTest, ADeviceWithoutRawUseOrWithAFilesystemNeedsNoMark) {
   const std::string unused = Created("small"), visible = Created("middle");
   EXPECT_OK(backend_.NoteRawUse(visible));
-  Fill("middle");
+  Fill("middle", FilesystemInfo::Content::kFilesystem);
   EXPECT_OK(backend_.Delete(unused));
   EXPECT_OK(backend_.Delete(visible));
   EXPECT_THAT(Released(), IsEmpty());
+}
+
+TEST_F(DeviceBackendTest, DataThatAGrowthOfTheDeviceHidesIsNotForgotten) {
+  const std::string id = Created("small");
+  EXPECT_OK(backend_.NoteRawUse(id));
+  Fill("small");
+  EXPECT_OK(backend_.Delete(id));
+  Plug("small", 2, 400 * kMiB, "SN2");  // its data lies between the begin and the end now
+  Fill("small", FilesystemInfo::Content::kEmpty);
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 400 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "then remove"));
+}
+
+TEST_F(DeviceBackendTest, AMarkThatCannotBeReadNamesItself) {
+  const std::string id = Created("small");
+  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.Delete(id));
+  std::ofstream(Record(id) + ".released") << "small\n";
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}),
+              FailsWith(StatusCode::kFailedPrecondition, id + ".released' does not say which device"));
 }
 
 // Such a device is small. It is in the pool again as soon as it is cleared.
@@ -408,6 +430,18 @@ TEST_F(DeviceBackendTest, CapacityCountsFreeAndEmptyDevices) {
   EXPECT_EQ(capacity->total, 600 * kMiB);
   EXPECT_EQ(capacity->available, 300 * kMiB);
   EXPECT_EQ(capacity->largest_volume, 300 * kMiB);
+}
+
+// The holder may wait for a device that hangs.
+TEST_F(DeviceBackendTest, CapacityNeedsNeitherTheLockNorAVolume) {
+  EXPECT_EQ(backend_.Capacity()->available, 600 * kMiB);
+  Created("small");
+  const std::string shared = dir_ / "devices";
+  const UniqueFd held(::open(shared.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_OK(LockFile(held, shared, std::chrono::seconds(0)));
+  const DeadlineScope deadline(DeadlineScope::Clock::now() + std::chrono::seconds(5));
+  EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
+  EXPECT_EQ(backend_.QuickCapacity()->available, 500 * kMiB);
 }
 
 TEST_F(DeviceBackendTest, AnInvalidRecordTakesNoDevice) {
