@@ -193,7 +193,7 @@ TEST_F(DeviceBackendTest, AMarkThatCannotBeReadNamesItself) {
   EXPECT_OK(backend_.Delete(id));
   std::ofstream(Record(id) + ".released") << "small\n";
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}),
-              FailsWith(StatusCode::kFailedPrecondition, id + ".released' does not say which device"));
+              FailsWith(StatusCode::kFailedPrecondition, "remove it once that is cleared"));
 }
 
 // Such a device is small. It is in the pool again as soon as it is cleared.
