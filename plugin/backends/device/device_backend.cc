@@ -64,11 +64,9 @@ absl::StatusOr<UniqueFd> DeviceBackend::Lock() const {
 
 absl::StatusOr<std::vector<DeviceRecord>> DeviceBackend::AllTaken() const {
   const std::string shared(ParentOf(directory_));
-  const absl::StatusOr<std::vector<std::string>> pools = EntriesOf(shared);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOrNone(shared));
   std::vector<DeviceRecord> taken;
-  if (absl::IsNotFound(pools.status())) return taken;  // no volume was created yet
-  MOORING_RETURN_IF_ERROR(pools.status());
-  for (const std::string& pool : *pools) {
+  for (const std::string& pool : pools) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> ids, EntriesOf(shared + "/" + pool));
     for (const std::string& id : ids) {
       if (!IsVolumeId(id)) continue;
@@ -94,11 +92,14 @@ absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
   return disks;
 }
 
+bool DeviceBackend::IsTaken(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); });
+}
+
 // Empty: the disk is free, whatever its content is.
 absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
-  const auto is_it = [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); };
-  if (std::any_of(taken.begin(), taken.end(), is_it)) return std::string("another volume has it");
-  return disks_->UseOf(disk);
+  return IsTaken(disk, taken) ? std::string("another volume has it") : disks_->UseOf(disk);
 }
 
 // Sysfs, which Disks::UseOf reads, does not show each user of a disk. Only an empty disk is a candidate.
@@ -280,8 +281,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Count(
   BackendCapacity capacity;
   for (const Disk& disk : disks) {
     capacity.total += disk.bytes;
-    const auto is_it = [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); };
-    if (std::any_of(taken.begin(), taken.end(), is_it)) continue;
+    if (IsTaken(disk, taken)) continue;
     MOORING_ASSIGN_OR_RETURN(const bool free, is_free(disk));
     if (!free) continue;
     capacity.available += disk.bytes;

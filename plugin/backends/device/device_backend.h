@@ -56,6 +56,7 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<UniqueFd> Lock() const;
   absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by volumes of all pools
   absl::StatusOr<std::vector<Disk>> Present() const;           // each device once
+  bool IsTaken(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
   absl::StatusOr<std::string> WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
   absl::StatusOr<FilesystemInfo> ProbeUnused(const Disk& disk) const;
   absl::StatusOr<BackendCapacity> Count(const std::function<absl::StatusOr<bool>(const Disk&)>& is_free) const;

@@ -54,10 +54,8 @@ absl::Status RenameToReleased(const std::string& directory, const std::string& i
 }
 
 absl::StatusOr<ReleasedFile> FindReleased(const std::string& shared, const Disk& disk, const Disks& disks) {
-  const absl::StatusOr<std::vector<std::string>> pools = EntriesOf(shared);
-  if (absl::IsNotFound(pools.status())) return ReleasedFile();  // no volume was created yet
-  MOORING_RETURN_IF_ERROR(pools.status());
-  for (const std::string& pool : *pools) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOrNone(shared));
+  for (const std::string& pool : pools) {
     MOORING_ASSIGN_OR_RETURN(std::vector<ReleasedFile> files, FilesIn(fmt::format("{}/{}", shared, pool)));
     for (ReleasedFile& file : files) {
       if (!IsReplaced(disk, file.record) && IsDiskOf(file.record, disk, disks)) return std::move(file);

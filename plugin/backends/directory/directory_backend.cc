@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <string_view>
@@ -130,10 +129,7 @@ absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const {
   return AskInTime(directory_, [directory = directory_] { return SpaceIn(directory); });
 }
 
-bool DirectoryBackend::HoldsData(const std::string& id) const {
-  std::error_code error;
-  return !std::filesystem::is_empty(PathOf(id), error) || error;
-}
+bool DirectoryBackend::HoldsData(const std::string& id) const { return !IsKnownEmpty(PathOf(id)); }
 
 absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory_));
