@@ -19,13 +19,15 @@ class Losses:
     def __init__(self):
         self.earlier = collections.defaultdict(lambda: collections.defaultdict(set))  # {file: {block: numbers}}
         self.existed = collections.defaultdict(set)  # {file: whether it did, at the times since its last sync}
+        self.removed = collections.defaultdict(lambda: collections.defaultdict(set))  # the same, of files that were removed
         self.happened = False  # and nobody has looked yet
 
     def __deepcopy__(self, memo):
         twin = Losses()
-        for file, blocks in self.earlier.items():
-            for block, numbers in blocks.items():
-                twin.earlier[file][block] |= numbers
+        for mine, its in ((self.earlier, twin.earlier), (self.removed, twin.removed)):
+            for file, blocks in mine.items():
+                for block, numbers in blocks.items():
+                    its[file][block] |= numbers
         for file, states in self.existed.items():
             twin.existed[file] |= states
         twin.happened = self.happened
@@ -41,6 +43,15 @@ class Losses:
         for block in volume.content[file]:
             self.note(volume, file, block)
         self.existed[file] |= {True, False}
+        if volume.fs not in ("ext4", "xfs"):
+            self.note_return(file)
+
+    def note_return(self, file):
+        """btrfs: a removed file is back if the next one of its name is removed, too, and the disk has not had that. Also if
+        the next one was synced: its removal takes its name out of the log, and the last commit has the file before it."""
+        for one, other in ((self.removed, self.earlier), (self.earlier, self.removed)):
+            for block, numbers in one[file].items():
+                other[file][block] |= numbers
 
     def sync(self, file):
         self.earlier.pop(file, None)

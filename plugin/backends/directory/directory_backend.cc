@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -151,10 +150,7 @@ absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const {
   return AskInTime(directory_, [directory = directory_] { return SpaceIn(directory); });
 }
 
-bool DirectoryBackend::HoldsData(const std::string& id) const {
-  std::error_code error;
-  return !std::filesystem::is_empty(PathOf(id), error) || error;
-}
+bool DirectoryBackend::HoldsData(const std::string& id) const { return !IsKnownEmpty(PathOf(id)); }
 
 absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   MOORING_RETURN_IF_ERROR(CheckThere());
