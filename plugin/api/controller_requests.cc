@@ -269,6 +269,10 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.block_only = types.block && !types.mount && !asked.allows_conversion;
   spec.making = asked.making;
   MOORING_RETURN_IF_ERROR(CheckMakingOf(spec, fs_type));
+  if (spec.making.on_delete != OnDelete::kDelete && !pool->traits().sets_aside) {
+    return InvalidArgument("parameter {}: pool {} has the backend {}, which keeps nothing of a deleted volume",
+                           ToText(VolumeMaking{.on_delete = spec.making.on_delete}), pool->name, ToString(pool->kind));
+  }
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
   MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));

@@ -38,12 +38,6 @@ absl::StatusOr<bool> SetExportWord(const std::string& key, const std::string& va
   } else if (key == "subDir") {
     return InvalidArgument(
         "parameter {}: each volume has a directory of its own, named by its id: leave the parameter out", Quote(key));
-  } else if (key == "onDelete") {
-    if (value == "delete") return true;
-    return InvalidArgument(
-        "parameter {} {}: a deleted volume is deleted. Leave the parameter out, and keep the volume instead "
-        "(Kubernetes: reclaimPolicy: Retain)",
-        Quote(key), Quote(value));
   } else {
     return false;
   }

@@ -1,4 +1,4 @@
-// The words of csi-driver-nfs in the parameters of CreateVolume: server, share, subDir, onDelete and mountPermissions.
+// The words of csi-driver-nfs in the parameters of CreateVolume: server, share, subDir and mountPermissions.
 // Its mountOptions arrive as mount flags: the pool has to have the same.
 #pragma once
 

@@ -47,7 +47,8 @@ absl::Status VolumeRemover::Delete(const VolumeRecord& record, const std::functi
     MOORING_RETURN_IF_ERROR(check());
     MOORING_RETURN_IF_ERROR(MarkDeleting(record));
     began = true;
-    return absl::OkStatus();
+    const std::string kept = KeptName(record.id, record.tuning.making.on_delete);
+    return kept.empty() ? absl::OkStatus() : pool->backend->SetAside(record.id, kept);
   }));
   if (deleted.ok()) return store_.Delete(record.id);
   // Another process may still work on a row that was `deleting` before: only a volume in use becomes ready then.

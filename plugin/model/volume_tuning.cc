@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <charconv>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -34,6 +36,17 @@ absl::StatusOr<mode_t> ParseRootMode(const std::string& value) {
   return InvalidArgument(
       "parameter mode {}: it is an octal number as 0750, at most 7777, that lets somebody enter the directory (x)",
       Quote(value));
+}
+
+constexpr std::string_view kOnDelete = "onDelete";
+constexpr std::array kOnDeleteWords = {std::pair("delete", OnDelete::kDelete), std::pair("retain", OnDelete::kRetain),
+                                       std::pair("archive", OnDelete::kArchive)};
+
+absl::StatusOr<OnDelete> ParseOnDelete(const std::string& value) {
+  for (const auto& [word, on_delete] : kOnDeleteWords) {
+    if (value == word) return on_delete;
+  }
+  return InvalidArgument("parameter {} {}: it is delete, retain or archive", kOnDelete, Quote(value));
 }
 
 constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime";
@@ -67,6 +80,8 @@ absl::StatusOr<bool> SetMaking(const std::string& key, const std::string& value,
     MOORING_ASSIGN_OR_RETURN(making.root.gid, ParseOwner(key, value));
   } else if (key == "mode") {
     MOORING_ASSIGN_OR_RETURN(making.root.mode, ParseRootMode(value));
+  } else if (key == kOnDelete) {
+    MOORING_ASSIGN_OR_RETURN(making.on_delete, ParseOnDelete(value));
   } else {
     const absl::StatusOr<bool> set = SetFormatOption(key, value, making.format);
     return set.ok() ? set : InvalidArgument("parameter {}", Message(set.status()));
@@ -79,7 +94,14 @@ absl::Status CheckMaking(const VolumeMaking& making, std::string_view fs_type) {
   return status.ok() ? status : InvalidArgument("parameter {}", Message(status));
 }
 
-std::string MakingKeys() { return fmt::format("uid, gid, mode, {}", fmt::join(FormatOptionNames(), ", ")); }
+std::string MakingKeys() {
+  return fmt::format("uid, gid, mode, {}, {}", kOnDelete, fmt::join(FormatOptionNames(), ", "));
+}
+
+std::string KeptName(const std::string& id, OnDelete on_delete) {
+  if (on_delete == OnDelete::kDelete) return "";
+  return (on_delete == OnDelete::kRetain ? "retained-" : "archived-") + id;
+}
 
 std::string MakingText(const VolumeMaking& making) {
   return making == VolumeMaking() ? "the default owner and format" : ToText(making);
@@ -91,6 +113,10 @@ std::string ToText(const VolumeMaking& making) {
   if (making.root.uid) add(fmt::format("uid={}", *making.root.uid));
   if (making.root.gid) add(fmt::format("gid={}", *making.root.gid));
   if (making.root.mode) add(fmt::format("mode={:04o}", *making.root.mode));
+  for (const auto& [word, on_delete] : kOnDeleteWords) {
+    const bool is_told = making.on_delete == on_delete && on_delete != OnDelete::kDelete;
+    if (is_told) add(fmt::format("{}={}", kOnDelete, word));
+  }
   if (making.format != FormatOptions()) add(ToString(making.format));
   return text;
 }

@@ -24,9 +24,13 @@ namespace mooring {
 //
 //   uid, gid, mode     of its root directory
 //   inodeSize, …       options of mkfs (mounter/format_options.h)
+//   onDelete           what DeleteVolume does with the data, in the words of csi-driver-nfs
+enum class OnDelete { kDelete, kRetain, kArchive };
+
 struct VolumeMaking {
   NewRoot root = {};
   FormatOptions format = {};
+  OnDelete on_delete = OnDelete::kDelete;
 
   bool operator==(const VolumeMaking&) const = default;
 };
@@ -37,7 +41,10 @@ absl::StatusOr<bool> SetMaking(const std::string& key, const std::string& value,
 // INVALID_ARGUMENT: the filesystem does not take the options.
 absl::Status CheckMaking(const VolumeMaking& making, std::string_view fs_type);
 
-std::string MakingKeys();  // "uid, gid, mode, inodeSize, …", for messages
+std::string MakingKeys();  // "uid, gid, mode, onDelete, inodeSize, …", for messages
+
+// The name that a deleted volume keeps in its pool, "retained-ID" or "archived-ID". Empty: it is deleted.
+std::string KeptName(const std::string& id, OnDelete on_delete);
 
 // "uid=1000 mode=0750 inodeSize=512", for records and messages; empty: all defaults.
 std::string ToText(const VolumeMaking& making);

@@ -223,7 +223,7 @@ test_n4c_a_deletion_does_not_forget_a_volume_that_it_does_not_see() {
 test_n4d_a_deletion_goes_on_after_a_kill() {
   local id
   id=$(first create large --size 16MiB --param pool=share --json | id_of)
-  inside sh -c "cd /share/$id && seq 20000 | xargs touch"
+  inside sh -c "cd /share/$id && seq 8000 | xargs touch"
   answer_of n-deleted first delete "$id" &
   await "the deletion has begun" inside test -e "/share/$id.deleting"
   inside systemctl kill --signal=KILL mooring-nfs-first.service
@@ -236,6 +236,11 @@ test_n4d_a_deletion_goes_on_after_a_kill() {
 
 test_n5_a_deletion_removes_one_directory() {
   local id kept
+  id=$(first create archived --size 16MiB --param pool=share --param onDelete=archive --json | id_of)
+  inside sh -c "echo kept >/share/$id/data"
+  first delete "$id"
+  expect "what the deletion of a volume with onDelete=archive left" "$(content "/share/archived-$id/data")" kept
+  inside rm -r "/share/archived-$id"
   id=$(cat "$work/n-id")
   kept=$(first create e --size 64MiB --param pool=share --json | id_of)
   first controller-unpublish "$id" --node first

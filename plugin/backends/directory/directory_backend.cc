@@ -1,6 +1,7 @@
 #include "plugin/backends/directory/directory_backend.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -57,6 +58,7 @@ class DirectoryBackend final : public Backend {
   absl::Status Delete(const std::string& id) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
+  absl::Status SetAside(const std::string& id, const std::string& name) override;
   bool HoldsData(const std::string& id) const override;
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
@@ -103,6 +105,15 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
   }
   MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
   return is_shared() ? CheckGone(id) : absl::OkStatus();
+}
+
+absl::Status DirectoryBackend::SetAside(const std::string& id, const std::string& name) {
+  MOORING_RETURN_IF_ERROR(CheckThere());
+  const std::string path = PathOf(id), kept = PathOf(name);
+  if (::rename(path.c_str(), kept.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, fmt::format("rename to {} the directory", Quote(name)), path);
+  }
+  return SyncDirectoryOf(path);
 }
 
 absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {

@@ -81,6 +81,11 @@ class Backend {
     return Delete(id);
   }
 
+  // BackendTraits::sets_aside: renames the volume, whose data then belongs to no volume. OK if it does not exist.
+  virtual absl::Status SetAside(const std::string& /*id*/, const std::string& /*name*/) {
+    return Unimplemented("volumes of this backend cannot keep their data when they are deleted");
+  }
+
   // Never shrinks. OK if the volume has this size or more. UNIMPLEMENTED: the kind's volumes do not grow.
   virtual absl::Status Grow(const std::string& /*id*/, std::uint64_t /*bytes*/) {
     return Unimplemented("volumes of this backend do not grow");

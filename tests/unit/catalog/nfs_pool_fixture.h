@@ -71,11 +71,12 @@ class NfsPool : public ::testing::Test {
     here_.Open(shared_.path(), "n1");
     there_.Open(shared_.path(), "n2");
   }
-  static std::string Created(Host& host, const std::string& name) {
+  static std::string Created(Host& host, const std::string& name, const VolumeMaking& making = {}) {
     CreateVolumeSpec spec;
     spec.name = name;
     spec.fs_type = "nfs";
     spec.pool = "share";
+    spec.making = making;
     const auto made = host.catalog.Create(spec, Patient());
     EXPECT_OK(made);
     return made.ok() ? made->id : "";

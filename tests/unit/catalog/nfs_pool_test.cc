@@ -1,6 +1,9 @@
 // Volumes of a pool on an NFS server, and their uses by two hosts.
+#include <filesystem>
+#include <fstream>
 #include <map>
 
+#include "tests/support/kernel.h"
 #include "tests/unit/catalog/nfs_pool_fixture.h"
 
 namespace mooring::testing {
@@ -88,6 +91,42 @@ TEST_F(NfsPool, UsesForManyNodesGoTogether) {
   EXPECT_THAT(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), false),
               FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n1'"));
   EXPECT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeMultiWriter), true));
+}
+
+TEST_F(NfsPool, ADeletedVolumeKeepsItsDataUnderAnotherName) {
+  OpenBoth();
+  for (const auto& [on_delete, begin] :
+       {std::pair(OnDelete::kRetain, "share/retained-"), std::pair(OnDelete::kArchive, "share/archived-")}) {
+    const std::string id = Created(here_, "a", {.on_delete = on_delete});
+    std::ofstream(shared_ / "share/" + id + "/data") << "kept";
+    ASSERT_OK(Publish(here_, id, "n1", AccessMode::kMultiNodeMultiWriter));
+    EXPECT_THAT(there_.catalog.Delete(id, Patient()), FailsWith(StatusCode::kFailedPrecondition, "published to node"));
+    EXPECT_TRUE(std::filesystem::exists(shared_ / "share/" + id + "/data")) << "it is not renamed before it is unused";
+    EXPECT_OK(here_.catalog.Unpublish({.volume_id = id, .node_id = "n1"}, Patient()));
+    EXPECT_OK(there_.catalog.Delete(id, Patient()));
+    EXPECT_OK(there_.catalog.Delete(id, Patient()));
+    EXPECT_OK(here_.catalog.ReconcilePool("share"));
+    EXPECT_THAT(here_.catalog.Get(id).status(), FailsWith(StatusCode::kNotFound, "does not exist"));
+    EXPECT_EQ(ReadFile(shared_ / begin + id + "/data"), "kept");
+  }
+}
+
+// A kill between the rename and the end of the record.
+TEST_F(NfsPool, ADeletionThatKeepsTheDataGoesOn) {
+  OpenBoth();
+  const std::string id = Created(here_, "a", {.on_delete = OnDelete::kRetain});
+  std::ofstream(shared_ / "share/" + id + "/data") << "kept";
+  ASSERT_TRUE(*here_.store->Move(id, VolumeState::kReady, VolumeState::kDeleting));
+  std::filesystem::rename(shared_ / "share/" + id, shared_ / "share/retained-" + id);
+  EXPECT_OK(there_.catalog.ReconcilePool("share"));
+  EXPECT_EQ(ReadFile(shared_ / "share/retained-" + id + "/data"), "kept");
+  const std::string next = Created(here_, "b", {.on_delete = OnDelete::kRetain});
+  std::ofstream(shared_ / "share/" + next + "/data") << "kept";
+  ASSERT_TRUE(*here_.store->Move(next, VolumeState::kReady, VolumeState::kDeleting));
+  EXPECT_OK(there_.catalog.ReconcilePool("share"));
+  EXPECT_OK(there_.catalog.Get(next)) << "the plugin was killed before the rename";
+  EXPECT_OK(there_.catalog.Delete(next, Patient()));
+  EXPECT_EQ(ReadFile(shared_ / "share/retained-" + next + "/data"), "kept");
 }
 
 // The mounter removes it through the mount for tasks.

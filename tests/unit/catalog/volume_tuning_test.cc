@@ -48,6 +48,10 @@ TEST(VolumeTuningTest, TextsAreReadAgain) {
   const VolumeTuning made = {4096, true, {{.uid = 999, .mode = 0750}, {.inode_size = 512}}};
   EXPECT_EQ(ToText(made), "noatime readAhead=4096 uid=999 mode=0750 inodeSize=512");
   EXPECT_EQ(TuningIn(ToText(made)), made);
+  for (const OnDelete on_delete : {OnDelete::kDelete, OnDelete::kRetain, OnDelete::kArchive}) {
+    const VolumeTuning kept = {.making = {.on_delete = on_delete}};
+    EXPECT_EQ(TuningIn(ToText(kept)), kept) << ToText(kept);
+  }
   EXPECT_EQ(TuningIn("colour=blue noatime readAhead=x readAhead"), (VolumeTuning{0, true})) << "a newer program's";
 }
 

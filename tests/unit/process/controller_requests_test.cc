@@ -393,7 +393,9 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   ExpectInvalid(parse({{"server", "nas"}, {"share", "/other"}}), "export=/other, and ask for pool=NAME");
   ExpectInvalid(parse({{"pool", "default"}, {"server", "nas"}, {"share", "/srv"}}), "with the name 'default'");
   ExpectInvalid(parse({{"pool", "share"}, {"subDir", "a"}}), "leave the parameter out");
-  ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "archive"}}), "reclaimPolicy: Retain");
+  EXPECT_EQ(parse({{"pool", "share"}, {"onDelete", "archive"}})->making.on_delete, OnDelete::kArchive);
+  ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "keep"}}), "it is delete, retain or archive");
+  ExpectInvalid(parse({{"pool", "default"}, {"onDelete", "retain"}}), "keeps nothing of a deleted volume");
 }
 
 TEST(ExportWordsTest, OptionsOfThePoolMayBeRepeatedAsMountFlags) {
