@@ -294,7 +294,9 @@ test_n8_a_full_export_stays_a_pool() {
   start_first --pool 'name=full,backend=nfs,server=127.0.0.1,export=/full'
   await "the pool is mounted" first capacity --param pool=full
   id=$(first create full --size 1MiB --param pool=full --json | id_of)
-  inside sh -c "dd if=/dev/zero of=/full/$id/all bs=64k 2>/dev/null; sync; test \$(stat -f -c %a /full) -eq 0"
+  # ext4 keeps some blocks for data that it has not written yet, so the first file does not get all.
+  inside sh -c "for size in 64k 4k 1k 512; do dd if=/dev/zero of=/full/$id/\$size bs=\$size 2>/dev/null; sync; done"
+  expect "the free blocks before the restart" "$(inside stat -f -c %a /full)" 0
   inside systemctl restart mooring-nfs-first.service
   await "the full pool is there" first get "$id"
   sleep 15 # in which the name of the host is renewed
