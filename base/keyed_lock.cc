@@ -139,10 +139,7 @@ absl::Status KeyedLocks::WaitForProcesses(const KeyFile& file, const std::string
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
       const int error = errno;
       Leave(file, key);  // the server may have set the lock, and then the kernel does not end it at an F_UNLCK
-      const absl::Status failed =
-          ErrnoStatus(error, fmt::format("take the lock of {} {} in", what, Quote(key)), file.path);
-      const bool is_silent = error == ETIMEDOUT || (error == EIO && file.server.answers);  // a soft mount says EIO
-      return is_silent ? WithCode(absl::StatusCode::kUnavailable, failed) : failed;
+      return ErrnoStatus(error, fmt::format("take the lock of {} {} in", what, Quote(key)), file.path);
     }
     MOORING_RETURN_IF_ERROR(stopped());
     if (Clock::now() >= deadline) return Pending(what, key);

@@ -41,6 +41,8 @@ absl::StatusCode CodeOf(int error) {
     case ENOSYS:
     case EOPNOTSUPP:
       return absl::StatusCode::kUnimplemented;
+    case ETIMEDOUT:  // a file server is silent
+      return absl::StatusCode::kUnavailable;
     default:
       return absl::StatusCode::kInternal;
   }

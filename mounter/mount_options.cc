@@ -140,7 +140,7 @@ constexpr std::array kBtrfsOptions = {
 };
 
 // The options of a pool that Mooring mounts from a server, nfs(5). Left out are options that
-//   - lose data or locks: softerr, nolock, local_lock
+//   - lose data or locks: soft, nolock, local_lock
 //   - need a program beside the kernel: other versions, sec=krb5, xprtsec=tls
 //   - make a second cache of the same files: nosharecache
 constexpr std::array kNfsOptions = {
@@ -149,8 +149,8 @@ constexpr std::array kNfsOptions = {
     Words("proto", {"tcp", "tcp6", "rdma"}),
     Words("sec", {"sys"}),
     Words("lookupcache", {"all", "none", "pos", "positive"}),
-    Flag("hard", "soft"),
-    Flag("soft", "hard"),  // of the plugin's own files; pools refuse it
+    Flag("hard", "softerr"),
+    Flag("softerr", "hard"),  // of the plugin's own files; pools refuse it
     Flag("ac", "noac"),
     Flag("noac", "ac"),
     Flag("noresvport"),

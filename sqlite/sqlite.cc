@@ -40,11 +40,26 @@ int OpenForSqlite(const char* path, int flags, int mode) {
   return fd;
 }
 
-void WatchOpens() {
+// SQLite takes each error for a missing file. Without a journal that is there it would read a change that is made in
+// part. So a journal that cannot be looked at has content, and the call that opens it fails.
+int StatForSqlite(const char* path, struct stat* found) {
+  const int result = ::stat(path, found);
+  if (result == 0 || errno == ENOENT || errno == ENOTDIR || !std::string_view(path).ends_with("-journal"))
+    return result;
+  *found = {};
+  found->st_mode = S_IFREG;
+  found->st_size = 1;
+  return 0;
+}
+
+void WatchCalls() {
   static const bool watched = [] {
     sqlite3_vfs* const files = ::sqlite3_vfs_find(nullptr);
+    if (files == nullptr || files->iVersion < 3) return false;
     const auto open = reinterpret_cast<sqlite3_syscall_ptr>(&OpenForSqlite);
-    return files != nullptr && files->iVersion >= 3 && files->xSetSystemCall(files, "open", open) == SQLITE_OK;
+    const auto stat = reinterpret_cast<sqlite3_syscall_ptr>(&StatForSqlite);
+    return files->xSetSystemCall(files, "open", open) == SQLITE_OK &&
+           files->xSetSystemCall(files, "stat", stat) == SQLITE_OK;
   }();
   static_cast<void>(watched);
 }
@@ -53,7 +68,7 @@ void WatchOpens() {
 // of the filesystem or of a limit counts. A damaged file is told as such, unless the disk did not give a page.
 int CauseOf(const SQLite::Exception& error, int system_error) {
   constexpr std::array kBelieved = {ENOSPC, EDQUOT, EIO,   EFBIG,  ENOMEM, EMFILE, ENFILE,
-                                    EACCES, EPERM,  EROFS, ESTALE, ENOLCK, EBUSY};
+                                    EACCES, EPERM,  EROFS, ESTALE, ENOLCK, EBUSY,  ETIMEDOUT};
   constexpr std::array kOfTheKernel = {SQLITE_IOERR,    SQLITE_CANTOPEN, SQLITE_FULL,
                                        SQLITE_READONLY, SQLITE_PROTOCOL, SQLITE_CORRUPT};
   const auto has = [](const auto& list, int value) { return std::find(list.begin(), list.end(), value) != list.end(); };
@@ -133,7 +148,7 @@ SQLite::Statement& Statements::Prepared(std::string_view sql) {
 }
 
 void ForgetSystemError() {
-  WatchOpens();
+  WatchCalls();
   error_of_creation = 0;
   errno = 0;
 }

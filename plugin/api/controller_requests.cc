@@ -270,8 +270,10 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.making = asked.making;
   MOORING_RETURN_IF_ERROR(CheckMakingOf(spec, fs_type));
   if (spec.making.on_delete != OnDelete::kDelete && !pool->traits().sets_aside) {
-    return InvalidArgument("parameter {}: pool {} has the backend {}, which keeps nothing of a deleted volume",
-                           ToText(VolumeMaking{.on_delete = spec.making.on_delete}), pool->name, ToString(pool->kind));
+    return InvalidArgument(
+        "parameter {}: pool {} has the backend {}, which keeps nothing of a deleted volume: leave it out "
+        "(Kubernetes: reclaimPolicy: Retain), or ask for a pool on an NFS server",
+        ToText(VolumeMaking{.on_delete = spec.making.on_delete}), pool->name, ToString(pool->kind));
   }
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());

@@ -39,17 +39,30 @@ absl::Status VolumeRemover::MarkDeleting(const VolumeRecord& record) {
                 : Aborted("another process is changing volume {}: call again later", Quote(record.id));
 }
 
+// Backend::Delete is never called for such a volume.
+absl::Status VolumeRemover::SetAside(Backend& backend, const VolumeRecord& record, const std::string& kept,
+                                     const std::function<absl::Status()>& begin) {
+  MOORING_RETURN_IF_ERROR(backend.CheckUnused(record.id));
+  MOORING_RETURN_IF_ERROR(begin());
+  MOORING_RETURN_IF_ERROR(backend.SetAside(record.id, kept));
+  log::Info("kept the data of a deleted volume",
+            {{"volume", record.id}, {"name", record.name}, {"pool", record.pool}, {"kept", kept}});
+  return absl::OkStatus();
+}
+
 // ListVolumes must not omit a volume in use, not even for a moment. So the row changes once the volume is unused.
 absl::Status VolumeRemover::Delete(const VolumeRecord& record, const std::function<absl::Status()>& check) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   bool began = false;
-  const absl::Status deleted = Unexpected(pool->backend->DeleteIfUnused(record.id, [&]() -> absl::Status {
+  const auto begin = [&]() -> absl::Status {
     MOORING_RETURN_IF_ERROR(check());
     MOORING_RETURN_IF_ERROR(MarkDeleting(record));
     began = true;
-    const std::string kept = KeptName(record.id, record.tuning.making.on_delete);
-    return kept.empty() ? absl::OkStatus() : pool->backend->SetAside(record.id, kept);
-  }));
+    return absl::OkStatus();
+  };
+  const std::string kept = KeptName(record.id, record.tuning.making.on_delete);
+  const absl::Status deleted = Unexpected(kept.empty() ? pool->backend->DeleteIfUnused(record.id, begin)
+                                                       : SetAside(*pool->backend, record, kept, begin));
   if (deleted.ok()) return store_.Delete(record.id);
   // Another process may still work on a row that was `deleting` before: only a volume in use becomes ready then.
   const bool ours = began && record.state == VolumeState::kReady;

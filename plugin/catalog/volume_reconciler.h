@@ -35,6 +35,8 @@ class VolumeRemover {
 
  private:
   absl::Status MarkDeleting(const VolumeRecord& record);
+  absl::Status SetAside(Backend& backend, const VolumeRecord& record, const std::string& kept,
+                        const std::function<absl::Status()>& begin);
 
   CatalogStore& store_;
   VolumeLookup& lookup_;

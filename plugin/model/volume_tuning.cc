@@ -104,7 +104,7 @@ std::string KeptName(const std::string& id, OnDelete on_delete) {
 }
 
 std::string MakingText(const VolumeMaking& making) {
-  return making == VolumeMaking() ? "the default owner and format" : ToText(making);
+  return making == VolumeMaking() ? "the default parameters" : ToText(making);
 }
 
 std::string ToText(const VolumeMaking& making) {
@@ -165,6 +165,7 @@ VolumeTuning TuningIn(const std::string& text) {
     if (key == kNoatime) tuning.noatime = true;
     if (equals == std::string::npos) continue;
     if (key != kReadAhead) {
+      if (key == kOnDelete) tuning.making.on_delete = OnDelete::kRetain;  // also for a word of a newer program
       SetMaking(key, word.substr(equals + 1), tuning.making).IgnoreError();
       continue;
     }

@@ -20,13 +20,14 @@
 
 namespace mooring {
 
-// The properties that a volume gets once, when it is formatted or first mounted: parameters of CreateVolume.
-//
-//   uid, gid, mode     of its root directory
-//   inodeSize, …       options of mkfs (mounter/format_options.h)
-//   onDelete           what DeleteVolume does with the data, in the words of csi-driver-nfs
+// The fate of the data of a deleted volume, in the words of csi-driver-nfs.
 enum class OnDelete { kDelete, kRetain, kArchive };
 
+// The properties that a volume gets once: parameters of CreateVolume.
+//
+//   uid, gid, mode     of its root directory, when it is first mounted
+//   inodeSize, …       options of mkfs (mounter/format_options.h)
+//   onDelete           OnDelete
 struct VolumeMaking {
   NewRoot root = {};
   FormatOptions format = {};

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "base/deadline.h"
@@ -82,8 +82,9 @@ absl::StatusOr<std::chrono::seconds> WriteAndLook(const std::string& path, const
 }
 
 absl::Status NoLookAt(const std::string& calls, const std::string& tasks, int error) {
-  if (error == ETIMEDOUT || error == EIO) {  // of a soft mount
-    return absl::DeadlineExceededError(fmt::format("the server of {} has not answered", Quote(calls)));
+  if (error == ETIMEDOUT) {
+    return absl::DeadlineExceededError(fmt::format(
+        "the server of {} has not answered: see that it runs, and that this host reaches it", Quote(calls)));
   }
   if (error != ESTALE) return ErrnoStatus(error, "ask the server of", calls);
   return FailedPrecondition(
@@ -148,11 +149,14 @@ std::string AddressOfMount(const std::string& mount_info, const std::string& pla
   return address;
 }
 
-// A look at the root of a mount for tasks never waits for its server, with AT_STATX_DONT_SYNC.
+// Where softerr is set, statx answers from the cache when the server is silent (softreval, fs/nfs/fs_context.c), and
+// statfs does not. A look at a root with AT_STATX_DONT_SYNC waits for no server.
 absl::Status CheckMounts(const std::string& calls, const std::string& tasks) {
+  struct statfs asked = {};
+  if (::statfs(calls.c_str(), &asked) != 0) return NoLookAt(calls, tasks, errno);
   struct statx of_calls = {}, of_tasks = {};
-  for (const auto& [place, flags, root] :
-       {std::tuple(calls, AT_STATX_FORCE_SYNC, &of_calls), std::tuple(tasks, AT_STATX_DONT_SYNC, &of_tasks)}) {
+  for (const auto& [place, root] : {std::pair(calls, &of_calls), std::pair(tasks, &of_tasks)}) {
+    const int flags = AT_STATX_DONT_SYNC;
     if (::statx(AT_FDCWD, place.c_str(), flags, STATX_BASIC_STATS, root) != 0) return NoLookAt(calls, tasks, errno);
     if ((root->stx_attributes & sys::kStatxAttrMountRoot) == 0) {
       return Unavailable("the mount at {} is gone", Quote(place));
@@ -329,23 +333,31 @@ absl::Status ExportPool::Open() {
 }
 
 absl::Status ExportPool::Watch() {
+  auto answered = Availability::Clock::now();
+  bool told = false;
   for (int round = 1; !StopsWithin(kAskEvery); ++round) {
-    const auto asked = Availability::Clock::now();
     const absl::Status looked = CheckMounts(place_.path, parts_.pool.path);
-    if (absl::IsDeadlineExceeded(looked)) continue;  // the server is silent, which Availability tells
-    MOORING_RETURN_IF_ERROR(looked);
-    if (round % kRenewEvery == 0) {
-      log::WarningIfFailed(RenewHostName(records_, NameForServers(), parts_.boot_id),
-                           "this host's name is not renewed in a pool", {{"pool", parts_.pool.name}});
+    if (absl::IsDeadlineExceeded(looked)) {
+      if (std::exchange(told, true)) continue;
+      log::Warning("a file server does not answer", {{"pool", parts_.pool.name}, {"cause", Message(looked)}});
+      continue;
     }
-    const bool was_silent = !parts_.availability->Check().ok();
-    parts_.availability->Answered();
-    if (was_silent) {
-      const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Availability::Clock::now() - asked);
+    MOORING_RETURN_IF_ERROR(looked);
+    const auto silent = std::chrono::duration_cast<std::chrono::seconds>(Availability::Clock::now() - answered);
+    answered = Availability::Clock::now();
+    if (silent >= Availability::kPatience) {
       log::Warning("a file server answers again",
                    {{"pool", parts_.pool.name}, {"after_seconds", fmt::format("{}", silent.count())}});
       AskToReconcile();
     }
+    told = false;
+    // Another host of this one's name may have come meanwhile, or the locks are lost.
+    if (silent > kHostIsGone) return Unavailable("its server was silent for {} s: it is opened again", silent.count());
+    if (round % kRenewEvery == 0) {
+      log::WarningIfFailed(RenewHostName(records_, NameForServers(), parts_.boot_id),
+                           "this host's name is not renewed in a pool", {{"pool", parts_.pool.name}});
+    }
+    parts_.availability->Answered();
   }
   return absl::OkStatus();
 }

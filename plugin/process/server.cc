@@ -163,7 +163,8 @@ struct PluginServer::Parts {
   void BeginInBackground();
   void OpenExports(const Config& config, const std::string& boot_id, Mounter& mounter, const Outside& outside);
   bool StopsWithin(std::chrono::seconds time);
-  std::chrono::seconds PatienceOfStop(std::chrono::seconds patience) const;
+  std::vector<std::string> SilentTags() const;
+  std::vector<std::string> Drain(Clock::time_point start, std::chrono::seconds patience);
   bool AwaitReconciler(Clock::time_point deadline);  // false: it still runs
   void End();
 
@@ -366,15 +367,28 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
 }
 
-// Calls to a silent file server may hang until it answers. A stop does not wait for that.
-std::chrono::seconds PluginServer::Parts::PatienceOfStop(std::chrono::seconds patience) const {
-  const bool silent =
-      std::any_of(availability.begin(), availability.end(), [](const auto& pool) { return pool.second->IsSilent(); });
-  return silent ? std::min(patience, kPatienceBesideSilence) : patience;
+// The tags of the pools whose servers are silent: "-TAG-" is in the ids of their volumes.
+std::vector<std::string> PluginServer::Parts::SilentTags() const {
+  std::vector<std::string> tags;
+  for (const Pool& pool : pools.all()) {
+    if (pool.availability != nullptr && pool.availability->IsSilent()) tags.push_back("-" + pool.tag + "-");
+  }
+  return tags;
 }
 
-absl::Status PluginServer::Stop(std::chrono::seconds asked) {
-  const std::chrono::seconds patience = parts_->PatienceOfStop(asked);
+// A call to a silent file server may hang until it answers. A stop that waits for such calls alone ends earlier.
+std::vector<std::string> PluginServer::Parts::Drain(Clock::time_point start, std::chrono::seconds patience) {
+  const std::vector<std::string> silent = SilentTags();
+  const auto is_silent = [&silent](const std::string& call) {
+    return std::any_of(silent.begin(), silent.end(),
+                       [&](const std::string& tag) { return call.find(tag) != std::string::npos; });
+  };
+  std::vector<std::string> left = rpc.Drain(start + std::min(patience, kPatienceBesideSilence));
+  if (std::all_of(left.begin(), left.end(), is_silent)) return left;
+  return rpc.Drain(start + patience);
+}
+
+absl::Status PluginServer::Stop(std::chrono::seconds patience) {
   const Clock::time_point start = Clock::now();
   {
     const std::lock_guard<std::mutex> lock(parts_->mutex);
@@ -385,7 +399,7 @@ absl::Status PluginServer::Stop(std::chrono::seconds asked) {
   for (const auto& pool : parts_->exports) pool->Stop();
   parts_->volume_locks->Stop();
   parts_->node_volumes.Stop();
-  std::vector<std::string> left = parts_->rpc.Drain(start + patience);
+  std::vector<std::string> left = parts_->Drain(start, patience);
   if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
   // After the last call, so that a stop can be watched in the metrics.
   if (parts_->scrapes != nullptr && !parts_->scrapes->Stop(Clock::now() + kLastAnswers)) left.push_back("a scrape");

@@ -1,4 +1,6 @@
 """The directories lie on an export of this machine's own NFS server, which starts again now and then. For tests/vm."""
+import contextlib
+import os
 import time
 
 from csi import Refused
@@ -6,10 +8,17 @@ from generator import Generator
 from host import mounts, run
 from world import PATIENCE, World
 
+EXPORTS = "/etc/exports.d/played.exports"
 PLACES = "/run/mooring-nfs"
 
 
 class ExportsGenerator(Generator):
+    def a_create(self):
+        """An export has its own names of volumes."""
+        step = super().a_create()
+        known = self.model.volumes.get(step["volume"])
+        return None if known and known.pool != step["pool"] else step
+
     def a_kill(self):
         return {"who": "server"} if self.chance.random() < 0.3 else super().a_kill()
 
@@ -21,7 +30,9 @@ class OnExports:
 
     def make_pool(self):
         super().make_pool()
-        run("exportfs", "-o", "rw,no_root_squash,no_subtree_check", f"127.0.0.1:{self.plain}")
+        with open(EXPORTS, "w", encoding="utf-8") as file:  # a start of the server reads it
+            file.write(f"{self.plain} 127.0.0.1(rw,no_root_squash,no_subtree_check)\n")
+        run("exportfs", "-ra")
 
     def pools(self):
         return [f"name=plain,backend=nfs,server=127.0.0.1,export={self.plain},options=timeo=50" if "name=plain" in pool else pool
@@ -53,7 +64,9 @@ class OnExports:
 
     def close(self):
         super().close()
-        run("exportfs", "-u", f"127.0.0.1:{self.plain}", check=False)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(EXPORTS)
+        run("exportfs", "-ra", check=False)
 
 
 class ExportsWorld(OnExports, World):

@@ -130,7 +130,7 @@ class World(Looks, Users):
         except OSError as error:
             return errno.errorcode[error.errno], str(error)
         finally:
-            if self.model.full == "bytes" and step["do"] != "fill":
+            if self.model and self.model.full == "bytes" and step["do"] != "fill":
                 self.fill()
         return "OK", ""
 

@@ -108,12 +108,17 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
 }
 
 absl::Status DirectoryBackend::SetAside(const std::string& id, const std::string& name) {
+  if (!IsVolumeId(id)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckThere());
   const std::string path = PathOf(id), kept = PathOf(name);
   if (::rename(path.c_str(), kept.c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, fmt::format("rename to {} the directory", Quote(name)), path);
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+      return ErrnoStatus(errno, fmt::format("rename to {} the directory", Quote(name)), path);
+    }
+    return FailedPrecondition("{} exists: move it away, and delete the volume again", Quote(kept));
   }
-  return SyncDirectoryOf(path);
+  MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
+  return is_shared() ? CheckGone(id) : absl::OkStatus();
 }
 
 absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {

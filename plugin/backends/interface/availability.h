@@ -15,6 +15,7 @@ namespace mooring {
 class Availability {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kPatience{6};  // without an answer, until calls are refused
 
   explicit Availability(std::string pool) : pool_(std::move(pool)) {}
 
@@ -33,8 +34,6 @@ class Availability {
   bool TakeLeftWork();
 
  private:
-  static constexpr std::chrono::seconds kPatience{6};
-
   const std::string pool_;
   mutable std::mutex mutex_;
   Clock::time_point answered_ = Clock::now();  // before the first answer: the start

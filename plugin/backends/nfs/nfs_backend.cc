@@ -109,8 +109,8 @@ OwnMount MountOf(const PoolConfig& pool) {
   std::erase_if(own.calls.options, [](const FilesystemOption& option) {
     return option.key == "hard" || option.key == "timeo" || option.key == "retrans";
   });
-  // Not softerr: it implies softreval (fs/nfs/fs_context.c), and a question that times out is answered from the cache.
-  const std::vector<FilesystemOption> ends = {{"soft", std::nullopt}, {"timeo", "20"}, {"retrans", "2"}};
+  // Not soft: its EIO looks like that of a broken disk.
+  const std::vector<FilesystemOption> ends = {{"softerr", std::nullopt}, {"timeo", "20"}, {"retrans", "2"}};
   own.calls.options.insert(own.calls.options.end(), ends.begin(), ends.end());
   return own;
 }

@@ -111,6 +111,28 @@ TEST_F(NfsPool, ADeletedVolumeKeepsItsDataUnderAnotherName) {
   }
 }
 
+// It may be the name of a volume again by then, for a server that shows old names.
+TEST_F(NfsPool, AVolumeThatIsKeptIsNeverDeleted) {
+  OpenBoth();
+  const std::string id = Created(here_, "a", {.on_delete = OnDelete::kRetain}), path = shared_ / "share/" + id;
+  std::ofstream(path + "/data") << "kept";
+  std::filesystem::create_directories(shared_ / "share/retained-" + id + "/other");
+  EXPECT_THAT(here_.catalog.Delete(id, Patient()), FailsWith(StatusCode::kFailedPrecondition, "move it away"));
+  EXPECT_EQ(ReadFile(path + "/data"), "kept");
+  EXPECT_OK(here_.catalog.Get(id));
+  EXPECT_EQ(TuningIn("onDelete=later").making.on_delete, OnDelete::kRetain) << "a word of a newer program";
+}
+
+TEST_F(NfsPool, AJournalThatCannotBeLookedAtIsNotTakenForMissing) {
+  OpenBoth();
+  const std::string id = Created(here_, "a"), journal = shared_ / "catalog.db-journal";
+  std::filesystem::remove(journal);
+  std::filesystem::create_symlink("catalog.db-journal", journal);  // stat(2) fails: ELOOP
+  EXPECT_THAT(there_.catalog.Get(id).status(), FailsWith(StatusCode::kInternal, "catalog.db"));
+  std::filesystem::remove(journal);
+  EXPECT_OK(there_.catalog.Get(id));
+}
+
 // A kill between the rename and the end of the record.
 TEST_F(NfsPool, ADeletionThatKeepsTheDataGoesOn) {
   OpenBoth();

@@ -274,7 +274,7 @@ TEST(MountOptionsTest, BtrfsAllowsHarmlessOptionsOnly) {
 
 TEST(MountOptionsTest, OptionsOfNfsAreThoseOfAPool) {
   EXPECT_EQ(Options(kNfsFsType, {"nconnect=4", "vers=4.1,hard", "timeo=100"}), "hard,nconnect=4,timeo=100,vers=4.1");
-  for (const char* flag : {"vers=3", "softerr", "nconnect=17", "sec=krb5", "fsc", "context=a:b:c", "nolock"}) {
+  for (const char* flag : {"vers=3", "soft", "nconnect=17", "sec=krb5", "fsc", "context=a:b:c", "nolock"}) {
     EXPECT_THAT(ParseMountFlags(kNfsFsType, {flag}), FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
   }
   EXPECT_TRUE(IsAllowed(kNfsFsType, {"addr", "fd00::1"}));

@@ -45,7 +45,7 @@ TEST(MountsOfAPool, AreBothLookedAt) {
 TEST(MountsOfAPool, HaveTheAddressesThatTheKernelShows) {
   const std::string mounts =
       "36 25 0:31 / /run rw - tmpfs tmpfs rw,mode=755,addr=none\n"
-      "40 36 0:50 / /run/a/.share rw,nosuid shared:3 - nfs4 nas:/e rw,vers=4.2,soft,addr=192.0.2.1,local_lock=none\n"
+      "40 36 0:50 / /run/a/.share rw,nosuid shared:3 - nfs4 nas:/e rw,vers=4.2,softerr,addr=192.0.2.1,local_lock=none\n"
       "41 36 0:51 / /run/a/share rw - nfs4 nas:/e rw,vers=4.2,hard,clientaddr=192.0.2.9,addr=192.0.2.1\n"
       "42 41 0:52 / /run/a/share rw - nfs4 nas:/e rw,vers=4.2,hard,addr=2001:db8::1\n"
       "43 36 0:53 / /run/a/other rw - ext4 /dev/sda rw\n";
