@@ -245,7 +245,7 @@ class Model:
 
     def grows_now(self, volume):
         """An ext4 that a task has mounted is not grown by a stage."""
-        return not volume.shown or volume.fs != "ext4" or self.grows_ext4 or not volume.tasks
+        return not volume.shown or volume.fs != "ext4" or not volume.tasks
 
     def may_unstage(self, _, volume):
         return {OK, PRECONDITION} if volume and volume.targets else {OK}
