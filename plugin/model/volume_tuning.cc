@@ -104,7 +104,7 @@ std::string KeptName(const std::string& id, OnDelete on_delete) {
 }
 
 std::string MakingText(const VolumeMaking& making) {
-  return making == VolumeMaking() ? "the default parameters" : ToText(making);
+  return making == VolumeMaking() ? "the default owner and format" : ToText(making);
 }
 
 std::string ToText(const VolumeMaking& making) {

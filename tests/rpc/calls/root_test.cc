@@ -101,7 +101,7 @@ TEST_F(RootTest, WrongParametersAreRefusedWithAReason) {
       {{{"inodeSize", "512"}, {"fsType", "btrfs"}}, "inodeSize is not for btrfs"},
       {{{"inodeSize", "512"}, {"pool", "mem"}}, "inodeSize is not for tmpfs"},
       {{{"inodeSize", "512"}, {"pool", "dirs"}}, "inodeSize is not for directory"},
-      {{{"UID", "5"}}, "uid, gid, mode, inodeSize, bytesPerInode, maxInodePercent"},
+      {{{"UID", "5"}}, "uid, gid, mode, onDelete, inodeSize, bytesPerInode, maxInodePercent"},
   };
   for (const Wrong& row : wrong) {
     ExpectRefused(CreateRequest("w", Mount("", kMultiWriter), 0, row.parameters), Code::kInvalidArgument, row.piece);
