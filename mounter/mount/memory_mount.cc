@@ -25,7 +25,7 @@ bool IsOneOf(std::string_view text, std::string_view digits) {
 bool IsMemoryOption(const FilesystemOption& option) {
   const std::string value = option.value.value_or("");
   if (option.key == "size" || option.key == "nr_inodes") return IsOneOf(value, "0123456789");
-  if (IsLabelOption(option.key)) return IsAllowed(kMemoryFsType, option);
+  if (IsAllowed(kMemoryFsType, option)) return true;
   if (option.key == "mode") return IsOneOf(value, "01234567");
   return option.key == "huge" && value == "never";
 }

@@ -44,7 +44,7 @@ TEST_F(ChangeMountTest, MemoryWithoutALimitOrANameIsRefused) {
   }
   for (const FilesystemOption& option :
        {FilesystemOption{"mpol", "bind:0"}, FilesystemOption{"huge", "always"},
-        FilesystemOption{"noswap", std::nullopt}, FilesystemOption{"mode", "0755,x"}}) {
+        FilesystemOption{"noswap", "1"}, FilesystemOption{"mode", "0755,x"}}) {
     request.options = {{"size", "4096"}, option};
     EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "not allowed for tmpfs"));
   }

@@ -108,7 +108,8 @@ TEST_F(FindTest, SymlinkOnTheWayIsRefused) {
 
 TEST_F(FindTest, MountInfoIsTheKernels) {
   const std::string shared = SharedMount("shared");
-  const MountFlags flags = {.read_only = true, .nosuid = true, .nodiratime = true, .atime = Atime::kNoatime};
+  const MountFlags flags = {
+      .read_only = true, .nosuid = true, .nodiratime = true, .nosymfollow = true, .atime = Atime::kNoatime};
   ASSERT_OK(mounter_.Bind(BindOf(shared, PrivateMount("parent") + "/slave", flags, Propagation::kSlave)));
   ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), shared + "/strict", {.nodev = true, .atime = Atime::kStrictatime})));
   ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", MS_RDONLY | MS_NOEXEC, nullptr), 0);
