@@ -14,6 +14,7 @@
 //   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. On a device that is not
 //                 our loop device, those of the policy as well, without options, if they are on one device
 //                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit
+//   mapped ids    from 65536 on: the lower ones are users of the host (mounter/id_mappings.h)
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   subvolumes    directly below a pool of subvolumes
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)

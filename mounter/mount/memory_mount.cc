@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
+#include "mounter/mount/id_map.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/table/known_memory.h"
 
@@ -80,7 +81,8 @@ absl::Status MountMemory(const MountRequest& request, const Target& target) {
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, Propagation::kInherit, false));
   RememberMemory(mount.fd(), request.source);
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
+  MOORING_ASSIGN_OR_RETURN(NewMount complete, WithIds(std::move(mount), request.idmap, false));
+  return Attach(std::move(complete), target, TargetKind::kDirectory, request.propagation, false);
 }
 
 }  // namespace mooring

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <sstream>
@@ -36,7 +37,7 @@ absl::StatusOr<mode_t> ParseRootMode(const std::string& value) {
       Quote(value));
 }
 
-constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime";
+constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime", kIdMap = "idmap";
 
 constexpr std::int64_t kReadAheadUnit = 4096;  // the kernel counts pages
 constexpr std::int64_t kMostReadAhead = std::int64_t{64} << 20;
@@ -56,6 +57,12 @@ absl::StatusOr<bool> ParseNoatime(const std::string& text) {
   if (text == "true") return true;
   if (text == "false") return false;
   return InvalidArgument("mutable parameter noatime: {} is neither true nor false", Quote(text));
+}
+
+// Neither has both characters, and the words of a text have spaces between them.
+std::string Exchanged(std::string text, char from, char to) {
+  std::replace(text.begin(), text.end(), from, to);
+  return text;
 }
 
 }  // namespace
@@ -127,6 +134,7 @@ std::string ToText(const VolumeTuning& tuning) {
   const auto add = [&text](const std::string& words) { text += (text.empty() ? "" : " ") + words; };
   if (tuning.read_ahead_bytes != 0) add(fmt::format("readAhead={}", tuning.read_ahead_bytes));
   if (tuning.making != VolumeMaking()) add(ToText(tuning.making));
+  if (!tuning.idmap.empty()) add(fmt::format("{}={}", kIdMap, Exchanged(tuning.idmap, ' ', ',')));
   return text;
 }
 
@@ -138,11 +146,14 @@ VolumeTuning TuningIn(const std::string& text) {
     const std::string key = word.substr(0, equals);
     if (key == kNoatime) tuning.noatime = true;
     if (equals == std::string::npos) continue;
-    if (key != kReadAhead) {
-      SetMaking(key, word.substr(equals + 1), tuning.making).IgnoreError();
-      continue;
+    const std::string value = word.substr(equals + 1);
+    if (key == kReadAhead) {
+      tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(value).value_or(0);
+    } else if (key == kIdMap) {
+      tuning.idmap = Exchanged(value, ',', ' ');
+    } else {
+      SetMaking(key, value, tuning.making).IgnoreError();
     }
-    tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(word.substr(equals + 1)).value_or(0);
   }
   return tuning;
 }

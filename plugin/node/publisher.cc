@@ -160,6 +160,7 @@ BindRequest Publisher::RequestFor(const PublishSpec& spec, const NodeVolume& vol
   request.flags = FlagsOfNewMount(asked, spec.capability);
   request.propagation = PropagationFor(spec);
   request.group = spec.capability.mount_group;
+  request.idmap = volume.tuning.idmap;
   return request;
 }
 

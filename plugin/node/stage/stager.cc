@@ -239,6 +239,7 @@ absl::Status Stager::StageBind(const std::string& source, const StageSpec& spec,
   request.flags = StagedFlags(spec, volume);
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
+  request.idmap = StagedIdMap(spec, volume);
   if (StagingOf(volume) == Staging::kDirectory) request.new_root = volume.tuning.making.root;
   return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Bind(request); });
 }
@@ -274,6 +275,7 @@ absl::Status Stager::StageMemory(const StageSpec& spec, const NodeVolume& volume
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
   request.new_root = volume.tuning.making.root;
+  request.idmap = StagedIdMap(spec, volume);
   return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Mount(request); });
 }
 

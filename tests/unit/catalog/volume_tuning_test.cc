@@ -41,13 +41,18 @@ TEST(VolumeTuningTest, OnlyVolumesWithADeviceOfTheirOwnHaveReadAhead) {
 }
 
 TEST(VolumeTuningTest, TextsAreReadAgain) {
-  for (const VolumeTuning tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
+  for (const VolumeTuning& tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
     EXPECT_EQ(TuningIn(ToText(tuning)), tuning) << ToText(tuning);
   }
   EXPECT_EQ(ToText(VolumeTuning()), "") << "no record of what never changed";
   const VolumeTuning made = {4096, true, {{.uid = 999, .mode = 0750}, {.inode_size = 512}}};
   EXPECT_EQ(ToText(made), "noatime readAhead=4096 uid=999 mode=0750 inodeSize=512");
   EXPECT_EQ(TuningIn(ToText(made)), made);
+  VolumeTuning mapped = made;
+  mapped.idmap = "u:0:100000:65536 g:0:200000:65536";
+  EXPECT_EQ(ToText(mapped), ToText(made) + " idmap=u:0:100000:65536,g:0:200000:65536");
+  EXPECT_EQ(TuningIn(ToText(mapped)), mapped);
+  EXPECT_EQ(With(mapped, *ParseTuning({{"noatime", "false"}})).idmap, mapped.idmap);
   EXPECT_EQ(TuningIn("colour=blue noatime readAhead=x readAhead"), (VolumeTuning{0, true})) << "a newer program's";
 }
 

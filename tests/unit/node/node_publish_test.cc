@@ -96,6 +96,23 @@ TEST_F(NodePublishTest, PublishAddsFlagsToFlagsOfStaging) {
   EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nosuid,nodev,noexec,nodiratime,noatime");
 }
 
+TEST_F(NodePublishTest, OnlyTargetsHaveMappedIds) {
+  NodeVolume volume = source_.Find(kVolume).value();
+  volume.tuning.idmap = "b:0:100000:65536";
+  source_.Put(volume);
+  const Capability many = MountCapability(AccessMode::kSingleNodeMultiWriter);
+  StageIt(many);
+  ASSERT_OK(Publish(PublishAt("/pods/1", many)));
+  LoseRecords();  // the other way to publish
+  ASSERT_OK(Publish(PublishAt("/pods/2", many)));
+  EXPECT_EQ(MountsAt("/staging/a").at(0).idmap, "");
+  for (const char* target : {"/pods/1", "/pods/2"}) EXPECT_EQ(MountsAt(target).at(0).idmap, volume.tuning.idmap);
+  for (const char* path : {"/pods/1", "/pods/2"}) ASSERT_OK(Unpublish(path));
+  ASSERT_OK(Unstage("/staging/a"));
+  ASSERT_OK(volumes_->PublishAlone(PublishAt("/pods/3", many, ""), Call::WithLongestWait()));
+  EXPECT_EQ(MountsAt("/pods/3").at(0).idmap, volume.tuning.idmap);
+}
+
 TEST_F(NodePublishTest, TargetIsNodevUnlessStageAndPublishNameDev) {
   Capability with_nodes = MountCapability();
   with_nodes.names_dev = true;
