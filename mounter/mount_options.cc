@@ -1,5 +1,6 @@
 #include "mounter/mount_options.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -57,6 +58,11 @@ bool IsLabel(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_known);
 }
 
+bool IsAddress(const std::string& text) {
+  in6_addr address = {};
+  return ::inet_pton(AF_INET, text.c_str(), &address) == 1 || ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
 bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
   const std::optional<std::uint64_t> number = NumberIn(rule, value);
   switch (rule.value) {
@@ -73,6 +79,8 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
       return !value || IsWordOf(rule, *value);
     case Value::kLabel:
       return value && IsLabel(*value);
+    case Value::kAddress:
+      return value && IsAddress(*value);
   }
   return false;
 }
@@ -81,6 +89,7 @@ std::vector<std::string> ValuesOf(const OptionRule& rule) {
   switch (rule.value) {
     case Value::kNone:
     case Value::kLabel:
+    case Value::kAddress:
       return {};
     case Value::kNumber:
     case Value::kPowerOfTwo:
@@ -109,6 +118,8 @@ std::string ValueHint(const OptionRule& rule) {
       return fmt::format("no value, or one of {}", fmt::join(rule.words, ", "));
     case Value::kLabel:
       return "a label of SELinux, as \"system_u:object_r:container_file_t:s0:c1,c2\", in double quotes";
+    case Value::kAddress:
+      return "an address of IPv4 or IPv6";
   }
   return "";
 }
@@ -146,6 +157,13 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   FilesystemOption option = OptionIn(text);
   const OptionRule* rule = FindIgnored(option.key);
   if (rule == nullptr) rule = FindRule(fs_type, option.key);
+  if (rule == nullptr && fs_type == "nfs") {
+    if (option.key == "nfsvers") option.key = "vers";
+    if (IsAllowed(kNfsFsType, option)) {
+      parsed.of_pool.push_back(std::move(option));
+      return absl::OkStatus();
+    }
+  }
   if (rule == nullptr) {
     return InvalidArgument("mount flag {} is not allowed for {}; allowed are: {}", Quote(option.key), fs_type,
                            Allowed(fs_type));

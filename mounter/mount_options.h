@@ -14,6 +14,9 @@
 
 namespace mooring {
 
+// The filesystem of an export that Mooring mounts. The volumes in it have the type of their backend, "nfs".
+inline constexpr std::string_view kNfsFsType = "nfs4";
+
 // An option of the filesystem, shared by all its mounts: ext4(5), xfs(5), btrfs(5).
 struct FilesystemOption {
   std::string key;
@@ -26,7 +29,8 @@ std::string ToString(const std::vector<FilesystemOption>& options);  // "discard
 
 struct MountOptions {
   MountFlags flags;
-  std::vector<FilesystemOption> options;  // sorted, each key once
+  std::vector<FilesystemOption> options;       // sorted, each key once
+  std::vector<FilesystemOption> of_pool = {};  // the pool of an NFS volume has them or not: they set nothing
 
   auto operator<=>(const MountOptions&) const = default;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "mounter/mount_options.h"
+
 namespace mooring {
 namespace {
 
@@ -158,6 +160,40 @@ constexpr std::array kBtrfs = {
     Number("thread_pool", 1, 64),
 };
 
+constexpr std::string_view kNfsVersions[] = {"4.1", "4.2"};
+constexpr std::string_view kNfsProtocols[] = {"tcp", "tcp6", "rdma"};
+constexpr std::string_view kNfsSecurity[] = {"sys"};
+constexpr std::string_view kNfsLookups[] = {"all", "none", "pos", "positive"};
+
+// The options of a pool that Mooring mounts from a server, nfs(5). Left out are options that
+//   - lose data or locks: soft, nolock, local_lock
+//   - need a program beside the kernel: other versions, sec=krb5, xprtsec=tls
+//   - make a second cache of the same files: nosharecache
+constexpr std::array kNfs = {
+    OptionRule{.name = "addr", .value = Value::kAddress},
+    WordOf("vers", kNfsVersions),
+    WordOf("proto", kNfsProtocols),
+    WordOf("sec", kNfsSecurity),
+    WordOf("lookupcache", kNfsLookups),
+    Flag("hard", "softerr"),
+    Flag("softerr", "hard"),  // of the plugin's own files; pools refuse it
+    Flag("ac", "noac"),
+    Flag("noac", "ac"),
+    Flag("noresvport"),
+    Number("port", 1, 65535),
+    Number("rsize", 1024, 1048576),
+    Number("wsize", 1024, 1048576),
+    Number("timeo", 1, 6000),
+    Number("retrans", 0, 100),
+    Number("nconnect", 1, 16),
+    Number("max_connect", 1, 16),
+    Number("actimeo", 0, 86400),
+    Number("acregmin", 0, 86400),
+    Number("acregmax", 0, 86400),
+    Number("acdirmin", 0, 86400),
+    Number("acdirmax", 0, 86400),
+};
+
 // The plugin itself sets the others.
 constexpr std::array kMemory = {Flag("noswap"), Flag("inode32", "inode64"), Flag("inode64", "inode32")};
 
@@ -168,6 +204,7 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
   if (fs_type == "xfs") return kXfs;
   if (fs_type == "btrfs") return kBtrfs;
   if (fs_type == "tmpfs") return kMemory;
+  if (fs_type == kNfsFsType) return kNfs;
   return {};
 }
 
@@ -181,7 +218,8 @@ std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   const std::span<const OptionRule> own = OwnOptions(fs_type);
   for (const OptionRule& rule : own) rules.push_back(&rule);
-  if (own.empty()) return rules;  // the filesystem of a directory or subvolume is the host's
+  // The filesystem of a directory or subvolume is the host's or the pool's.
+  if (own.empty() || fs_type == kNfsFsType) return rules;
   for (const OptionRule& rule : kLabels) rules.push_back(&rule);
   if (fs_type == "tmpfs") return rules;  // nothing is written
   for (const OptionRule& rule : kCommon) {

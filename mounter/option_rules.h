@@ -9,10 +9,10 @@
 
 namespace mooring {
 
-// An option of a filesystem. kSize: a power of two with the unit k, m or g, or none. kLabel: of SELinux.
+// An option of a filesystem. kSize: a power of two with the unit k, m or g, or none. kLabel: of SELinux. kAddress: of IP.
 struct OptionRule {
   std::string_view name;
-  enum class Value { kNone, kNumber, kPowerOfTwo, kSize, kWord, kWordOrNone, kLabel } value = Value::kNone;
+  enum class Value { kNone, kNumber, kPowerOfTwo, kSize, kWord, kWordOrNone, kLabel, kAddress } value = Value::kNone;
   std::uint64_t least = 0, most = 0;             // the range of a number or size
   std::span<const std::string_view> words = {};  // the allowed words
   std::string_view opposite = "";                // the option that contradicts this one

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -86,10 +87,25 @@ SQLite::Database OpenReader(const std::string& path) {
 
 SQLite::Database OpenShared(const std::string& path) {
   SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, kBusyMilliseconds);
-  database.exec("PRAGMA journal_mode=DELETE");
+  database.exec("PRAGMA journal_mode=PERSIST");
   database.exec("PRAGMA synchronous=EXTRA");
   database.exec("PRAGMA foreign_keys=ON");
   return database;
+}
+
+// Pages that are new have no copy in the journal, so they are written twice. Other hosts may do the same.
+void KeepRoom(SQLite::Database& database, const std::string& path) {
+  constexpr off_t kRoom = 262144;
+  struct stat journal = {};
+  if (::stat((path + "-journal").c_str(), &journal) == 0 && journal.st_size >= kRoom) return;
+  database.exec("PRAGMA temp_store=MEMORY");  // the plugin may not write where SQLite puts files for one statement
+  for (const char* const change : {"INSERT INTO room VALUES (randomblob(262144))",
+                                   "UPDATE room SET bytes = randomblob(262144); DROP TABLE room"}) {
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    database.exec("CREATE TABLE IF NOT EXISTS room (bytes BLOB)");
+    database.exec(change);
+    transaction.commit();
+  }
 }
 
 absl::Status PrepareSchema(SQLite::Database& database, const DatabaseFile& file, int version, const char* tables,

@@ -51,8 +51,12 @@ SQLite::Database OpenReader(const std::string& path);
 
 // Opens a database on a filesystem that several hosts mount, for reading and writing. It has a rollback journal,
 // because a WAL needs memory that all its processes share. A commit is on disk when it returns, with the end of its
-// journal. The filesystem needs locks that work between the hosts.
+// journal. The file of the journal stays (KeepRoom). The filesystem needs locks that work between the hosts.
 SQLite::Database OpenShared(const std::string& path);
+
+// Gives such a database, which has its tables, room in the file and in its journal. So rows can be written and deleted
+// on a full disk, unless that never writes in place. Does nothing if the journal has room. Throws SQLite::Exception.
+void KeepRoom(SQLite::Database& database, const std::string& path);
 
 // Creates the tables of an empty database; `may_begin` is asked before. It does not write to a database that has its
 // tables, because the disk may be full. FAILED_PRECONDITION: another schema version. Throws SQLite::Exception.
@@ -95,6 +99,7 @@ class Statements {
     return Use(Prepared(sql), values...);
   }
   SQLite::Database& database() { return database_; }  // for transactions
+  void Forget() { prepared_.clear(); }                // before the database is closed
 
  private:
   SQLite::Statement& Prepared(std::string_view sql);
@@ -148,6 +153,11 @@ typename GuardedResult<std::invoke_result_t<Action>>::Type Guarded(std::string_v
 class SharedConnection {
  public:
   explicit SharedConnection(SQLite::Database database) : database_(std::move(database)) {}
+  void Replace(SQLite::Database database) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    statements_.Forget();
+    database_ = std::move(database);
+  }
   // Calls `action` with the statements, under the lock of the connection. Errors: Guarded.
   template <typename Action>
   auto Run(std::string_view what, const DatabaseFile& file, Action action) {

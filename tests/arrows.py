@@ -1,4 +1,4 @@
-"""Checks that each #include of a file of ours follows a link line: `arrows.py ROOT`.
+"""Checks that each #include of a file of ours follows a link line, and that each source exists: `arrows.py ROOT`.
 
 A header may include the PUBLIC libraries of its own target, and a source the PRIVATE ones, too. The PUBLIC libraries of an
 allowed library are allowed as well. Looks at mounter/, plugin/ and manager/.
@@ -17,9 +17,19 @@ class Targets:
     def __init__(self, root):
         self.public, self.private = collections.defaultdict(set), collections.defaultdict(set)
         self.of_source, self.of_folder = {}, {}
+        self.missing = []  # sources of builds that are rarely made, as that of the fuzzers
         for page in sorted(root.rglob("CMakeLists.txt")):
             if root / "build" not in page.parents:
-                self._read(page.relative_to(root).parent, re.sub(r"#.*", "", page.read_text()))
+                text = re.sub(r"#.*", "", page.read_text())
+                self._read(page.relative_to(root).parent, text)
+                self.missing += self._missing(page.relative_to(root), root, text)
+
+    @staticmethod
+    def _missing(page, root, text):
+        for word in re.findall(r"[^\s()]+\.cc\b", text):
+            path = word.replace("${PROJECT_SOURCE_DIR}", str(root.resolve()))
+            if "$" not in path and not (root / page.parent / path).is_file():
+                yield f"{page}: {word} does not exist"
 
     def _read(self, folder, text):
         for command, words in re.findall(r"(\w+)\s*\(([^()]*)\)", text):
@@ -62,6 +72,7 @@ class Targets:
 
 def problems(root):
     targets = Targets(root)
+    yield from targets.missing
     for file in sorted(file for top in CHECKED for file in (root / top).rglob("*") if file.suffix in (".h", ".cc")):
         name = file.relative_to(root)
         for number, line in enumerate(file.read_text().split("\n"), 1):

@@ -31,6 +31,11 @@ absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& direct
   return entries;
 }
 
+bool IsKnownEmpty(const std::string& directory) {
+  std::error_code error;
+  return std::filesystem::is_empty(directory, error) && !error;
+}
+
 absl::Status MakePrivateDirectory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   return ErrnoStatus(errno, "create the directory", directory);

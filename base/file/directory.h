@@ -16,6 +16,9 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
 // The same, but empty if there is no such directory.
 absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& directory);
 
+// False also if it cannot be read.
+bool IsKnownEmpty(const std::string& directory);
+
 // Makes the directory (0700), unless it exists. Its parent must exist.
 absl::Status MakePrivateDirectory(const std::string& directory);
 

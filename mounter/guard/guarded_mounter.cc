@@ -15,6 +15,7 @@
 #include "base/text/quote.h"
 #include "mounter/id_mappings.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/mount/nfs_mount.h"
 #include "mounter/other_filesystems.h"
 #include "mounter/path/device_links.h"
 
@@ -30,9 +31,9 @@ constexpr std::string_view kSystem[] = {
     // /run
     "/run/NetworkManager", "/run/binfmt.d", "/run/containerd", "/run/containers", "/run/credentials", "/run/crio",
     "/run/cryptsetup", "/run/dbus", "/run/docker", "/run/initramfs", "/run/lock", "/run/log", "/run/lvm",
-    "/run/modprobe.d", "/run/modules-load.d", "/run/mooring", "/run/mooring-manager", "/run/mooring-scratch",
-    "/run/mount", "/run/podman", "/run/polkit-1", "/run/sudo", "/run/sysctl.d", "/run/systemd", "/run/sysusers.d",
-    "/run/tmpfiles.d", "/run/udev", "/run/user", "/run/xtables.lock",
+    "/run/modprobe.d", "/run/modules-load.d", "/run/mooring", "/run/mooring-manager", "/run/mooring-nfs",
+    "/run/mooring-scratch", "/run/mount", "/run/podman", "/run/polkit-1", "/run/sudo", "/run/sysctl.d", "/run/systemd",
+    "/run/sysusers.d", "/run/tmpfiles.d", "/run/udev", "/run/user", "/run/xtables.lock",
     // /var
     "/var/cache", "/var/log", "/var/mail", "/var/spool", "/var/lib/AccountsService", "/var/lib/NetworkManager",
     "/var/lib/apt", "/var/lib/bluetooth", "/var/lib/cloud", "/var/lib/cni", "/var/lib/containerd",
@@ -102,6 +103,12 @@ bool IsLoopNode(std::string_view path) {
 }
 
 }  // namespace
+
+std::string ExportText(const MountRequest& request) {
+  std::vector<FilesystemOption> options = request.options;
+  std::erase_if(options, [](const FilesystemOption& option) { return option.key == "addr"; });
+  return fmt::format("{} {} {}", request.target, request.source, ToString(options));
+}
 
 std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy) {
   std::vector<std::string> trees(std::begin(kSystem), std::end(kSystem));
@@ -188,6 +195,15 @@ absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>
                             bytes ? fmt::format("{}", *bytes) : "unlimited", policy_.most_memory));
 }
 
+absl::Status GuardedMounter::CheckExport(const MountRequest& request) const {
+  const std::string asked = ExportText(request);
+  if (std::find(policy_.exports.begin(), policy_.exports.end(), asked) != policy_.exports.end()) {
+    return CheckHasAddress(request);
+  }
+  return Refuse("refused an export that is no pool",
+                fmt::format("{} is none of the exports that the mount helper was started with", Quote(asked)));
+}
+
 // The plugin writes its images and their loop devices, but no device of the host.
 absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
   std::vector<std::string> others = policy_.fs_types;
@@ -205,6 +221,10 @@ absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
 }
 
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
+  if (request.fs_type == kNfsFsType) {
+    MOORING_RETURN_IF_ERROR(CheckExport(request));
+    return mounter_.Mount(request);
+  }
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   MOORING_RETURN_IF_ERROR(CheckIds(request.idmap));
   if (request.fs_type == kMemoryFsType && policy_.most_memory != 0) {

@@ -13,7 +13,9 @@
 //                 because opening a foreign device can have effects, and after it was opened (source_guard.h)
 //   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. On a device that is not
 //                 our loop device, those of the policy as well, without options, if they are on one device
-//                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit
+//                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit. An export of an
+//                 NFS server has to be one of the policy, with its options and its target; only the address of the
+//                 server is free
 //   mapped ids    from 65536 on: the lower ones are users of the host (mounter/id_mappings.h)
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   subvolumes    directly below a pool of subvolumes
@@ -45,10 +47,14 @@ struct HelperPolicy {
 
   std::vector<std::string> volume_directories = {};  // each subdirectory of one of these is a volume
   std::vector<std::string> device_links = {};        // a device behind one is a volume: mounter/path/device_links.h
+  std::vector<std::string> exports = {};             // ExportText of each export that may be mounted
   std::vector<std::string> fs_types = {};            // of devices, beside ext4, xfs and btrfs
   std::vector<std::string> subvolume_pools = {};     // each subvolume directly below one of these is a volume
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
+
+// Target, source and options of a mount of an export, without the address of the server.
+std::string ExportText(const MountRequest& request);
 
 // The forbidden trees of the policy, its sources and volume directories, and the directories of the system.
 std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy);
@@ -107,6 +113,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckMountType(const MountRequest& request) const;
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
+  absl::Status CheckExport(const MountRequest& request) const;
   bool IsVolumeDirectory(const std::string& path) const;
   absl::Status CheckSubvolume(const std::string& path) const;
   absl::Status CheckSubvolumePool(std::string_view pool) const;

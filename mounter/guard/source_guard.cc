@@ -49,6 +49,14 @@ absl::StatusOr<bool> HasEntry(const std::string& pool, const std::string& name, 
   const absl::StatusOr<UniqueFd> directory = OpenNoSymlinks(pool, O_PATH | O_DIRECTORY);
   if (absl::IsNotFound(directory.status())) return false;
   MOORING_RETURN_IF_ERROR(directory.status());
+  // A pool on another filesystem is not asked for the name, because its server may hang. Each subvolume of a btrfs has
+  // a device of its own.
+  MOORING_ASSIGN_OR_RETURN(const auto own, InodeOf(*directory, pool));
+  if (!own) return false;
+  if (own->first != inode.first) {
+    const absl::StatusOr<ListedMount> mount = LookUpMountOf(*directory, pool);
+    if (!mount.ok() || mount->fs_type != "btrfs") return false;
+  }
   struct stat there = {};
   if (::fstatat(directory->get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
     if (errno == ENOENT) return false;
@@ -259,6 +267,8 @@ bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
   if (IsBehindLinks(device_links_, info.device).value_or(false)) return true;
   if (info.mount->fs_type == kMemoryFsType) return info.mount->source.starts_with(label_prefix_);
   if (IsGone(info)) return true;
+  // A look into the pool could hang. The kernel knows the mounted directory without its server.
+  if (info.mount->fs_type == kNfsFsType) return IsNamedAsVolumeDirectory(*info.mount);
   const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const absl::StatusOr<struct statx> status = StatOf(place, target.path());
   if (!place.ok() || volume_directories_.pools().empty()) return false;

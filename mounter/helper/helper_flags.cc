@@ -25,6 +25,7 @@ constexpr ListFlag kListFlags[] = {
     {"volume-directory", &HelperPolicy::volume_directories},
     {"subvolume-pool", &HelperPolicy::subvolume_pools},
     {"device-links", &HelperPolicy::device_links},
+    {"export", &HelperPolicy::exports},
     {"fs-type", &HelperPolicy::fs_types},
 };
 

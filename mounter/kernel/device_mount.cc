@@ -16,6 +16,7 @@
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/mount_program.h"
 #include "mounter/mount/new_mount.h"
+#include "mounter/mount/nfs_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/superblock/superblock_guard.h"
 
@@ -93,6 +94,7 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   if (!request.by_hand || HasOptionTable(request.fs_type)) {
     MOORING_RETURN_IF_ERROR(CheckFilesystemOptions(request.fs_type, request.options));
   }
+  if (request.fs_type == kNfsFsType) return MountExport(request);
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());

@@ -21,7 +21,6 @@
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/path/target.h"
 #include "mounter/subvolume/inner_subvolumes.h"
-#include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
 
 namespace mooring {
@@ -45,14 +44,6 @@ absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, co
   }
   if (errno != 0) return ErrnoStatus(errno, "read a directory of", path);
   return names;
-}
-
-// Sets errno on failure. EXDEV: something is mounted there.
-UniqueFd OpenBelow(const UniqueFd& directory, const std::string& name) {
-  open_how how = {};
-  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS;
-  return UniqueFd(sys::OpenAt2(directory.get(), name.c_str(), how));
 }
 
 class Remover {
@@ -83,7 +74,7 @@ class Remover {
     // Not a directory: the first error counts. If it was one a moment ago, the next round sees what it is now.
     if (errno == ENOTDIR) return error == EISDIR ? absl::OkStatus() : Failed(error, name);
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed(errno, name);
-    const UniqueFd below = OpenBelow(directory, name);
+    const UniqueFd below = OpenDirectoryBelow(directory, name);
     const bool swapped = !below.ok() && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
     if (!below.ok()) return swapped ? absl::OkStatus() : Failed(errno, name);
     const bool is_subvolume = IsSubvolume(below), is_in_top = &directory == &top_;
@@ -116,6 +107,10 @@ class Remover {
   }
 
   absl::Status Failed(int error, const std::string& name) const {
+    if (error == EBUSY && name.starts_with(".nfs")) {  // nfs(5): the file was deleted, and is open
+      return FailedPrecondition(
+          "a process of this host still has a file of {} open: end it (fuser -vm), and call again", Quote(path_));
+    }
     if (error == EBUSY || error == EXDEV) {
       return FailedPrecondition("something is mounted at a directory {} below {}: unmount it first", Quote(name),
                                 Quote(path_));
@@ -137,7 +132,7 @@ absl::Status KernelMounter::RemoveTree(const std::string& directory) {
   if (!parent.ok()) return parent.status();
   MOORING_RETURN_IF_ERROR(CheckNothingMountedBelow(directory));
   const std::string name(NameOf(directory));
-  UniqueFd top = OpenBelow(*parent, name);
+  UniqueFd top = OpenDirectoryBelow(*parent, name);
   if (!top.ok() && errno == ENOENT) return absl::OkStatus();
   if (!top.ok() && errno == EXDEV) {
     return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));

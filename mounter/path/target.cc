@@ -124,6 +124,10 @@ absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t f
   return fd;
 }
 
+UniqueFd OpenDirectoryBelow(const UniqueFd& directory, const std::string& path) {
+  return OpenResolved(directory.get(), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, RESOLVE_BENEATH | RESOLVE_NO_XDEV);
+}
+
 std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd) {
   std::ifstream file(fmt::format("/proc/self/fdinfo/{}", fd.get()));
   std::uint64_t id = 0;

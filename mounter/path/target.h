@@ -109,6 +109,10 @@ class Target {
 // Opens an existing path. FAILED_PRECONDITION: a component is a symbolic link, even if it is the last one.
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags);
 
+// Opens a directory below an open one for reading, and follows neither a link nor a mount. Sets errno on failure:
+// EXDEV: something is mounted there.
+UniqueFd OpenDirectoryBelow(const UniqueFd& directory, const std::string& path);
+
 // `directory` has just been opened for reading. `path` is for messages. NOT_FOUND: rmdir(2) is removing the directory.
 // For a moment its path still leads to it.
 absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path);

@@ -19,23 +19,15 @@
 #include <vector>
 
 #include "base/status.h"
+#include "mounter/path/target.h"
 #include "mounter/subvolume/quota.h"
 #include "mounter/subvolume/tree_search.h"
-#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
 
 constexpr int kMostAttempts = 100;    // while a tenant makes and moves others
 constexpr std::size_t kDeepest = 64;  // directories above one another
-
-// Sets errno on failure.
-UniqueFd OpenIn(const UniqueFd& directory, const std::string& name) {
-  open_how how = {};
-  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS;
-  return UniqueFd(sys::OpenAt2(directory.get(), name.c_str(), how));
-}
 
 class Deletion {
  public:
@@ -107,7 +99,7 @@ class Deletion {
     MOORING_ASSIGN_OR_RETURN(const std::optional<TreeEntry> entry, EntryOfSubvolume(top_, path_, id));
     if (!entry) return NotFound(path_);
     MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenDirectoryOf(*entry));
-    const UniqueFd subvolume = OpenIn(directory, entry->name);
+    const UniqueFd subvolume = OpenDirectoryBelow(directory, entry->name);
     if (!subvolume.ok()) return Failed("open a subvolume in");
     MOORING_ASSIGN_OR_RETURN(const std::uint64_t found, SubvolumeIdOf(subvolume, path_));
     if (found != id) return NotFound(path_);
@@ -131,17 +123,17 @@ class Deletion {
       inode = above->directory;
     }
     if (entry.subvolume != id_ && !names_.contains(entry.subvolume)) return NotFound(path_);
-    const UniqueFd root = OpenIn(outermost_, entry.subvolume == id_ ? "." : names_[entry.subvolume]);
+    const UniqueFd root = OpenDirectoryBelow(outermost_, entry.subvolume == id_ ? "." : names_[entry.subvolume]);
     if (!root.ok()) return Failed("open a subvolume in");
-    UniqueFd at = OpenIn(root, ".");
+    UniqueFd at = OpenDirectoryBelow(root, ".");
     for (std::size_t level = 1; at.ok() && !path.empty(); ++level) {
       std::string name = std::move(path.back());
       path.pop_back();
       if (level % kDeepest == 0) {
         MOORING_ASSIGN_OR_RETURN(name, Move(at, name, root));
-        at = OpenIn(root, name);
+        at = OpenDirectoryBelow(root, name);
       } else {
-        at = OpenIn(at, name);
+        at = OpenDirectoryBelow(at, name);
       }
     }
     if (!at.ok()) return Failed("open a directory in");

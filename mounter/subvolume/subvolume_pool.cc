@@ -22,7 +22,6 @@
 #include "mounter/path/target.h"
 #include "mounter/subvolume/inner_subvolumes.h"
 #include "mounter/subvolume/tree_search.h"
-#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -53,13 +52,6 @@ absl::Status SubvolumePool::Failed(int error, const std::string& operation) cons
                               Quote(path_));
   }
   return ErrnoStatus(error, operation + " in", path_);
-}
-
-UniqueFd SubvolumePool::OpenBelow(const std::string& path) const {
-  open_how how = {};
-  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS;
-  return UniqueFd(sys::OpenAt2(directory_.get(), path.c_str(), how));
 }
 
 // A byte of the file for each. They are taken in their order, so that no two calls wait for each other.
@@ -99,7 +91,7 @@ absl::Status SubvolumePool::MakeIn(const UniqueFd& directory, const Draft& draft
   }
   UniqueFd source;
   if (!draft.source.empty()) {
-    source = OpenBelow(draft.source);
+    source = OpenDirectoryBelow(directory_, draft.source);
     if (!source.ok()) return ErrnoStatus(errno, "open the subvolume", path_ + "/" + draft.source);
     args.fd = source.get();
   }
@@ -123,7 +115,7 @@ absl::Status SubvolumePool::MakePlaceApart(const std::string& name) const {
 
 absl::Status SubvolumePool::MakeApart(const Draft& draft) const {
   const std::string apart = draft.name + std::string(kMakingEnd);
-  const UniqueFd directory = OpenBelow(apart);
+  const UniqueFd directory = OpenDirectoryBelow(directory_, apart);
   if (!directory.ok()) return Failed(errno, fmt::format("open the directory {}", Quote(apart)));
   Draft writable = draft;
   writable.read_only = false;
@@ -138,7 +130,7 @@ absl::Status SubvolumePool::Show(const Draft& draft) const {
     return Failed(errno, fmt::format("move the subvolume {}", Quote(made)));
   }
   if (!draft.read_only) return absl::OkStatus();
-  const UniqueFd subvolume = OpenBelow(draft.name);
+  const UniqueFd subvolume = OpenDirectoryBelow(directory_, draft.name);
   const std::uint64_t flags = BTRFS_SUBVOL_RDONLY;
   if (subvolume.ok() && ::ioctl(subvolume.get(), BTRFS_IOC_SUBVOL_SETFLAGS, &flags) == 0) return absl::OkStatus();
   return Failed(errno, fmt::format("make read-only the subvolume {}", Quote(draft.name)));
@@ -151,7 +143,7 @@ absl::Status SubvolumePool::RemovePlaceApart(const std::string& name) const {
 }
 
 absl::Status SubvolumePool::CheckIsMember(const std::string& name, std::uint64_t group) const {
-  const UniqueFd subvolume = OpenBelow(name);
+  const UniqueFd subvolume = OpenDirectoryBelow(directory_, name);
   if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(name)));
   return mooring::CheckIsMember(subvolume, path_ + "/" + name, group);
 }
@@ -159,7 +151,7 @@ absl::Status SubvolumePool::CheckIsMember(const std::string& name, std::uint64_t
 absl::StatusOr<PutBackCount> SubvolumePool::PutBackStrangers(const std::string& name, std::uint64_t group) const {
   MOORING_ASSIGN_OR_RETURN(const BtrfsQuotas quotas, Quotas());
   MOORING_ASSIGN_OR_RETURN(const std::optional<BtrfsQuotas::Group> limit, quotas.Find(group));
-  const UniqueFd subvolume = OpenBelow(name);
+  const UniqueFd subvolume = OpenDirectoryBelow(directory_, name);
   if (!limit || (!subvolume.ok() && errno == ENOENT)) return PutBackCount();
   if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(name)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, SubvolumeIdOf(subvolume, path_));
@@ -168,7 +160,7 @@ absl::StatusOr<PutBackCount> SubvolumePool::PutBackStrangers(const std::string& 
 
 absl::StatusOr<std::uint64_t> SubvolumePool::TransactionOf(const std::string& name) const {
   const std::string made = name + std::string(kMakingEnd) + "/" + name;
-  const UniqueFd subvolume = OpenBelow(made);
+  const UniqueFd subvolume = OpenDirectoryBelow(directory_, made);
   btrfs_ioctl_get_subvol_info_args info = {};
   if (!subvolume.ok()) return Failed(errno, fmt::format("open the subvolume {}", Quote(made)));
   if (::ioctl(subvolume.get(), BTRFS_IOC_GET_SUBVOL_INFO, &info) >= 0) return info.otransid;
@@ -232,7 +224,7 @@ absl::Status SubvolumePool::Delete(const std::string& name) const {
 }
 
 absl::Status SubvolumePool::DeleteHidden(const std::string& path) const {
-  const UniqueFd subvolume = OpenBelow(path);
+  const UniqueFd subvolume = OpenDirectoryBelow(directory_, path);
   if (!subvolume.ok() && errno == ENOENT) return absl::OkStatus();
   struct stat status = {};
   if (!subvolume.ok() || ::fstat(subvolume.get(), &status) != 0) {

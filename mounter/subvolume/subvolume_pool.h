@@ -93,7 +93,6 @@ class SubvolumePool {
  private:
   SubvolumePool(UniqueFd directory, std::string path) : directory_(std::move(directory)), path_(std::move(path)) {}
 
-  UniqueFd OpenBelow(const std::string& path) const;  // sets errno on failure
   absl::Status DeleteHidden(const std::string& path) const;
   absl::Status MakeIn(const UniqueFd& directory, const Draft& draft) const;
   absl::Status Failed(int error, const std::string& operation) const;

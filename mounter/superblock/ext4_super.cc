@@ -38,10 +38,11 @@ std::uint64_t BlocksOf(const std::string& super) {
   return Load(super, kBlocksAt) | (Is64Bit(super) ? std::uint64_t{Load(super, kBlocksHighAt)} << 32U : 0);
 }
 
-unsigned BlockShift(const std::string& super) { return 10 + (Load(super, kLogBlockSizeAt) & 0xFU); }
+unsigned BlockShift(std::uint32_t log_block_size) { return 10 + (log_block_size & 0xFU); }
 
 std::uint64_t BlocksFor(const std::string& super, std::uint64_t bytes) {
-  return (bytes + (std::uint64_t{1} << BlockShift(super)) - 1) >> BlockShift(super);
+  const unsigned shift = BlockShift(Load(super, kLogBlockSizeAt));
+  return (bytes + (std::uint64_t{1} << shift) - 1) >> shift;
 }
 
 std::uint64_t BlocksOfTables(const std::string& super) {
@@ -82,7 +83,7 @@ bool IsPowerOf(std::uint64_t base, std::uint64_t number) {
   return number == 1;
 }
 
-// sparse_super: in group 1, and in those of the powers of 3, 5 and 7.
+// sparse_super: in group 1, and in those of the powers of 3, 5 and 7. Not for group 0, which has the superblock itself.
 bool HasCopy(std::uint64_t group) { return IsPowerOf(3, group) || IsPowerOf(5, group) || IsPowerOf(7, group); }
 
 std::vector<std::uint64_t> PlacesOf(const std::string& super) {
@@ -119,7 +120,7 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
                    .compat = Load(super, kCompatAt),
                    .incompat = Load(super, kIncompatAt),
                    .ro_compat = Load(super, kRoCompatAt),
-                   .bytes = BlocksOf(super) << BlockShift(super),
+                   .bytes = BlocksOf(super) << BlockShift(Load(super, kLogBlockSizeAt)),
                    .log_block_size = Load(super, kLogBlockSizeAt),
                    .blocks_per_group = Load(super, kBlocksPerGroupAt),
                    .journal_inode = Load(super, kJournalInodeAt),
@@ -134,13 +135,12 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
 
 bool CanGrowTo(const Ext4Super& super, std::uint64_t device_bytes) {
   constexpr std::uint64_t kResize2fsWantsFree = 50;
-  const unsigned shift = 10 + (super.log_block_size & 0xFU);
-  const std::uint64_t first =
-      super.log_block_size == 0 ? 1 : 0;  // block 0 of a filesystem of 1 KiB blocks is no group's
+  const unsigned shift = BlockShift(super.log_block_size);
+  const std::uint64_t first = super.log_block_size == 0 ? 1 : 0;  // block 0 of blocks of 1 KiB is no group's
   const std::uint64_t now = super.bytes >> shift, wanted = device_bytes >> shift, per_group = super.blocks_per_group;
   if (wanted <= now) return false;
-  const bool last_group_is_full = per_group != 0 && (now - first) % per_group == 0;
-  if (!last_group_is_full) return true;
+  if (now <= first || per_group == 0) return true;  // a superblock that makes no sense is for e2fsck
+  if ((now - first) % per_group != 0) return true;  // the last group is not full
   const std::uint64_t group = (now - first) / per_group;
   const std::uint64_t own = super.blocks_of_tables + (HasCopy(group) ? super.blocks_of_copy : 0);
   return wanted - now >= own + kResize2fsWantsFree;

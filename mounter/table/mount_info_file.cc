@@ -43,6 +43,7 @@ TableMount FromLibmount(libmnt_fs* fs) {
   info.unbindable = fields.find("unbindable") != std::string_view::npos;
   info.parent = static_cast<std::uint64_t>(mnt_fs_get_parent_id(fs));
   info.source = Text(mnt_fs_get_source(fs));
+  FindNfsRoot(info);
   if (info.fs_type == "btrfs") info.device = DeviceNamed(info.source).value_or(info.device);
   return info;
 }
@@ -58,6 +59,12 @@ std::vector<TableMount> MountsOf(const Table& table) {
 }
 
 }  // namespace
+
+void FindNfsRoot(MountInfo& info) {
+  if ((info.fs_type != kNfsFsType && info.fs_type != "nfs") || info.root != "/") return;
+  const std::size_t colon = info.source.find(":/");
+  if (colon != std::string::npos) info.root = info.source.substr(colon + 1);
+}
 
 absl::StatusOr<std::vector<TableMount>> ParseMountInfo(const std::string& text) {
   if (text.empty()) return std::vector<TableMount>();

@@ -18,6 +18,10 @@ struct TableMount : ListedMount {
   bool unbindable = false;
 };
 
+// NFS shows each of its mounts with the root "/". Its source ends with the mounted directory: "server:/export/a" gives
+// the root "/export/a". Other mounts stay as they are.
+void FindNfsRoot(MountInfo& info);
+
 // In the order of the file: a mount follows the mounts that it covers. INTERNAL: there is no such file, or its format
 // is another one.
 absl::StatusOr<std::vector<TableMount>> ParseMountInfo(const std::string& text);

@@ -43,18 +43,20 @@ struct Answer {
   std::uint64_t table_id = 0;  // mountinfo's, when source and device have to be read there, else 0
 };
 
-// The source of a tmpfs says which volume it is. A btrfs has a device number of its own, so its device is found by the
-// kernel's name for it. Only a scan by root could change that name, to another one of the same device.
+// The source of a tmpfs says which volume it is, and the source of NFS the mounted directory. A btrfs has a device
+// number of its own, so its device is found by the kernel's name for it. Only a scan by root could change that name, to
+// another one of the same device.
 void FindSource(Answer& answer, const sys::StatMount& head) {
   StatMountBuffer buffer;
-  const bool is_memory = answer.info.fs_type == "tmpfs";
-  if (!is_memory && answer.info.fs_type != "btrfs") return;
+  const bool is_btrfs = answer.info.fs_type == "btrfs";
+  if (!is_btrfs && answer.info.fs_type != "tmpfs" && !answer.info.fs_type.starts_with("nfs")) return;
   answer.table_id = head.mnt_id_old;
   if (sys::StatMountById(answer.info.id, sys::kStatMountSbSource, buffer.bytes.data(), buffer.bytes.size()) != 0)
     return;
   if ((buffer.head().mask & sys::kStatMountSbSource) == 0) return;  // Linux before 6.13
   answer.info.source = buffer.Text(sys::kStatMountSbSource, buffer.head().sb_source);
-  if (!is_memory) answer.info.device = DeviceNamed(answer.info.source).value_or(answer.info.device);
+  FindNfsRoot(answer.info);
+  if (is_btrfs) answer.info.device = DeviceNamed(answer.info.source).value_or(answer.info.device);
   answer.table_id = 0;
 }
 
@@ -114,6 +116,7 @@ absl::StatusOr<std::vector<ListedMount>> Completed(std::vector<Answer> answers) 
     if (found != told.end()) {
       answer.info.device = found->second.device;
       answer.info.source = found->second.source;
+      FindNfsRoot(answer.info);
     }
     mounts.push_back(std::move(answer.info));
   }

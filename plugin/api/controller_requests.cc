@@ -11,6 +11,7 @@
 #include "base/text/quote.h"
 #include "mounter/id_mappings.h"
 #include "mounter/propagation.h"
+#include "plugin/api/export_words.h"
 #include "plugin/api/request_fields.h"
 #include "plugin/model/fs_types.h"
 
@@ -46,6 +47,7 @@ struct Asked {
   bool allows_conversion = false;
   VolumeMaking making;
   std::string idmap;
+  ExportWords words;
 };
 
 // Parameters of other drivers for features that this one lacks. They are refused, so that nobody relies on them.
@@ -69,6 +71,8 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   for (const auto& [key, value] : parameters) {
     MOORING_ASSIGN_OR_RETURN(const bool is_making, SetMaking(key, value, asked.making));
     if (is_making) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool is_word, SetExportWord(key, value, asked.words, asked.making));
+    if (is_word) continue;
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
     } else if (key == kPoolKey) {
@@ -105,7 +109,8 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
 
 // The pool, if it can make such a volume.
 absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
-  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
+  MOORING_ASSIGN_OR_RETURN(const std::string name, PoolOfExport(asked.words, asked.pool, pools));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(name.empty() ? otherwise : name));
   if (!asked.device.empty() && !pool->traits().whole_devices) {
     return InvalidArgument("parameter {} {}: pool {} has the backend {}, where there are none to choose from",
                            kDeviceKey, Quote(asked.device), pool->name, ToString(pool->kind));
@@ -140,6 +145,7 @@ absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, c
   for (const VolumeCapability& capability : capabilities) {
     MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
     MOORING_RETURN_IF_ERROR(CheckMayShare(propagation, parsed));
+    MOORING_RETURN_IF_ERROR(CheckOptionsOfPool(parsed.options, pool));
     (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
   }
   if (types.block && !pool.traits().block) return InvalidArgument(NoBlockAccess(pool.name, pool.kind));

@@ -26,6 +26,11 @@ struct Pool {
   // The tag of a pool that several hosts share (plugin/model/volume_id.h). Empty: only this host has the pool.
   std::string tag = {};
 
+  // "server:/export" and its options, if the plugin mounts the pool itself.
+  std::string source = {};
+  std::vector<FilesystemOption> options = {};
+  std::shared_ptr<Availability> availability = nullptr;  // of such a pool
+
   bool shared() const { return !tag.empty(); }
   const BackendTraits& traits() const { return TraitsOf(kind); }
 };

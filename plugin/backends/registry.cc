@@ -4,6 +4,7 @@
 #include "plugin/backends/device/device_backend.h"
 #include "plugin/backends/directory/directory_backend.h"
 #include "plugin/backends/image/image_backend.h"
+#include "plugin/backends/nfs/nfs_backend.h"
 #include "plugin/backends/tmpfs/tmpfs_backend.h"
 
 namespace mooring {
@@ -18,6 +19,8 @@ const BackendType& TypeOf(BackendKind kind) {
       return DeviceBackendType();
     case BackendKind::kTmpfs:
       return TmpfsBackendType();
+    case BackendKind::kNfs:
+      return NfsBackendType();
     case BackendKind::kBtrfs:
       return BtrfsBackendType();
   }

@@ -75,7 +75,7 @@ VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, cons
       pools_(pools),
       lookup_(store, snapshots, pools, volume_locks),
       room_(store, snapshots, volume_locks),
-      publications_(store, lookup_, pools, settings.node_id, settings.max_volumes),
+      publications_(store, lookup_, pools, settings.node_id, settings.max_volumes, settings.serves_node),
       remover_(store, lookup_, pools, contents),
       reconciler_(store, snapshots, pools, volume_locks, lookup_, remover_),
       maker_(store, pools, volume_locks, lookup_, room_, remover_, reconciler_,

@@ -48,6 +48,7 @@ class VolumeCatalog : public VolumeSource {
     std::string node_id;           // the only node that volumes outside of shared pools can be published to
     Segments topology;             // of that node
     std::int64_t max_volumes = 0;  // that may be published to it at a time; 0: no limit
+    bool serves_node = true;       // this plugin stages volumes there, and sees all mounts of volumes
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
@@ -57,8 +58,13 @@ class VolumeCatalog : public VolumeSource {
   // VolumeSource. INTERNAL: the catalog has the volume, and its image is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
   absl::Status Knows(const std::string& id) override { return lookup_.Knows(id); }
-  absl::Status CheckMayStage(const std::string& id) override { return publications_.CheckNotElsewhere(id); }
   absl::Status NoteRawUse(const std::string& id) override { return lookup_.NoteRawUse(id); }
+  absl::Status CheckAnswers(const std::string& id) override { return lookup_.CheckAnswers(id); }
+  absl::Status BeginUse(const std::string& id, const Capability& capability, bool read_only) override {
+    return publications_.BeginUse(id, capability, read_only);
+  }
+  absl::Status EndUse(const std::string& id) override { return publications_.EndUse(id); }
+  void EndUseLater(const std::string& id) override { publications_.EndUseLater(id); }
   std::vector<KnownDevice> KnownDevices() override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;
 
@@ -70,8 +76,8 @@ class VolumeCatalog : public VolumeSource {
   // NOT_FOUND: it does not exist or is not ready.
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted) { return lookup_.FindSource(wanted); }
 
-  // OK if it does not exist. Its snapshots and copies stay. FAILED_PRECONDITION: it is in use on this host, or
-  // published to a node. `is_staged` is asked about a use that the kernel does not show: a staged raw device.
+  // OK if it does not exist. Its snapshots and copies stay. FAILED_PRECONDITION: it is in use, or published to a node.
+  // `is_staged` is asked about a use that the kernel does not show: a staged raw device.
   using IsStaged = std::function<absl::StatusOr<bool>(const std::string& id)>;
   absl::Status Delete(const std::string& id, const Call& call, const IsStaged& is_staged = {});
 
@@ -107,8 +113,10 @@ class VolumeCatalog : public VolumeSource {
     return publications_.Unpublish(spec, call);
   }
 
-  // As VolumeReconciler::Reconcile.
+  // As VolumeReconciler.
   absl::Status Reconcile() { return reconciler_.Reconcile(); }
+  absl::Status ReconcilePool(const std::string& pool) { return reconciler_.ReconcilePool(pool); }
+  absl::Status EndStaleUses(const std::string& pool) { return publications_.EndStaleUses(pool); }
 
   const Segments& topology() const { return maker_.node().topology; }
   const Pools& pools() const { return pools_; }

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/catalog/catalog_locks.h"
+#include "plugin/catalog/store/catalog_files.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
@@ -74,6 +75,11 @@ absl::Status VolumeLookup::NoteRawUse(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   return pool->backend->NoteRawUse(id);
+}
+
+absl::Status VolumeLookup::CheckAnswers(const std::string& id) const {
+  const absl::Status answers = store_.files()->OfId(id).status();
+  return absl::IsUnavailable(answers) ? answers : absl::OkStatus();
 }
 
 absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {

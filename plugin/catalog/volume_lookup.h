@@ -59,6 +59,7 @@ class VolumeLookup {
   absl::StatusOr<NodeVolume> Find(const std::string& id);
   absl::Status Knows(const std::string& id);
   absl::Status NoteRawUse(const std::string& id);
+  absl::Status CheckAnswers(const std::string& id) const;  // as VolumeSource
 
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready
 

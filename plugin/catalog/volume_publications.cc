@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <optional>
-#include <vector>
+#include <string_view>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -26,13 +28,58 @@ std::string HowPublished(const PublicationRecord& record) {
   return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
 }
 
+// "mount MULTI_NODE_SINGLE_WRITER, read-write"
+std::string AccessText(const PublicationRecord& record) {
+  const std::size_t mode_end = record.capability.find(' ', record.access_type.size() + 1);
+  return fmt::format("{}, {}", record.capability.substr(0, mode_end), record.read_only ? "read-only" : "read-write");
+}
+
 // The capability of a record begins with the access type and the mode.
+bool HasMode(const PublicationRecord& record, AccessMode mode) {
+  return record.capability.starts_with(record.access_type + " " + ToString(mode));
+}
+
+bool TakesManyNodes(const PublicationRecord& record) {
+  return HasMode(record, AccessMode::kMultiNodeReaderOnly) || HasMode(record, AccessMode::kMultiNodeSingleWriter) ||
+         HasMode(record, AccessMode::kMultiNodeMultiWriter);
+}
+
 bool IsForSeveral(const PublicationRecord& record) {
-  for (const AccessMode mode : {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
-                                AccessMode::kMultiNodeMultiWriter, AccessMode::kSingleNodeMultiWriter}) {
-    if (record.capability.starts_with(record.access_type + " " + ToString(mode))) return true;
-  }
-  return false;
+  return TakesManyNodes(record) || HasMode(record, AccessMode::kSingleNodeMultiWriter);
+}
+
+bool Writes(const PublicationRecord& record) {
+  return !record.read_only && !HasMode(record, AccessMode::kMultiNodeReaderOnly);
+}
+
+// Whether a volume that many nodes can use may go to a second node.
+absl::Status CheckBesides(const PublicationRecord& there, const PublicationRecord& wanted, std::string_view how,
+                          std::string_view end) {
+  const bool one_writer =
+      HasMode(there, AccessMode::kMultiNodeSingleWriter) || HasMode(wanted, AccessMode::kMultiNodeSingleWriter);
+  const bool too_many = one_writer && Writes(there) && Writes(wanted);
+  if (TakesManyNodes(there) && TakesManyNodes(wanted) && !too_many) return absl::OkStatus();
+  return FailedPrecondition(
+      "volume {} is {} node {} with {}, which leaves no room for {} on node {}: {}, or ask for another access mode on "
+      "both",
+      Quote(wanted.volume_id), how, Quote(there.node_id), AccessText(there), AccessText(wanted), Quote(wanted.node_id),
+      end);
+}
+
+constexpr std::string_view kEndUse =
+    "unpublish and unstage it there (if that host is gone for good: docs/backends.md, \"A host that is gone\")";
+
+// A node that uses a volume in two ways needs the room of both. The mode that leaves others the least room wins.
+PublicationRecord Joined(const PublicationRecord& there, PublicationRecord wanted) {
+  constexpr std::array kLeast = {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeMultiWriter,
+                                 AccessMode::kMultiNodeSingleWriter};
+  const auto room = [&](const PublicationRecord& record) {
+    return std::find_if(kLeast.begin(), kLeast.end(), [&](AccessMode mode) { return HasMode(record, mode); });
+  };
+  const bool read_only = !Writes(there) && !Writes(wanted);
+  if (room(there) > room(wanted)) wanted.capability = there.capability;
+  wanted.read_only = read_only;
+  return wanted;
 }
 
 // Whether a repeated publish agrees with the existing one. Access modes and mount flags may differ, because Nomad
@@ -74,7 +121,7 @@ absl::StatusOr<std::int64_t> VolumePublications::MostVolumes(const ControllerPub
 }
 
 absl::Status VolumePublications::CheckDetached(const std::string& id, const std::string& node) {
-  if (TagOfId(id).empty()) return absl::OkStatus();
+  if (TagOfId(id).empty() || PoolForManyNodes(id) != nullptr) return absl::OkStatus();  // SharedNodes::Uses stays
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
@@ -89,19 +136,32 @@ absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, cons
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
   MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   MOORING_ASSIGN_OR_RETURN(const std::int64_t max_volumes, MostVolumes(spec));
   PublicationRecord wanted = ToRecord(spec);
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
   for (const PublicationRecord& publication : there) {
+    if (pool->traits().many_nodes && publication.node_id != wanted.node_id) {
+      MOORING_RETURN_IF_ERROR(
+          CheckBesides(publication, wanted, "published to", "unpublish it there (ControllerUnpublishVolume)"));
+      continue;
+    }
     MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
     if (publication.capability == wanted.capability && publication.read_only == wanted.read_only)
       return absl::OkStatus();
     wanted.read_only = wanted.read_only && publication.read_only;  // read-write wins over read-only
   }
+  if (pool->traits().many_nodes) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> uses, nodes_.Uses(spec.volume_id));
+    MOORING_RETURN_IF_ERROR(CheckBesidesUses(uses, wanted));
+  }
   const bool is_back = spec.node_id == node_id_ && is_used_here && is_used_here(spec.volume_id);  // its record was lost
   if (there.empty() && !is_back) MOORING_RETURN_IF_ERROR(CheckDetached(spec.volume_id, ""));
   // A volume that is already published to the node keeps its place.
-  const std::int64_t most = there.empty() ? max_volumes : 0;
+  const bool is_there = std::any_of(there.begin(), there.end(), [&](const PublicationRecord& publication) {
+    return publication.node_id == spec.node_id;
+  });
+  const std::int64_t most = is_there ? 0 : max_volumes;
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
   if (done) return absl::OkStatus();
   return ResourceExhausted(
@@ -140,9 +200,75 @@ absl::Status VolumePublications::CheckNotElsewhere(const std::string& id) {
       Quote(id), Quote(there.front().node_id), Quote(node_id_));
 }
 
+const Pool* VolumePublications::PoolForManyNodes(const std::string& id) const {
+  const std::string_view tag = TagOfId(id);
+  const auto found = std::find_if(pools_.all().begin(), pools_.all().end(), [tag](const Pool& pool) {
+    return pool.shared() && pool.tag == tag && pool.traits().many_nodes;
+  });
+  return found == pools_.all().end() ? nullptr : &*found;
+}
+
+absl::Status VolumePublications::CheckBesidesUses(const std::vector<PublicationRecord>& uses,
+                                                  const PublicationRecord& wanted) {
+  for (const PublicationRecord& use : uses) {
+    if (use.node_id != wanted.node_id) MOORING_RETURN_IF_ERROR(CheckBesides(use, wanted, "in use on", kEndUse));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VolumePublications::BeginUse(const std::string& id, const Capability& capability, bool read_only) {
+  MOORING_RETURN_IF_ERROR(CheckNotElsewhere(id));
+  if (PoolForManyNodes(id) == nullptr) return absl::OkStatus();
+  PublicationRecord wanted =
+      ToRecord({.volume_id = id, .node_id = node_id_, .capability = capability, .read_only = read_only});
+  wanted.capability = wanted.access_type + " " + ToString(capability.mode);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> uses, nodes_.Uses(id));
+  const auto own = std::find_if(uses.begin(), uses.end(), [&](const auto& use) { return use.node_id == node_id_; });
+  if (own != uses.end()) wanted = Joined(*own, std::move(wanted));
+  MOORING_RETURN_IF_ERROR(CheckBesidesUses(uses, wanted));
+  const bool is_there = own != uses.end() && own->capability == wanted.capability && own->read_only == wanted.read_only;
+  return is_there ? absl::OkStatus() : nodes_.PutUse(wanted);
+}
+
+absl::Status VolumePublications::EndUse(const std::string& id) {
+  const Pool* const pool = PoolForManyNodes(id);
+  if (pool == nullptr) return absl::OkStatus();
+  const absl::Status unused = pool->backend->CheckUnused(id);
+  if (absl::IsFailedPrecondition(unused)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(unused);
+  return nodes_.DeleteUse(id, node_id_);
+}
+
+void VolumePublications::EndUseLater(const std::string& id) {
+  const Pool* const pool = PoolForManyNodes(id);
+  if (pool != nullptr && pool->availability != nullptr) pool->availability->LeaveWork();
+}
+
+absl::Status VolumePublications::EndStaleUses(const std::string& pool) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> used, nodes_.UsedBy(node_id_, pool));
+  absl::Status ended;
+  for (const std::string& id : used) {
+    const auto hold = lookup_.Lock(id, {std::chrono::steady_clock::now()});
+    ended.Update(hold.ok() ? EndUse(id) : hold.status());
+  }
+  return ended;
+}
+
+// A use of this node may have ended without its record. Only a plugin that sees the mounts of the node can know.
+absl::Status VolumePublications::CheckNoUses(const std::string& id) {
+  const Pool* const pool = PoolForManyNodes(id);
+  if (pool == nullptr) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> uses, nodes_.Uses(id));
+  for (const PublicationRecord& use : uses) {
+    if (serves_node_ && use.node_id == node_id_ && pool->backend->CheckUnused(id).ok()) continue;
+    return FailedPrecondition("volume {} is in use on node {}: {}", Quote(id), Quote(use.node_id), kEndUse);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VolumePublications::CheckNone(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
-  if (publications.empty()) return absl::OkStatus();
+  if (publications.empty()) return CheckNoUses(id);
   std::string nodes;
   for (const PublicationRecord& publication : publications) {
     nodes += (nodes.empty() ? "" : ", ") + Quote(publication.node_id);

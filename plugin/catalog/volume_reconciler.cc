@@ -86,24 +86,41 @@ absl::Status VolumeRemover::ThawSource(const VolumeRecord& record) {
 
 absl::Status VolumeReconciler::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
-  for (const VolumeRecord& record : unfinished) FinishInterrupted(record);
+  for (const VolumeRecord& record : unfinished) {
+    const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
+    if (pool.ok() && (*pool)->traits().many_nodes) continue;
+    log::WarningIfFailed(FinishInterrupted(record),
+                         "cannot clean up after an interrupted call: one volume is left as it is",
+                         {{"volume", record.id}, {"name", record.name}});
+  }
   return CompareWithPools();
 }
 
+absl::Status VolumeReconciler::ReconcilePool(const std::string& pool) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const found, pools_.Find(pool));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinishedIn(pool));
+  absl::Status done;
+  for (const VolumeRecord& record : unfinished) {
+    done.Update(Annotate(FinishInterrupted(record), "volume " + record.id + " is left by an interrupted call"));
+  }
+  done.Update(found->backend->Reconcile().status());
+  return done;
+}
+
 // While this process holds the locks of the name and the id, no other process works on the volume.
-void VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
+absl::Status VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(locks_, kVolumeName, listed.name, at_once, TagOfId(listed.id));
   const auto hold = lookup_.Lock(listed.id, at_once);
   const bool copies = listed.state == VolumeState::kCreating;
   const auto source = lookup_.LockSource(copies ? listed.source : "", at_once);
-  if (!name.ok() || !hold.ok() || !source.ok()) return;
-  const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
-  if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
+  for (const absl::Status& locked : {name.status(), hold.status(), source.status()}) {
+    if (!locked.ok()) return absl::IsAborted(locked) ? absl::OkStatus() : locked;
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(listed.id));
+  if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
   const Call patient = {std::chrono::steady_clock::now() + kHelperEnds};
-  const absl::Status settled = now.ok() ? RepeatWhileAborted(patient, [&] { return Settle(**now); }) : now.status();
-  log::WarningIfFailed(settled, "cannot clean up after an interrupted call: one volume is left as it is",
-                       {{"volume", listed.id}, {"name", listed.name}});
+  return RepeatWhileAborted(patient, [&] { return Settle(*now); });
 }
 
 absl::StatusOr<bool> VolumeReconciler::HasDataToKeep(const VolumeRecord& unfinished) const {
@@ -135,6 +152,7 @@ absl::Status VolumeReconciler::Settle(const VolumeRecord& unfinished) {
 std::set<std::string> VolumeReconciler::IdsInPools() const {
   std::set<std::string> found;
   for (const Pool& pool : pools_.all()) {
+    if (pool.traits().many_nodes) continue;
     const absl::StatusOr<std::vector<std::string>> ids = pool.backend->Reconcile();
     if (ids.ok()) {
       found.insert(ids->begin(), ids->end());
@@ -154,7 +172,7 @@ absl::Status VolumeReconciler::CompareWithPools() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> ephemeral, store_.ListEphemeral());
   for (const VolumeRecord& record : ephemeral) unknown_ids.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedVolume> volumes,
-                           store_.ListReady(0, std::numeric_limits<std::int64_t>::max()));
+                           store_.ListReady(0, std::numeric_limits<std::int64_t>::max(), IfAway::kSkip));
   for (const ListedVolume& listed : volumes) {
     unknown_ids.erase(listed.volume.id);
     CompareSize(listed.volume);

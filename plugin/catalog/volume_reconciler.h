@@ -49,8 +49,12 @@ class VolumeReconciler {
       : store_(store), snapshots_(snapshots), pools_(pools), locks_(locks), lookup_(lookup), remover_(remover) {}
 
   // Runs at the start, before any call. Images without a record are only logged. It skips volumes that another process
-  // has locked.
+  // has locked, and pools for ReconcilePool.
   absl::Status Reconcile();
+
+  // The same for a pool whose server may not answer at the start. Calls for its volumes may run. An error: work is
+  // left.
+  absl::Status ReconcilePool(const std::string& pool);
 
   // Whether the image of an unfinished row stays. A copy gets its name when it is whole, so the orchestrator may know
   // it. A volume that was created empty stays if something was written to it.
@@ -61,7 +65,7 @@ class VolumeReconciler {
   absl::Status Settle(const VolumeRecord& unfinished);
 
  private:
-  void FinishInterrupted(const VolumeRecord& listed);
+  absl::Status FinishInterrupted(const VolumeRecord& listed);
   std::set<std::string> IdsInPools() const;
   absl::Status CompareWithPools();
   void CompareSize(const VolumeRecord& record);

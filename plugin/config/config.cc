@@ -250,8 +250,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
   add_list("--pool", flags.pools, "MOORING_POOL", ';',
-           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs and keys of that backend (path=, "
-           "overcommit=, shared=, match=, size=, quota=); may be repeated, or several with semicolons");
+           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs|nfs and keys of that backend (path=, "
+           "overcommit=, shared=, match=, size=, quota=, server=, export=, options=); may be repeated, or several with "
+           "semicolons");
   add_list("--fs-type", flags.fs_types, "MOORING_FS_TYPE", ',',
            "type of filesystems that disks of device pools may have beside ext4, xfs and btrfs, as vfat; may be "
            "repeated, or several with commas");

@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kLongestName = 63;
 constexpr double kMostOvercommit = 1000;
 
+constexpr std::string_view kOptions = "options=";
+
 using Keys = std::map<std::string, std::string>;
 
 absl::Status WrongPool(const std::string& text, const std::string& rule) { return WrongFlag("--pool", text, rule); }
@@ -37,7 +39,9 @@ absl::Status CheckBlanks(const std::string& text, const std::string& word) {
 absl::StatusOr<Keys> SplitKeys(const std::string& text) {
   Keys keys;
   for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
+    // The options of a mount have commas and signs of equality of their own, so they are the last key.
+    const bool has_options = text.compare(at, kOptions.size(), kOptions) == 0;
+    const std::size_t end = has_options ? text.size() : std::min(text.find(',', at), text.size());
     const std::string word = text.substr(at, end - at);
     const std::size_t equals = word.find('=');
     if (equals == std::string::npos || equals == 0) return WrongPool(text, "use key=value, several with commas");

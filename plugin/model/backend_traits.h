@@ -22,9 +22,10 @@ enum class BackendKind {
   kDevice,     // an existing block device
   kTmpfs,      // memory, from the first stage to the last unstage
   kBtrfs,      // a subvolume of a btrfs
+  kNfs,        // a directory on an NFS export, bind mounted
 };
 inline constexpr BackendKind kBackendKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
-                                                BackendKind::kTmpfs, BackendKind::kBtrfs};
+                                                BackendKind::kTmpfs, BackendKind::kBtrfs,     BackendKind::kNfs};
 
 // How the node mounts a volume.
 enum class Staging {
@@ -54,6 +55,7 @@ struct BackendTraits {
   bool tunes = false;                      // the mutable parameters of a device
   std::vector<std::string> fs_types = {};  // from which a volume can choose; empty: there is no choice
   bool whole_devices = false;              // a volume has the size of its device, and can name the device
+  bool many_nodes = false;                 // a volume can be used on several nodes at once
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
 };
 

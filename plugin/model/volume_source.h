@@ -54,8 +54,18 @@ class VolumeSource {
   // Whether Find knows the volume, with the same two errors. Its image may be missing, or hidden by the host.
   virtual absl::Status Knows(const std::string& id) { return Find(id).status(); }
 
-  // FAILED_PRECONDITION: the volume lies in a shared pool, and is published to another node.
-  virtual absl::Status CheckMayStage(const std::string& /*id*/) { return absl::OkStatus(); }
+  // UNAVAILABLE: the server of the volume's pool is known not to answer. It asks nobody.
+  virtual absl::Status CheckAnswers(const std::string& /*id*/) { return absl::OkStatus(); }
+
+  // Before the volume is mounted. Where many nodes can use it, the use is put on record, for the other nodes.
+  // FAILED_PRECONDITION: another node has the volume of a shared pool, or uses it in a way that leaves no room.
+  virtual absl::Status BeginUse(const std::string& /*id*/, const Capability& /*capability*/, bool /*read_only*/) {
+    return absl::OkStatus();
+  }
+  // Takes that record away, unless the volume is mounted on this host. The caller holds the volume's lock.
+  virtual absl::Status EndUse(const std::string& /*id*/) { return absl::OkStatus(); }
+  // The same when the pool is reconciled, which is soon. For an end that has failed.
+  virtual void EndUseLater(const std::string& /*id*/) {}
 
   // Backend::NoteRawUse of the volume's pool.
   virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }

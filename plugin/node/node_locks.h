@@ -19,8 +19,11 @@ class NodeLocks {
  public:
   explicit NodeLocks(KeyedLocks& volume_locks) : volumes_(volume_locks) {}
 
-  absl::StatusOr<KeyedLocks::Hold> AcquireVolume(const std::string& volume_id, const Call& call) {
-    return volumes_.Acquire(volume_id, "volume", call.wait_until);
+  using Among = KeyedLocks::Among;
+
+  absl::StatusOr<KeyedLocks::Hold> AcquireVolume(const std::string& volume_id, const Call& call,
+                                                 Among among = Among::kAll) {
+    return volumes_.Acquire(volume_id, "volume", call.wait_until, among);
   }
 
   struct Hold {
@@ -28,10 +31,16 @@ class NodeLocks {
     KeyedLocks::Hold path;
   };
   // The order is fixed, so no call that holds a path waits for a volume.
-  absl::StatusOr<Hold> Acquire(const std::string& volume_id, const std::string& path, const Call& call) {
-    MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold volume, AcquireVolume(volume_id, call));
+  absl::StatusOr<Hold> Acquire(const std::string& volume_id, const std::string& path, const Call& call,
+                               Among among = Among::kAll) {
+    MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold volume, AcquireVolume(volume_id, call, among));
     MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold at_path, paths_.Acquire(path, "path", call.wait_until));
     return Hold{std::move(volume), std::move(at_path)};
+  }
+
+  // To end a use of this node. It asks nothing of a shared pool, whose server may be dead.
+  absl::StatusOr<Hold> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call) {
+    return Acquire(volume_id, path, call, Among::kThisHost);
   }
 
   // Ends the waiting for paths, now and later. The owner of the volume locks ends the waiting for volumes.

@@ -1,7 +1,11 @@
 #include "plugin/node/node_volumes.h"
 
+#include <chrono>
+
+#include "base/log.h"
 #include "base/status.h"
 #include "plugin/model/fs_types.h"
+#include "plugin/model/volume_id.h"
 #include "plugin/node/uses/volume_kind.h"
 
 namespace mooring {
@@ -40,6 +44,7 @@ NodeVolumes::NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& stor
                          Propagation propagation, StagingBy staging_by)
     : mounter_(mounter),
       source_(source),
+      store_(store),
       finder_(mounter, source, store),
       devices_(mounter, source, store),
       tuner_(mounter, store, finder_, devices_),
@@ -54,8 +59,37 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.staging_path, call));
   source_.WaitFor(spec.volume_id, call.wait_until);
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  MOORING_RETURN_IF_ERROR(source_.CheckMayStage(spec.volume_id));
-  return stager_.Stage(spec, volume);
+  return WithUse(spec.volume_id, spec.capability, spec.read_only, [&] { return stager_.Stage(spec, volume); });
+}
+
+absl::Status NodeVolumes::WithUse(const std::string& volume_id, const Capability& capability, bool read_only,
+                                  const std::function<absl::Status()>& mount) {
+  const absl::Status begun = source_.BeginUse(volume_id, capability, read_only);
+  // The record may be there although its server did not say so.
+  if (!begun.ok() && !absl::IsFailedPrecondition(begun)) source_.EndUseLater(volume_id);
+  MOORING_RETURN_IF_ERROR(begun);
+  absl::Status mounted = mount();
+  if (!mounted.ok()) EndUse(volume_id, absl::OkStatus());
+  return mounted;
+}
+
+void NodeVolumes::EndUse(const std::string& volume_id, const absl::Status& locked) {
+  const absl::Status ended = locked.ok() ? source_.EndUse(volume_id) : locked;
+  if (ended.ok()) return;
+  log::Warning("other hosts still see a volume in use on this one", {{"volume", volume_id}, {"cause", Message(ended)}});
+  source_.EndUseLater(volume_id);
+}
+
+// The mounts are gone, which does not depend on the volume's pool.
+absl::StatusOr<std::string> NodeVolumes::EndedUse(const std::string& asked, absl::StatusOr<std::string> owner) {
+  if (!owner.ok()) return owner;
+  const std::string& id = owner->empty() ? asked : *owner;
+  if (TagOfId(id).empty()) return owner;
+  const auto uses = store_.OfVolume(id);
+  if (!uses.ok() || !uses->empty()) return owner;
+  const auto hold = locks_.AcquireVolume(id, {std::chrono::steady_clock::now()}, NodeLocks::Among::kThisHost);
+  EndUse(id, hold.status());
+  return owner;
 }
 
 absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
@@ -70,7 +104,8 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
 absl::Status NodeVolumes::PublishAlone(const PublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  return publisher_.PublishAlone(spec, volume);
+  return WithUse(spec.volume_id, spec.capability, spec.read_only,
+                 [&] { return publisher_.PublishAlone(spec, volume); });
 }
 
 absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -63,11 +64,11 @@ class NodeVolumes {
   // Both return the id of the volume which was at the path. It differs from `volume_id` if the latter is unknown.
   // Empty: no volume of this plugin was there.
   absl::StatusOr<std::string> Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
-    return teardown_.Unstage(volume_id, staging_path, call);
+    return EndedUse(volume_id, teardown_.Unstage(volume_id, staging_path, call));
   }
   absl::StatusOr<std::string> Unpublish(const std::string& volume_id, const std::string& target_path,
                                         const Call& call) {
-    return teardown_.Unpublish(volume_id, target_path, call);
+    return EndedUse(volume_id, teardown_.Unpublish(volume_id, target_path, call));
   }
 
   // Brings the devices and the filesystem to the volume's size, and returns it (CSI 1.12, NodeExpandVolume). NOT_FOUND:
@@ -102,10 +103,17 @@ class NodeVolumes {
   void Stop() { locks_.Stop(); }
 
  private:
+  // Puts the use on record in a shared pool before `mount` makes it, and ends it there if that fails.
+  absl::Status WithUse(const std::string& volume_id, const Capability& capability, bool read_only,
+                       const std::function<absl::Status()>& mount);
+  // The outcome of a call that has unmounted the volume `owner`. Empty: it was unmounted before, and was `asked`.
+  absl::StatusOr<std::string> EndedUse(const std::string& asked, absl::StatusOr<std::string> owner);
+  void EndUse(const std::string& volume_id, const absl::Status& locked);
   absl::Status Grow(const NodeVolume& volume, const VolumeFinder::Place& place, const std::string& path);
 
   Mounter& mounter_;
   VolumeSource& source_;
+  NodeStore& store_;
   VolumeFinder finder_;
   VolumeDevices devices_;
   VolumeTuner tuner_;

@@ -133,7 +133,18 @@ absl::StatusOr<VolumeHealth::Problems> VolumeHealth::FindProblems(const std::set
   return ProblemsOf(uses);
 }
 
+// A question to the filesystem of a server that is known to be dead would hang.
+absl::StatusOr<VolumeStats> VolumeHealth::WithoutServer(const std::string& volume_id, const std::string& volume_path,
+                                                        const absl::Status& why) {
+  MOORING_RETURN_IF_ERROR(finder_.FindVolumeAt(volume_id, volume_path).status());
+  VolumeStats stats;
+  stats.problem = Message(why);
+  return stats;
+}
+
 absl::StatusOr<VolumeStats> VolumeHealth::Stats(const std::string& volume_id, const std::string& volume_path) {
+  const absl::Status answers = source_.CheckAnswers(volume_id);
+  if (!answers.ok()) return WithoutServer(volume_id, volume_path, answers);
   MOORING_ASSIGN_OR_RETURN(Examination seen, mounter_.Examine({volume_path, ExpectedMountOf(volume_id)}));
   std::string path = volume_path;
   if (!seen.measured || finder_.Owner(seen.info) != volume_id) {

@@ -26,7 +26,7 @@ class VolumeHealth {
   VolumeHealth(Mounter& mounter, VolumeSource& source, NodeStore& store, VolumeFinder& finder)
       : mounter_(mounter), source_(source), store_(store), finder_(finder) {}
 
-  // NOT_FOUND: the volume is not at the path.
+  // NOT_FOUND: the volume is not at the path. A dead server of its pool is a problem, with no usage.
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
 
   // The problems of the filesystems of these volumes, by volume id. Volumes that are healthy or not mounted here are
@@ -35,6 +35,8 @@ class VolumeHealth {
   absl::StatusOr<Problems> FindProblems(const std::set<std::string>& volume_ids);
 
  private:
+  absl::StatusOr<VolumeStats> WithoutServer(const std::string& volume_id, const std::string& volume_path,
+                                            const absl::Status& why);
   absl::Status Measure(const std::string& path, Examination& seen);
   absl::StatusOr<std::string> MountProblem(const VolumeUse& use);
   Problems ProblemsOf(const std::vector<VolumeUse>& uses);

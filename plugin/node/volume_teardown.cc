@@ -134,7 +134,7 @@ absl::StatusOr<VolumeTeardown::Ending> VolumeTeardown::AcquireToEnd(const std::s
   constexpr int kAttempts = 3;  // each lost to another use of the path
   std::string locked = volume_id;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    MOORING_ASSIGN_OR_RETURN(NodeLocks::Hold hold, locks_.Acquire(locked, path, call));
+    MOORING_ASSIGN_OR_RETURN(NodeLocks::Hold hold, locks_.AcquireToEnd(locked, path, call));
     MOORING_ASSIGN_OR_RETURN(PathInfo place, mounter_.Find(path));
     MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> known, store_.Get(path));
     std::string owner = place.mount ? finder_.Owner(place) : known ? known->volume_id : "";
@@ -175,7 +175,7 @@ absl::Status VolumeTeardown::EndStaging(const std::string& volume_id, const std:
 // The usual case, in one call to the mounter: what is on record as published there is there, or was unmounted already.
 absl::StatusOr<bool> VolumeTeardown::UnpublishByRecord(const std::string& volume_id, const std::string& target_path,
                                                        const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(volume_id, target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.AcquireToEnd(volume_id, target_path, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
   if (!known || known->volume_id != volume_id || known->access_type != AccessType::kMount) return false;
   const absl::StatusOr<bool> done = mounter_.UnmountIf(

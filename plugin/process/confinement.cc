@@ -9,6 +9,7 @@
 #include <linux/netlink.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -192,6 +193,25 @@ absl::Status Confine(const SandboxPolicy& policy, const RunAs& user) {
   MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp need
   MOORING_RETURN_IF_ERROR(ConfineFiles(policy));
   return ConfineCalls(policy);
+}
+
+// The modules of nsswitch.conf(5) ask files and sockets of many kinds, so there is no limit of those.
+absl::Status ConfineResolver(const RunAs& user) {
+  constexpr RunAs kNobody = {.uid = 65534, .gid = 65534};
+  DropFromBoundingSet({});
+  // A container may not allow to become another user.
+  if (::geteuid() != 0 || !Become(kNobody).ok()) MOORING_RETURN_IF_ERROR(Become(user));
+  MOORING_RETURN_IF_ERROR(KeepOnly({}));
+  if (::prctl(PR_SET_DUMPABLE, 0) != 0) return ErrnoStatus(errno, "protect a process from", "others of its user");
+  CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
+  filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
+  filter.AddAll(SCMP_ACT_ALLOW, kSocketCalls);
+  for (const char* const call : {"socket", "socketpair"}) filter.Add(SCMP_ACT_ALLOW, call);
+  AllowThreads(filter);
+  AllowOnOpenFiles(filter);
+  AllowOpening(filter);
+  AllowOnItself(filter);
+  return filter.Load();
 }
 
 absl::Status ConfineServer() {

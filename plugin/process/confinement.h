@@ -33,6 +33,9 @@ struct SandboxPolicy {
 // forbids it) the log has a warning. Every other failure is an error.
 absl::Status Confine(const SandboxPolicy& policy, const RunAs& user);
 
+// Confines the process that finds the address of a server, as `user` or, from root, as the user nobody.
+absl::Status ConfineResolver(const RunAs& user);
+
 // Forbids connect(2) to all threads. Called after the check that no other process serves the socket, and before the
 // first request.
 absl::Status ConfineServer();

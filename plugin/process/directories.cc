@@ -27,6 +27,7 @@
 #include "mounter/guard/guarded_mounter.h"
 #include "plugin/backends/registry.h"
 #include "plugin/model/volume_id.h"
+#include "plugin/process/export_pools.h"
 
 namespace mooring {
 namespace {
@@ -320,6 +321,9 @@ absl::StatusOr<Config> PrepareDirectories(Config config) {
       continue;
     }
     MOORING_RETURN_IF_ERROR(host);
+    if (TypeOf(pool.kind).own_mount != nullptr) {
+      MOORING_ASSIGN_OR_RETURN(pool.path, MakeMountPlace(config, pool.name));
+    }
     if (TypeOf(pool.kind).owns_path) {
       MOORING_ASSIGN_OR_RETURN(pool.path, PreparePool(pool, config));
     }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -40,6 +41,7 @@
 #include "plugin/process/listen.h"
 #include "plugin/process/placeholder_server.h"
 #include "plugin/process/preflight.h"
+#include "plugin/process/resolver.h"
 #include "plugin/process/server.h"
 
 namespace mooring {
@@ -77,7 +79,21 @@ HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std
   policy.most_memory = access.most_memory;
   policy.device_links = access.device_links;
   policy.fs_types = config.fs_types;
+  for (const PoolConfig& pool : config.pools) {
+    if (TypeOf(pool.kind).own_mount == nullptr) continue;
+    const OwnMount own = TypeOf(pool.kind).own_mount(pool);
+    policy.exports.push_back(ExportText(own.request));
+    policy.exports.push_back(ExportText(own.calls));
+  }
   return policy;
+}
+
+std::vector<std::string> ServersOf(const Config& config) {
+  std::vector<std::string> servers;
+  for (const PoolConfig& pool : config.pools) {
+    if (TypeOf(pool.kind).own_mount != nullptr) servers.push_back(TypeOf(pool.kind).own_mount(pool).server);
+  }
+  return servers;
 }
 
 // Starts the mount helper, mooring-mounter, from the directory of this program or from /usr/libexec/mooring. Then gives
@@ -92,6 +108,11 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Confi
                            HelperSpawner::Start(program, {policy, config.log_level, config.log_format}));
   std::vector<std::string> directories = access.image_directories;
   directories.insert(directories.end(), access.volume_directories.begin(), access.volume_directories.end());
+  // Landlock ignores a rule for a mount point, and a look at the mount of a dead server would hang.
+  for (const PoolConfig& pool : config.pools) {
+    if (TypeOf(pool.kind).own_mount == nullptr) continue;
+    std::replace(directories.begin(), directories.end(), pool.path, std::string(ParentOf(pool.path)));
+  }
   MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
                                    .socket_directory = socket_directory,
                                    .registration_directory = config.kubelet_registration_dir,
@@ -200,6 +221,8 @@ int Run(const mooring::Config& asked) {
   if (!sockets.ok()) return Fail(sockets);
   if (const absl::Status roots = mooring::ResolveMountRoots(config); !roots.ok()) return Fail(roots);
   DecideSharedRoots(config);
+  auto resolver = mooring::Resolver::Start(mooring::ServersOf(config), config.user);
+  if (!resolver.ok()) return Fail(resolver.status());
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());
   if (config.mounter == mooring::MounterKind::kInProcess) {
@@ -209,7 +232,8 @@ int Run(const mooring::Config& asked) {
                  {.helper_health = [] { return absl::OkStatus(); },
                   .helper_restarts = [] { return std::uint64_t{0}; },
                   .helper_hanging = [] { return std::size_t{0}; },
-                  .metrics = *std::move(scraped)});
+                  .metrics = *std::move(scraped),
+                  .resolver = resolver->get()});
   }
   const auto helper = mooring::StartHelperAndConfine(config, EndWithoutHelper);
   if (!helper.ok()) return Fail(helper.status());
@@ -218,7 +242,8 @@ int Run(const mooring::Config& asked) {
                {.helper_health = [&mounter] { return mounter.Health(); },
                 .helper_restarts = [&mounter] { return mounter.restarts(); },
                 .helper_hanging = [&mounter] { return mounter.hanging(); },
-                .metrics = *std::move(scraped)});
+                .metrics = *std::move(scraped),
+                .resolver = resolver->get()});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@
 #include "plugin/api/unknown_calls.h"
 #include "plugin/backends/pools.h"
 #include "plugin/backends/registry.h"
+#include "plugin/catalog/catalog_locks.h"
 #include "plugin/catalog/snapshot_catalog.h"
 #include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/store/snapshot_store.h"
@@ -39,6 +41,7 @@
 #include "plugin/node/node_volumes.h"
 #include "plugin/node/uses/node_store.h"
 #include "plugin/process/directories.h"
+#include "plugin/process/export_pools.h"
 #include "plugin/process/listen.h"
 #include "plugin/process/plugin_metrics.h"
 #include "plugin/process/preflight.h"
@@ -77,16 +80,19 @@ mode_t NewDirectoryMode(const Config& config) {
   return config.mounter == MounterKind::kHelper && ::geteuid() != 0 ? kNeverStaged : 0755;
 }
 
-Pools MakePools(const Config& config, const SharedTags& tags, Mounter& mounter) {
+Pools MakePools(const Config& config, const SharedPools& shared, Mounter& mounter) {
   std::vector<Pool> pools;
   for (const PoolConfig& pool : config.pools) {
     const BackendType& type = TypeOf(pool.kind);
     const std::string directory = type.directory(pool, config.state_dir);
-    const auto tag = tags.find(pool.name);
-    const BackendParts parts = {mounter, pool.shared ? IfMissing::kRefuse : config.if_missing,
-                                NewDirectoryMode(config)};
+    const auto tag = shared.tags.find(pool.name);
+    const auto availability = shared.availability.find(pool.name);
+    const BackendParts parts = {mounter, pool.shared ? IfMissing::kRefuse : config.if_missing, NewDirectoryMode(config),
+                                availability == shared.availability.end() ? nullptr : availability->second};
+    const MountRequest own = type.own_mount == nullptr ? MountRequest() : type.own_mount(pool).request;
     pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit,
-                     tag == tags.end() ? "" : tag->second});
+                     tag == shared.tags.end() ? "" : tag->second, own.source, own.options,
+                     availability == shared.availability.end() ? nullptr : availability->second});
   }
   return Pools(std::move(pools));
 }
@@ -98,7 +104,10 @@ std::function<absl::Status(const ControllerExpandSpec&, const Call&)> GrowthFor(
 }
 
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
-  return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
+  return {.node_id = config.node_id,
+          .topology = config.topology,
+          .max_volumes = config.max_volumes,
+          .serves_node = config.serves_node()};
 }
 
 }  // namespace
@@ -112,7 +121,7 @@ struct PluginServer::Parts {
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
         presence(std::move(shared.presence)),
-        pools(MakePools(config, shared.tags, mounter)),
+        pools(MakePools(config, shared, mounter)),
         has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
         has_snapshot_blocks(pools.AnyCan(&BackendTraits::snapshot_blocks)),
         catalog(*catalog_store, snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
@@ -135,7 +144,8 @@ struct PluginServer::Parts {
                      {config.node_id, config.max_volumes, config.topology, config.mount_roots, config.root_links,
                       pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog)}),
         serves_node(config.serves_node()),
-        serves_controller(config.serves_controller()) {
+        serves_controller(config.serves_controller()),
+        availability(std::move(shared.availability)) {
     if (config.kubelet_registration_dir.empty()) return;
     kubelet.emplace(KubeletRegistration::Settings{.directory = config.kubelet_registration_dir,
                                                   .driver_name = config.driver_name,
@@ -150,6 +160,7 @@ struct PluginServer::Parts {
   void ReconcileUntilDone();
   void AnnounceOnceSeenOutside();
   void BeginInBackground();
+  void OpenExports(const Config& config, const std::string& boot_id, Mounter& mounter, const Outside& outside);
   bool StopsWithin(std::chrono::seconds time);
   bool AwaitReconciler(Clock::time_point deadline);  // false: it still runs
   void End();
@@ -186,6 +197,8 @@ struct PluginServer::Parts {
   std::condition_variable changed;
   bool stopping = false;
   bool reconciler_ended = false;
+  std::map<std::string, std::shared_ptr<Availability>> availability;  // SharedPools::availability
+  std::vector<std::unique_ptr<ExportPool>> exports;
   std::optional<HeapTrimmer> trimmer;  // made by the reconciler, so that its thread is confined
   std::thread reconciler;
 };
@@ -240,6 +253,24 @@ absl::Status PluginServer::Parts::Reconcile() {
   if (!serves_node) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
   return Annotate(ephemeral_volumes.Reconcile(), "reconcile the ephemeral volumes");
+}
+
+void PluginServer::Parts::OpenExports(const Config& config, const std::string& boot_id, Mounter& mounter,
+                                      const Outside& outside) {
+  for (const PoolConfig& pool : config.pools) {
+    const auto own = availability.find(pool.name);
+    const auto made = pools.Find(pool.name);
+    if (own == availability.end() || !made.ok()) continue;
+    exports.push_back(std::make_unique<ExportPool>(
+        ExportPool::Parts{config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store, *volume_locks,
+                          [this, name = pool.name, &tag = (*made)->tag] {
+                            const auto is_of_pool = [&tag](const std::string& key) { return TagOfKey(key) == tag; };
+                            absl::Status reconciled = volume_locks->EndLeftLocks(is_of_pool);
+                            if (serves_controller) reconciled.Update(catalog.ReconcilePool(name));
+                            if (serves_node) reconciled.Update(catalog.EndStaleUses(name));
+                            return reconciled;
+                          }}));
+  }
 }
 
 void PluginServer::Parts::BeginInBackground() {
@@ -328,6 +359,7 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
                         {"node", config.node_id},
                         {"socket", config.socket_path},
                         {"state", config.state_dir}});
+  parts->OpenExports(config, boot_id, mounter, outside);
   parts->reconciler = std::thread(&Parts::BeginInBackground, parts.get());
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
 }
@@ -340,6 +372,7 @@ absl::Status PluginServer::Stop(std::chrono::seconds patience) {
     parts_->changed.notify_all();
   }
   if (parts_->kubelet) parts_->kubelet->Withdraw();  // first, so that kubelet sends no more calls
+  for (const auto& pool : parts_->exports) pool->Stop();
   parts_->volume_locks->Stop();
   parts_->node_volumes.Stop();
   std::vector<std::string> left = parts_->rpc.Drain(start + patience);

@@ -19,6 +19,7 @@
 #include "metrics/listener.h"
 #include "mounter/mounter.h"
 #include "plugin/config/config.h"
+#include "plugin/process/resolver.h"
 
 namespace mooring {
 
@@ -30,6 +31,7 @@ class PluginServer {
     std::function<std::uint64_t()> helper_restarts;
     std::function<std::size_t()> helper_hanging;  // calls of the helper that hang in the kernel
     std::optional<metrics::Listener> metrics;     // bound before the process was confined; empty: no metrics
+    Resolver* resolver = nullptr;                 // for pools that the plugin mounts itself
   };
 
   // Opens the stores, binds the socket and serves. Reconciles in the background. `config` comes from

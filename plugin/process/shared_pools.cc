@@ -19,8 +19,10 @@
 #include "base/file/directory.h"
 #include "base/file/file_lock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "plugin/backends/registry.h"
 #include "plugin/catalog/catalog_locks.h"
 #include "plugin/catalog/store/catalog_files.h"
 #include "plugin/catalog/store/shared_nodes.h"
@@ -66,12 +68,22 @@ absl::StatusOr<UniqueFd> LockPresence(const std::string& file, const std::string
   return fd;
 }
 
+// Volumes of a full pool can still be used and deleted.
+absl::Status PutNode(CatalogDatabase& records, const std::optional<SharedNodes::Node>& known,
+                     const SharedNodes::Node& node, const std::string& pool) {
+  if (known == node) return absl::OkStatus();
+  const absl::Status put = SharedNodes::Put(records, node);
+  if (!known || !absl::IsResourceExhausted(put)) return put;
+  log::Warning("this node is not renewed in a full pool", {{"pool", pool}, {"cause", Message(put)}});
+  return absl::OkStatus();
+}
+
 // Two hosts with one id would take each other's volumes for their own. A host that is started again has a new boot id,
 // and no plugin from before. The caller holds the lock of starts.
 absl::StatusOr<UniqueFd> AddNode(const Config& config, const std::string& boot_id, const PoolConfig& pool,
-                                 SharedNodes nodes) {
+                                 CatalogDatabase& records) {
   const std::string file = pool.path + std::string(kSharedRecords) + "/nodes";
-  MOORING_ASSIGN_OR_RETURN(const std::optional<SharedNodes::Node> known, nodes.Get(pool.name, config.node_id));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<SharedNodes::Node> known, SharedNodes::Get(records, config.node_id));
   if (known && known->boot_id != boot_id) {
     const absl::Status alone = LockPresence(file, config.node_id, true).status();
     if (absl::IsAborted(alone)) {
@@ -82,8 +94,8 @@ absl::StatusOr<UniqueFd> AddNode(const Config& config, const std::string& boot_i
     }
     MOORING_RETURN_IF_ERROR(alone);
   }
-  MOORING_RETURN_IF_ERROR(
-      nodes.Put(pool.name, {.id = config.node_id, .max_volumes = config.max_volumes, .boot_id = boot_id}));
+  MOORING_RETURN_IF_ERROR(PutNode(
+      records, known, {.id = config.node_id, .max_volumes = config.max_volumes, .boot_id = boot_id}, pool.name));
   return LockPresence(file, config.node_id, false);
 }
 
@@ -96,15 +108,15 @@ absl::StatusOr<UniqueFd> EnterPool(const Config& config, const std::string& boot
   }
   MOORING_RETURN_IF_ERROR(hold.status());
   if (!config.serves_node()) return UniqueFd();
-  return AddNode(config, boot_id, pool, SharedNodes(catalog.files()));
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const records, catalog.files()->OfTag(tag));
+  return AddNode(config, boot_id, pool, *records);
 }
 
 absl::StatusOr<OpenedPool> OpenPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
                                     CatalogStore& catalog, KeyedLocks& locks) {
   MOORING_RETURN_IF_ERROR(CheckSharedFilesystem(pool.path));
   const std::string directory = pool.path + std::string(kSharedRecords), file = directory + "/catalog.db";
-  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
-  MOORING_RETURN_IF_ERROR(SyncDirectoryOf(directory));
+  MOORING_RETURN_IF_ERROR(MakeSharedRecords(directory));
   OpenedPool opened;
   MOORING_ASSIGN_OR_RETURN(
       opened.tag, catalog.files()->AddShared(file, pool.name, [&] { return CheckSharedBeginsEmpty(file, pool); }));
@@ -114,7 +126,47 @@ absl::StatusOr<OpenedPool> OpenPool(const Config& config, const std::string& boo
   return opened;
 }
 
+// The same on every host, and known before the pool is mounted: the pool has the same name on all of them.
+std::string TagOfOwnMount(const PoolConfig& pool) {
+  return fmt::format("{:08x}", static_cast<std::uint32_t>(HashOf("mounted pool " + pool.name)));
+}
+
+absl::Status AddOwnMount(const PoolConfig& pool, CatalogStore& catalog, KeyedLocks& locks, SharedPools& shared) {
+  const std::string tag = TagOfOwnMount(pool);
+  auto availability = std::make_shared<Availability>(pool.name);
+  const auto answers = [availability] { return availability->Check(); };
+  catalog.files()->AddLater(pool.name, tag, answers);
+  shared.tags.emplace(pool.name, tag);
+  shared.availability.emplace(pool.name, availability);
+  return locks.AddFile(PlaceForCalls(pool.path) + std::string(kSharedRecords) + "/lock",
+                       [tag](const std::string& key) { return TagOfKey(key) == tag; },
+                       {.answers = answers, .lock_left = [availability] { availability->LeaveWork(); }});
+}
+
 }  // namespace
+
+absl::Status MakeSharedRecords(const std::string& directory) {
+  MOORING_RETURN_IF_ERROR(MakePrivateDirectory(directory));
+  return SyncDirectoryOf(directory);
+}
+
+absl::StatusOr<UniqueFd> LockStart(const std::string& records, std::chrono::seconds patience) {
+  const std::string path = records + "/start";
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.ok()) return ErrnoStatus(errno, "open", path);
+  MOORING_RETURN_IF_ERROR(LockByte(file, 0, path, patience));
+  return file;
+}
+
+absl::StatusOr<UniqueFd> OpenMountedPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
+                                         CatalogStore& catalog) {
+  MOORING_RETURN_IF_ERROR(CheckSharedFilesystem(pool.path));
+  const std::string file = pool.path + std::string(kSharedRecords) + "/catalog.db";
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const records, catalog.files()->OpenLater(file, pool.name, [&] {
+    return CheckSharedBeginsEmpty(file, pool);
+  }));
+  return config.serves_node() ? AddNode(config, boot_id, pool, *records) : UniqueFd();
+}
 
 absl::Status CheckLocksReachOthers(const std::string& mount_info, dev_t device, const std::string& directory) {
   const std::string number = fmt::format("{}:{}", major(device), minor(device));
@@ -158,6 +210,10 @@ absl::StatusOr<SharedPools> OpenSharedPools(const Config& config, const std::str
   std::sort(pools.begin(), pools.end(), [](const PoolConfig& a, const PoolConfig& b) { return a.name < b.name; });
   SharedPools shared;
   for (const PoolConfig& pool : pools) {
+    if (TypeOf(pool.kind).own_mount != nullptr) {
+      MOORING_RETURN_IF_ERROR(AddOwnMount(pool, catalog, locks, shared));
+      continue;
+    }
     absl::StatusOr<OpenedPool> opened = OpenPool(config, boot_id, pool, catalog, locks);
     if (!opened.ok()) return Annotate(opened.status(), fmt::format("pool {}", pool.name));
     shared.tags.emplace(pool.name, std::move(opened->tag));

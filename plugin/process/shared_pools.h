@@ -7,7 +7,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "base/keyed_lock.h"
+#include "plugin/backends/interface/availability.h"
 #include "plugin/catalog/store/catalog_store.h"
 #include "plugin/config/config.h"
 
@@ -33,7 +36,22 @@ using SharedTags = std::map<std::string, std::string>;  // the tag of each share
 struct SharedPools {
   SharedTags tags;
   std::vector<UniqueFd> presence;  // the locks of this node; keep them open while the plugin runs
+  // The pools that the plugin mounts itself, by name. Their files are added, and opened later (OpenMountedPool).
+  std::map<std::string, std::shared_ptr<Availability>> availability;
 };
+
+// Makes the directory of the records of a pool if it is missing.
+absl::Status MakeSharedRecords(const std::string& directory);
+
+// The lock of starts of a pool that the plugin mounts itself. `records` is its directory of records. ABORTED: another
+// plugin starts there for longer than `patience`.
+absl::StatusOr<UniqueFd> LockStart(const std::string& records, std::chrono::seconds patience);
+
+// Opens such a pool each time that it was mounted at `pool.path`: its file in the catalog, and this node in its nodes.
+// The caller holds the lock of starts. Returns the lock of this node, as SharedPools::presence. Errors:
+// OpenSharedPools.
+absl::StatusOr<UniqueFd> OpenMountedPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
+                                         CatalogStore& catalog);
 
 // Adds their files to the catalog and to the locks, and adds this node to their nodes.
 // `boot_id`: of this host.

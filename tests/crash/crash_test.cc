@@ -188,16 +188,21 @@ std::vector<CrashTest::Round> CrashTest::Plan(const Round& like) {
   return rounds;
 }
 
+// Some steps wait for a resource that is not gone yet, or try again: btrfs may commit between two snapshots of a group.
+// They are not made in each round. So a plan of which too few steps were hit is followed by another.
 void CrashTest::Run(const Round& like) {
   ASSERT_NO_FATAL_FAILURE(Begin(like.mounter));
-  const std::vector<Round> rounds = Plan(like);
-  std::size_t hits = 0;
-  for (const Round& round : rounds) {
-    if (HasFailure()) return;
-    hits += Play(round).call.hit || PlayAfterAStart(round).call.hit ? 1 : 0;
+  std::size_t hits = 0, planned = 0;
+  for (int plan = 0; plan < 3 && 2 * hits <= planned; ++plan) {
+    const std::vector<Round> rounds = Plan(like);
+    planned = rounds.size();
+    hits = 0;
+    for (const Round& round : rounds) {
+      if (HasFailure()) return;
+      hits += Play(round).call.hit || PlayAfterAStart(round).call.hit ? 1 : 0;
+    }
   }
-  // Some steps wait for a resource that is not gone yet. They are not made in each round.
-  EXPECT_GT(2 * hits, rounds.size()) << "too few steps were hit";
+  EXPECT_GT(2 * hits, planned) << "too few steps were hit";
   Report(GetParam().name, NameOfFault(like.fault), hits, steps_);
 }
 

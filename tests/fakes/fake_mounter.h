@@ -29,7 +29,7 @@ class Gate {
   bool open_ = false;
 };
 
-class FakeMounter final : public Mounter {
+class FakeMounter : public Mounter {
  public:
   static constexpr std::string_view kAnyCall = "";
 

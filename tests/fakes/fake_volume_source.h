@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "plugin/model/volume_source.h"
@@ -24,6 +25,29 @@ class FakeVolumeSource final : public VolumeSource {
   void FailFromNow(absl::Status status) {  // OK: answers again
     const std::lock_guard<std::mutex> lock(mutex_);
     failure_ = std::move(status);
+  }
+
+  // The uses of volumes, by id.
+  void FailUses(absl::Status begin, absl::Status end) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    begin_ = std::move(begin);
+    end_ = std::move(end);
+  }
+  std::vector<std::string> ended() const { return ended_; }
+  std::vector<std::string> left() const { return left_; }
+
+  absl::Status BeginUse(const std::string& /*id*/, const Capability& /*capability*/, bool /*read_only*/) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return begin_;
+  }
+  absl::Status EndUse(const std::string& id) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (end_.ok()) ended_.push_back(id);
+    return end_;
+  }
+  void EndUseLater(const std::string& id) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left_.push_back(id);
   }
 
   void FailNotesFromNow(absl::Status status) {
@@ -48,7 +72,8 @@ class FakeVolumeSource final : public VolumeSource {
  private:
   std::mutex mutex_;
   std::map<std::string, NodeVolume> volumes_;
-  absl::Status failure_, notes_failure_;
+  absl::Status failure_, begin_, end_, notes_failure_;
+  std::vector<std::string> ended_, left_;
 };
 
 }  // namespace mooring::testing

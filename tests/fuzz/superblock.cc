@@ -93,8 +93,11 @@ void CheckProbe(const Image& image, const Kind& kind) {
   Require(is_zero || info->content != FilesystemInfo::Content::kEmpty, "data are never taken for nothing");
   if (info->content != FilesystemInfo::Content::kFilesystem) return;
   Require(IsExt(info->type) || info->type == "xfs" || info->type == "btrfs", "a volume has a type that is known");
-  Require(info->type == "xfs" || info->type == "btrfs" || ReadExt4Super(image.fd.get(), image.path).ok(),
-          "the type has its superblock");
+  if (!IsExt(info->type)) return;
+  const auto ext = ReadExt4Super(image.fd.get(), image.path);
+  Require(ext.ok(), "the type has its superblock");
+  Require(!CanGrowTo(*ext, info->size_bytes), "no filesystem grows to its own size");
+  CanGrowTo(*ext, ~std::uint64_t{0});  // whatever its answer is, it must come to an end
 }
 
 void CheckRenewal(const Image& image, const Kind& kind, const std::string& before) {

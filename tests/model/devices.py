@@ -129,8 +129,9 @@ class DevicesWorld(World):
 
     def check_clean(self):
         super().check_clean()
-        if os.listdir(f"{self.state}/devices/disks"):
-            raise Wrong(f"disks are taken still: {os.listdir(f'{self.state}/devices/disks')}")
+        taken = [name for name in os.listdir(f"{self.state}/devices/disks") if not name.endswith(".released")]
+        if taken:
+            raise Wrong(f"disks are taken still: {taken}")
 
     def close(self):
         super().close()

@@ -209,11 +209,12 @@ def shrink(options, seed, work, history, first):
     print(f"\nby hand:\n{script_of(steps, history.pool_fs)}", flush=True)
 
 
-def copy_of(programs, other):
-    os.makedirs(other, exist_ok=True)
-    for name in ("mooring-plugin", "mooring-mounter"):
-        shutil.copy(f"{programs}/{name}", other)
-    return other
+def copy_of(programs, copy):
+    os.makedirs(copy, exist_ok=True)
+    for name in ("mooring-plugin", "mooring-mounter", "without"):
+        if os.path.exists(f"{programs}/{name}"):  # a build with a planted fault lacks the last one
+            shutil.copy(f"{programs}/{name}", copy)
+    return copy
 
 
 def main():
@@ -234,6 +235,7 @@ def main():
     parser.add_argument("--codes", action="store_true")
     options = parser.parse_args()
     options.other = options.other or copy_of(options.programs, f"{options.work}/other")
+    options.programs = copy_of(options.programs, f"{options.work}/programs")  # a build may replace them during the run
     started, steps, seed = time.monotonic(), 0, options.seed
     codes, seconds = collections.Counter(), collections.Counter()
     try:

@@ -69,6 +69,7 @@ class Users:
 
     def do_hold(self, step):
         """A task in a mount namespace of its own writes and keeps its descriptor, and for `mmap` its memory."""
+        self.do_end_task(step)  # one of that name, whose volume was deleted
         task = subprocess.Popen(  # pylint: disable=consider-using-with
             ["unshare", "--mount", "--propagation", "private", sys.executable, f"{HERE}/task.py", self.mounts_of_others, self.target(step),
              self.file(step, step["file"] is None), step["how"], str(step["block"] * BLOCK), str(step["number"])],

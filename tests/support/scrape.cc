@@ -154,7 +154,7 @@ Scrape ScrapeOf(const std::string& address) {
 }
 
 // By the rule on the page.
-static std::string TypeOf(const std::string& name) {
+std::string TypeByName(const std::string& name) {
   if (name.ends_with("_total")) return "counter";
   return name.ends_with("_duration_seconds") ? "histogram" : "gauge";
 }
@@ -168,7 +168,7 @@ MetricFamilies FamiliesOfThePage(const std::set<std::string>& prefixes) {
     const std::string name = row[1], labels = row[2];
     for (const std::string& prefix : prefixes) {
       if (!name.starts_with(prefix)) continue;
-      MetricFamily family{TypeOf(name), {}};
+      MetricFamily family{TypeByName(name), {}};
       for (const std::smatch& label : Matches(labels, kLabel)) family.labels.insert(label[1]);
       EXPECT_TRUE(families.emplace(name, family).second) << name << " stands there twice";
     }

@@ -5,7 +5,6 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <system_error>
@@ -176,10 +175,7 @@ absl::StatusOr<BackendCapacity> BtrfsBackend::Capacity() const {
   return AskInTime(directory_, ask);
 }
 
-bool BtrfsBackend::HoldsData(const std::string& id) const {
-  std::error_code error;
-  return !std::filesystem::is_empty(PathOf(id), error) || error;
-}
+bool BtrfsBackend::HoldsData(const std::string& id) const { return !IsKnownEmpty(PathOf(id)); }
 
 absl::StatusOr<std::vector<std::string>> BtrfsBackend::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory_));

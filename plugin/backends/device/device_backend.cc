@@ -64,14 +64,16 @@ absl::StatusOr<UniqueFd> DeviceBackend::Lock() const {
 
 absl::StatusOr<std::vector<DeviceRecord>> DeviceBackend::AllTaken() const {
   const std::string shared(ParentOf(directory_));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOf(shared));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOrNone(shared));
   std::vector<DeviceRecord> taken;
   for (const std::string& pool : pools) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> ids, EntriesOf(shared + "/" + pool));
     for (const std::string& id : ids) {
       if (!IsVolumeId(id)) continue;
-      MOORING_ASSIGN_OR_RETURN(DeviceRecord record, ReadDeviceRecord(fmt::format("{}/{}/{}", shared, pool, id)));
-      taken.push_back(std::move(record));
+      absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(fmt::format("{}/{}/{}", shared, pool, id));
+      if (absl::IsNotFound(record.status())) continue;  // deleted meanwhile, if this call holds no lock
+      MOORING_RETURN_IF_ERROR(record.status());
+      taken.push_back(*std::move(record));
     }
   }
   return taken;
@@ -90,11 +92,14 @@ absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
   return disks;
 }
 
+bool DeviceBackend::IsTaken(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); });
+}
+
 // Empty: the disk is free, whatever its content is.
 absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
-  const auto is_it = [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); };
-  if (std::any_of(taken.begin(), taken.end(), is_it)) return std::string("another volume has it");
-  return disks_->UseOf(disk);
+  return IsTaken(disk, taken) ? std::string("another volume has it") : disks_->UseOf(disk);
 }
 
 // Sysfs, which Disks::UseOf reads, does not show each user of a disk. Only an empty disk is a candidate.
@@ -190,14 +195,17 @@ absl::Status DeviceBackend::NoteRawUse(const std::string& id) {
   return WriteDeviceRecord(PathOf(id), record);
 }
 
-// Whether a task may have written to the device of the volume, and it looks empty, or cannot be looked at.
+// Whether a task may have written to the device of the volume, and an empty look proves nothing later. A growth of the
+// device hides data that only its end, or a look at all of it, has shown. ext4, xfs and btrfs show at the begin.
 bool DeviceBackend::HidesData(const std::string& id) const {
   const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
   if (!record.ok() || !record->raw) return false;
   const absl::StatusOr<VolumeLocation> location = Locate(id);
   if (!location.ok()) return true;
   const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
-  return !found.ok() || (found->content == FilesystemInfo::Content::kEmpty && !found->whole);
+  if (!found.ok()) return true;
+  const bool is_proven_empty = found->content == FilesystemInfo::Content::kEmpty && found->whole;
+  return !is_proven_empty && found->content != FilesystemInfo::Content::kFilesystem;
 }
 
 absl::Status DeviceBackend::CheckUnused(const std::string& id) {
@@ -231,7 +239,7 @@ absl::Status DeviceBackend::Delete(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   const std::string path = PathOf(id);
   if (hides_data) {
-    log::Warning("a deleted volume had a raw device that looks empty and may hold data: it is not taken again",
+    log::Warning("a deleted volume had a raw device that may hold data: it is not taken again, even if it looks empty",
                  {{"volume", id}, {"until_removed", ReleasedPathOf(directory_, id)}});
     return RenameToReleased(directory_, id);
   }
@@ -265,23 +273,32 @@ absl::Status DeviceBackend::UpdateRecord(const std::string& id, const Disk& disk
   return WriteDeviceRecord(PathOf(id), SeenNow(before, disk));
 }
 
-absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+// Without the lock, which a device that hangs would keep from all other calls.
+absl::StatusOr<BackendCapacity> DeviceBackend::Count(
+    const std::function<absl::StatusOr<bool>(const Disk&)>& is_free) const {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
   MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
   BackendCapacity capacity;
   for (const Disk& disk : disks) {
     capacity.total += disk.bytes;
-    const absl::StatusOr<std::string> why = WhyNotFree(disk, taken);
-    if (!why.ok() || !why->empty()) continue;
-    const absl::StatusOr<FilesystemInfo> found = ProbeUnused(disk);
-    if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
-    MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, found->whole ? ReleasedFile() : MarkOf(disk));
-    if (!mark.path.empty()) continue;
+    if (IsTaken(disk, taken)) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool free, is_free(disk));
+    if (!free) continue;
     capacity.available += disk.bytes;
     capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
   }
   return capacity;
+}
+
+absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
+  return Count([this](const Disk& disk) -> absl::StatusOr<bool> {
+    const absl::StatusOr<std::string> use = disks_->UseOf(disk);
+    if (!use.ok() || !use->empty()) return false;
+    const absl::StatusOr<FilesystemInfo> found = ProbeUnused(disk);
+    if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) return false;
+    MOORING_ASSIGN_OR_RETURN(const ReleasedFile mark, found->whole ? ReleasedFile() : MarkOf(disk));
+    return mark.path.empty();
+  });
 }
 
 bool DeviceBackend::HoldsData(const std::string& id) const {
@@ -293,20 +310,7 @@ bool DeviceBackend::HoldsData(const std::string& id) const {
 }
 
 absl::StatusOr<BackendCapacity> DeviceBackend::QuickCapacity() const {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
-  absl::StatusOr<std::vector<DeviceRecord>> taken = AllTaken();
-  if (absl::IsNotFound(taken.status())) taken = std::vector<DeviceRecord>();  // no volume was created yet
-  MOORING_RETURN_IF_ERROR(taken.status());
-  BackendCapacity capacity;
-  for (const Disk& disk : disks) {
-    capacity.total += disk.bytes;
-    const bool is_taken = std::any_of(taken->begin(), taken->end(),
-                                      [&](const DeviceRecord& record) { return IsDiskOf(record, disk, *disks_); });
-    if (is_taken) continue;
-    capacity.available += disk.bytes;
-    capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
-  }
-  return capacity;
+  return Count([](const Disk&) { return true; });
 }
 
 std::vector<KnownDevice> DeviceBackend::KnownDevices() const {

@@ -3,13 +3,15 @@
 // device has the data again.
 //
 // Only the begin and the end of a large device are read to see whether it is empty. A task that had it as a raw device
-// may have written between them. So the file of a deleted volume becomes <id>.released if its device looks empty. It
-// keeps the device out of the pool. A person clears the device and then removes the file.
+// may have written between them. So the file of a deleted volume becomes <id>.released unless its device is proven
+// empty or has an ext4, xfs or btrfs. It keeps the device out of the pool. A person clears the device and then removes
+// the file.
 //
 //   device named in the request   accepted with any content; the node side formats it only if it is proven empty
 //   no device named               the smallest device that fits, is proven empty, unused, and of no other volume
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,8 +56,10 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<UniqueFd> Lock() const;
   absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by volumes of all pools
   absl::StatusOr<std::vector<Disk>> Present() const;           // each device once
+  bool IsTaken(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
   absl::StatusOr<std::string> WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
   absl::StatusOr<FilesystemInfo> ProbeUnused(const Disk& disk) const;
+  absl::StatusOr<BackendCapacity> Count(const std::function<absl::StatusOr<bool>(const Disk&)>& is_free) const;
   absl::StatusOr<Disk> Named(const VolumeDraft& draft) const;
   absl::StatusOr<Disk> SmallestFree(const VolumeDraft& draft) const;
   absl::Status UpdateRecord(const std::string& id, const Disk& disk) const;

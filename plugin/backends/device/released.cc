@@ -8,6 +8,7 @@
 
 #include "base/file/directory.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
@@ -28,6 +29,10 @@ absl::StatusOr<std::vector<ReleasedFile>> FilesIn(const std::string& directory) 
     std::string path = directory + "/" + name;
     absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(path);
     if (absl::IsNotFound(record.status())) continue;  // removed meanwhile
+    if (absl::IsFailedPrecondition(record.status())) {
+      return FailedPrecondition("{} does not say which device it keeps out of the pool: remove it once that is cleared",
+                                Quote(path));
+    }
     MOORING_RETURN_IF_ERROR(record.status());
     files.push_back({std::move(path), *std::move(record)});
   }
@@ -49,7 +54,7 @@ absl::Status RenameToReleased(const std::string& directory, const std::string& i
 }
 
 absl::StatusOr<ReleasedFile> FindReleased(const std::string& shared, const Disk& disk, const Disks& disks) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOf(shared));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOrNone(shared));
   for (const std::string& pool : pools) {
     MOORING_ASSIGN_OR_RETURN(std::vector<ReleasedFile> files, FilesIn(fmt::format("{}/{}", shared, pool)));
     for (ReleasedFile& file : files) {

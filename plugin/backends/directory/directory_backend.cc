@@ -9,7 +9,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,24 +29,27 @@
 namespace mooring {
 namespace {
 
-constexpr std::string_view kMaking = ".making";
 constexpr std::string_view kDeleting = ".deleting";
 
-// A mount of a directory is recognised by its root. The kernel shows that of each NFS mount as "/".
-absl::Status CheckRootsAreShown(const std::string& directory) {
+// A pool of this host alone needs no server.
+absl::Status CheckIsLocal(const std::string& directory) {
   struct statfs filesystem = {};
   if (::statfs(directory.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "look at the filesystem of", directory);
   if (filesystem.f_type != NFS_SUPER_MAGIC) return absl::OkStatus();
-  return FailedPrecondition("{} lies on NFS, where a directory volume in use cannot be recognised: use an image pool",
-                            Quote(directory));
+  return FailedPrecondition("{} lies on NFS, whose server may stop: use a pool with backend=nfs", Quote(directory));
 }
 
 class DirectoryBackend final : public Backend {
  public:
   // `directory` is absolute, exists, and its path has no symbolic link. `new_mode`: of the directories of new volumes
   // (mounter/guard/source_guard.h).
-  DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents, mode_t new_mode)
-      : directory_(std::move(directory)), mounts_(mounts), contents_(contents), new_mode_(new_mode) {}
+  DirectoryBackend(const std::string& directory, const BackendParts& parts)
+      : directory_(parts.availability == nullptr ? directory : PlaceForCalls(directory)),
+        shown_(directory),
+        mounts_(parts.mounter),
+        contents_(parts.mounter),
+        new_mode_(parts.new_directory_mode),
+        availability_(parts.availability) {}
 
   // OUT_OF_RANGE: larger than the free space. A failure leaves no directory.
   absl::Status Create(const VolumeDraft& draft) override;
@@ -58,67 +61,83 @@ class DirectoryBackend final : public Backend {
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
  private:
+  bool is_shared() const { return availability_ != nullptr; }
+  absl::Status CheckThere() const { return is_shared() ? availability_->Check() : absl::OkStatus(); }
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
-  absl::Status RemoveRenamed(const std::string& path);
+  std::string Shown(const std::string& name) const { return shown_ + "/" + name; }
+  absl::Status RemoveRenamed(const std::string& name);
+  absl::Status CheckGone(const std::string& name) const;
 
-  const std::string directory_;
+  const std::string directory_, shown_;  // for this process; for the mounter and tasks
   Mounts& mounts_;
   Contents& contents_;
   const mode_t new_mode_;
+  const std::shared_ptr<const Availability> availability_;  // null: only this host has the pool
 };
 
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   if (Locate(draft.id).ok()) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(CheckRootsAreShown(directory_));
+  MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
-  const std::string path = PathOf(draft.id), making = path + std::string(kMaking);
-  // A leftover directory is empty, because no call returned its volume.
-  if (::mkdir(making.c_str(), new_mode_) != 0 && errno != EEXIST) {
-    return ErrnoStatus(errno, "create the directory", making);
-  }
-  if (::renameat2(AT_FDCWD, making.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
-    const absl::Status failed = ErrnoStatus(errno, "create the directory", path);
-    ::rmdir(making.c_str());
-    return failed;
-  }
+  const std::string path = PathOf(draft.id);
+  if (::mkdir(path.c_str(), new_mode_) != 0) return ErrnoStatus(errno, "create the directory", path);
   return SyncDirectoryOf(path);
 }
 
 absl::Status DirectoryBackend::CheckUnused(const std::string& id) {
-  if (!Locate(id).ok()) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckThere());
   return CheckNotMounted(mounts_, id);
 }
 
 absl::Status DirectoryBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckThere());
   MOORING_RETURN_IF_ERROR(CheckUnused(id));
   const std::string path = PathOf(id), deleting = path + std::string(kDeleting);
-  if (::rmdir((path + std::string(kMaking)).c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, "remove the directory", path + std::string(kMaking));
-  }
   if (::rename(path.c_str(), deleting.c_str()) != 0 && errno != ENOENT) {
     // An unfinished deletion left a directory of this name.
     if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoStatus(errno, "rename the directory", path);
-    MOORING_RETURN_IF_ERROR(RemoveRenamed(deleting));
+    MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
     if (::rename(path.c_str(), deleting.c_str()) != 0) return ErrnoStatus(errno, "rename the directory", path);
   }
-  return RemoveRenamed(deleting);
+  MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
+  return is_shared() ? CheckGone(id) : absl::OkStatus();
 }
 
-absl::Status DirectoryBackend::RemoveRenamed(const std::string& path) {
+absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {
+  const std::string path = PathOf(name);
   // If the state directory is missing too, its disk may be mounted again later, with the volume.
   MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
-  MOORING_RETURN_IF_ERROR(contents_.RemoveTree(path));
+  MOORING_RETURN_IF_ERROR(contents_.RemoveTree(Shown(name)));
+  if (is_shared()) MOORING_RETURN_IF_ERROR(CheckGone(name));
   return SyncDirectoryOf(path);
+}
+
+// The mounter removes files in the mount for tasks. That may be gone, so that its place is empty, and it may know the
+// name as missing for a while. The server knows what is there.
+absl::Status DirectoryBackend::CheckGone(const std::string& name) const {
+  const std::string path = PathOf(name);
+  struct statx found = {};
+  const auto ask = [&found](const std::string& what) {
+    const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
+    return ::statx(AT_FDCWD, what.c_str(), flags, STATX_BASIC_STATS, &found) == 0 ? 0 : errno;
+  };
+  // This asks for the directory first, because the kernel looks a missing name up anew only if that has changed.
+  if (const int error = ask(directory_); error != 0) return ErrnoStatus(error, "look at", directory_);
+  const int error = ask(path);
+  if (error == ENOENT) return absl::OkStatus();
+  if (error != 0) return ErrnoStatus(error, "look at", path);
+  return Unavailable("{} is still on the server: the mount at {} does not show it now", Quote(path), Quote(shown_));
 }
 
 absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) const {
   if (!IsVolumeId(id)) return NotFound("volume {} does not exist", Quote(id));
-  VolumeLocation location = {.path = PathOf(id)};
+  MOORING_RETURN_IF_ERROR(CheckThere());
+  VolumeLocation location = {.path = Shown(id)};
   struct statx found = {};
   const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;  // a hanging server must not block a list
-  if (::statx(AT_FDCWD, location.path.c_str(), flags, STATX_TYPE | STATX_INO, &found) != 0) {
+  if (::statx(AT_FDCWD, PathOf(id).c_str(), flags, STATX_TYPE | STATX_INO, &found) != 0) {
     return ErrnoStatus(errno, "find the directory", location.path);
   }
   if (!S_ISDIR(found.stx_mode)) return Internal("{} is no directory", Quote(location.path));
@@ -127,24 +146,25 @@ absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) c
 }
 
 absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const {
+  MOORING_RETURN_IF_ERROR(CheckThere());
   return AskInTime(directory_, [directory = directory_] { return SpaceIn(directory); });
 }
 
-bool DirectoryBackend::HoldsData(const std::string& id) const {
-  std::error_code error;
-  return !std::filesystem::is_empty(PathOf(id), error) || error;
-}
+bool DirectoryBackend::HoldsData(const std::string& id) const { return !IsKnownEmpty(PathOf(id)); }
 
 absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
+  MOORING_RETURN_IF_ERROR(CheckThere());
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory_));
   std::set<std::string> ids;
+  absl::Status left;
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
     const std::string path = directory_ + "/" + name;
-    if (IsVolumeId(IdOfFile(name, kMaking))) ::rmdir(path.c_str());
     if (!IsVolumeId(IdOfFile(name, kDeleting))) continue;
-    log::WarningIfFailed(RemoveRenamed(path), "a deleted volume is still on disk", {{"directory", path}});
+    left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is a deleted volume"));
   }
+  if (is_shared()) MOORING_RETURN_IF_ERROR(left);  // it is called again
+  log::WarningIfFailed(left, "a deleted volume is still on disk", {{"directory", directory_}});
   return std::vector<std::string>(ids.begin(), ids.end());
 }
 
@@ -154,7 +174,7 @@ absl::Status CompleteDirectoryPool(PoolConfig& pool) {
 
 std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig&, const std::string& directory,
                                               const BackendParts& parts) {
-  return std::make_unique<DirectoryBackend>(directory, parts.mounter, parts.mounter, parts.new_directory_mode);
+  return std::make_unique<DirectoryBackend>(directory, parts);
 }
 
 }  // namespace

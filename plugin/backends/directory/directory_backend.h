@@ -11,6 +11,8 @@
 
 namespace mooring {
 
+// With BackendParts::availability, the directory is one of several hosts, on a file server that may stop. This process
+// then uses its PlaceForCalls.
 const BackendType& DirectoryBackendType();
 
 }  // namespace mooring

@@ -110,7 +110,7 @@ class Backend {
   virtual bool HoldsData(const std::string& /*id*/) const { return true; }
 
   // Removes the unfinished files of killed programs. Returns the ids that have files here, whole or unfinished ones. It
-  // is called at the start, and after an interrupted copy.
+  // is called at the start, and after an interrupted copy. With an Availability it is called until it leaves nothing.
   virtual absl::StatusOr<std::vector<std::string>> Reconcile() = 0;
 };
 

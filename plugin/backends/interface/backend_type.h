@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/file/path.h"
 #include "base/file/real_directory.h"
 #include "mounter/mounter.h"
+#include "plugin/backends/interface/availability.h"
 #include "plugin/backends/interface/backend.h"
 #include "plugin/model/backend_traits.h"
 
@@ -34,11 +36,24 @@ struct PoolConfig {
   std::map<std::string, std::string> own_keys = {};  // keys that only this kind of backend has
 };
 
+// The mounts that the plugin makes before it uses a pool. The requests lack the option `addr`, the server's address.
+struct OwnMount {
+  std::string server;
+  MountRequest request;  // for tasks: what they write is never lost, however long the server is away
+  MountRequest calls;    // for the files and calls of the plugin: each wait for the server ends with an error
+};
+
+// The target of OwnMount::calls. A process that has a file of the other mount open cannot end without the server.
+inline std::string PlaceForCalls(const std::string& path) {
+  return std::string(ParentOf(path)) + "/." + std::string(NameOf(path));
+}
+
 // The arguments for building a backend.
 struct BackendParts {
   Mounter& mounter;  // outlives the backend
   IfMissing if_missing = IfMissing::kMake;
   mode_t new_directory_mode = 0755;
+  std::shared_ptr<const Availability> availability = nullptr;  // with BackendType::own_mount
 };
 
 // The parts of the host that the plugin and its mount helper may use for the pools.
@@ -62,6 +77,9 @@ struct BackendType {
 
   bool owns_path = false;    // the plugin creates the directory `path`, which lies apart from those of other pools
   bool tasks_files = false;  // the files below `path` belong to tasks, not to the plugin
+
+  // Not null: the plugin makes this mount at `path`, in a directory that it chooses (plugin/process/export_pools.h).
+  OwnMount (*own_mount)(const PoolConfig& pool) = nullptr;
 
   // Checks the host at the start, before anything is created. `is_first_start`: the plugin has no catalog yet.
   // UNAVAILABLE: the pool is not there now, which does not stop the others.

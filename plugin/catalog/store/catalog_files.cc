@@ -1,6 +1,10 @@
 #include "plugin/catalog/store/catalog_files.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
 
 #include "base/host.h"
 #include "base/text/quote.h"
@@ -62,10 +66,20 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
-// A node is known here from the first start of its plugin with this pool.
+// A node is known here from the first start of its plugin with this pool. `identity` and `uses` are those of pools that
+// the plugin mounts itself. Older files of other pools lack them.
 constexpr char kSharedTables[] = R"(
-  CREATE TABLE pool (number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL);
+  CREATE TABLE pool (
+    number INTEGER PRIMARY KEY CHECK (number = 1), tag TEXT NOT NULL, name TEXT NOT NULL, identity TEXT NOT NULL);
   CREATE TABLE nodes (id TEXT PRIMARY KEY, max_volumes INTEGER NOT NULL, boot_id TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE uses (
+    volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    access_type TEXT NOT NULL,
+    capability TEXT NOT NULL,
+    read_only INTEGER NOT NULL,
+    PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
 )";
 
 // Throws if a table is missing or has another number of columns: the file has this version, but is not a catalog.
@@ -75,6 +89,12 @@ void CheckTables(SQLite::Database& database) {
     const SQLite::Statement fits(database, std::string("INSERT INTO ") + row);
   }
 }
+
+constexpr std::size_t kIdentityBytes = 16;
+
+// In the local file. Older files lack it, and older programs ignore it.
+constexpr std::string_view kMakeIdentities =
+    "CREATE TABLE IF NOT EXISTS pool_identities (pool TEXT PRIMARY KEY, identity TEXT NOT NULL) WITHOUT ROWID";
 
 DatabaseFile SharedCatalogFile(const std::string& path) {
   return {.path = path,
@@ -92,6 +112,27 @@ DatabaseFile CatalogFile(const std::string& path) {
           .if_other =
               "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to start "
               "with an empty catalog (docs/upgrade.md)"};
+}
+
+std::pair<dev_t, ino_t> FileAt(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 ? std::pair(status.st_dev, status.st_ino) : std::pair<dev_t, ino_t>();
+}
+
+// Empty: there is no such file, or it has no identity. This takes no lock, so a host with the name of another one does
+// not disturb that. The identity is never changed.
+absl::StatusOr<std::string> IdentityIn(const std::string& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return "";
+    return ErrnoStatus(errno, "look at", path);
+  }
+  return Guarded("look up the identity in", SharedCatalogFile(path), [&]() -> std::string {
+    SQLite::Database database("file:" + path + "?immutable=1", SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+    const char kHas[] = "SELECT COUNT(*) FROM pragma_table_info('pool') WHERE name = 'identity'";
+    if (database.execAndGet(kHas).getInt() == 0) return "";
+    return CleanText(database.execAndGet("SELECT identity FROM pool").getString());
+  });
 }
 
 }  // namespace
@@ -113,15 +154,19 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std
 
 // A reader may have to roll the journal of a dead host back, so its connection can write.
 absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
-    const std::string& path, const std::string& pool, const std::function<absl::Status()>& may_begin) {
+    const std::string& path, const std::string& pool, const std::string& new_tag,
+    const std::function<absl::Status()>& may_begin) {
   const DatabaseFile file = SharedCatalogFile(path);
   MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
   return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
     SQLite::Database writer = mooring::OpenShared(path);
-    const std::string about = fmt::format("INSERT INTO pool VALUES (1, '{}', '{}');", RandomHex(kPoolTagBytes), pool);
+    const std::string about =
+        fmt::format("INSERT INTO pool VALUES (1, '{}', '{}', '{}');", new_tag, pool, RandomHex(kIdentityBytes));
     const std::string tables = std::string(kTables) + kSharedTables + about;
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, tables.c_str(), may_begin));
     CheckTables(writer);
+    const absl::Status room = Guarded("make room in", file, [&] { KeepRoom(writer, path); });
+    if (!room.ok() && !absl::IsResourceExhausted(room)) return room;
     const std::string name = writer.execAndGet("SELECT name FROM pool").getString();
     if (name != pool) {
       return FailedPrecondition("the shared pool has the name {} on its other hosts, and {} here: give it that name",
@@ -131,7 +176,20 @@ absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::OpenShared(
     auto database = std::make_shared<CatalogDatabase>(file, std::move(writer), mooring::OpenShared);
     database->pool_ = pool;
     database->tag_ = std::move(tag);
+    database->opened_ = FileAt(path);
     return database;
+  });
+}
+
+absl::Status CatalogDatabase::ReopenIfMoved() {
+  const std::pair<dev_t, ino_t> now = FileAt(file_.path);
+  if (now == opened_) return absl::OkStatus();
+  return Guarded("open again", file_, [&] {
+    writer_.Replace(open_(file_.path));
+    reader_.Replace(open_(file_.path));
+    const std::lock_guard<std::mutex> lock(counter_mutex_);
+    counter_.reset();
+    opened_ = now;
   });
 }
 
@@ -168,27 +226,90 @@ absl::StatusOr<std::vector<UnfinishedRecord>> CatalogDatabase::NameUnfinished(st
 
 absl::StatusOr<std::string> CatalogFiles::AddShared(const std::string& path, const std::string& pool,
                                                     const std::function<absl::Status()>& may_begin) {
-  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened,
-                           RepeatWhileBusy([&] { return CatalogDatabase::OpenShared(path, pool, may_begin); }));
-  for (const auto& file : files_) {
-    if (file->tag() != opened->tag()) continue;
+  const std::string new_tag = RandomHex(kPoolTagBytes);
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened, RepeatWhileBusy([&] {
+                             return CatalogDatabase::OpenShared(path, pool, new_tag, may_begin);
+                           }));
+  for (const File& file : files_) {
+    if (file.tag != opened->tag()) continue;
     return FailedPrecondition("the catalog {} is a copy of that of pool {}: give each pool a directory of its own",
-                              Quote(path), file->pool());
+                              Quote(path), file.pool);
   }
-  files_.push_back(opened);
+  files_.push_back({.pool = pool, .tag = opened->tag(), .database = opened});
   return opened->tag();
 }
 
-CatalogDatabase& CatalogFiles::OfPool(std::string_view pool) const {
-  for (const auto& file : files_) {
-    if (!file->tag().empty() && file->pool() == pool) return *file;
+void CatalogFiles::AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers) {
+  files_.push_back({.pool = pool, .tag = tag, .answers = std::move(answers), .is_late = true});
+}
+
+absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path, const std::string& pool,
+                                                         const std::function<absl::Status()>& may_begin) {
+  const auto file = std::find_if(files_.begin(), files_.end(), [&](const File& other) { return other.pool == pool; });
+  if (file == files_.end()) return Internal("pool {} was not added", pool);
+  MOORING_RETURN_IF_ERROR(CheckIdentity(path, pool));
+  if (file->database != nullptr) {
+    MOORING_RETURN_IF_ERROR(file->database->ReopenIfMoved());
+    return file->database.get();
   }
-  return local();
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> opened, RepeatWhileBusy([&] {
+                             return CatalogDatabase::OpenShared(path, pool, file->tag, may_begin);
+                           }));
+  if (opened->tag() != file->tag) {
+    return FailedPrecondition("the catalog {} is one of a pool with image files: give this pool a directory of its own",
+                              Quote(path));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::string identity, IdentityIn(path));
+  MOORING_RETURN_IF_ERROR(RememberIdentity(pool, identity));
+  file->database = std::move(opened);
+  return file->database.get();
+}
+
+absl::Status CatalogFiles::CheckIdentity(const std::string& path, const std::string& pool) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string expected, RememberedIdentity(pool));
+  if (expected.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::string found, IdentityIn(path));
+  if (found == expected) return absl::OkStatus();
+  return FailedPrecondition(
+      "this is not the directory that the pool has been in: its records have the identity {}, and here {}. The server "
+      "may lack a disk, or the address may lead to another server. Nothing was changed. Bring the old directory back, "
+      "or use this one under another pool name (docs/backends.md, \"NFS\")",
+      expected, found.empty() ? "are none" : "is " + found);
+}
+
+absl::StatusOr<std::string> CatalogFiles::RememberedIdentity(const std::string& pool) const {
+  return local().Read("look up a pool in", [&](Statements& statements) -> std::string {
+    Use table = statements("SELECT 1 FROM sqlite_master WHERE name = 'pool_identities'");
+    if (!table.Step()) return "";
+    Use row = statements("SELECT identity FROM pool_identities WHERE pool = ?", pool);
+    return row.Step() ? row.Text(0) : "";
+  });
+}
+
+absl::Status CatalogFiles::RememberIdentity(const std::string& pool, const std::string& identity) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string known, RememberedIdentity(pool));
+  if (known == identity) return absl::OkStatus();  // a full disk takes no write, not even of the same value
+  return local().Write("remember a pool in", [&](Statements& statements) {
+    statements(kMakeIdentities).Exec();
+    statements("INSERT OR REPLACE INTO pool_identities VALUES (?, ?)", pool, identity).Exec();
+  });
+}
+
+absl::StatusOr<CatalogDatabase*> CatalogFiles::Opened(const File& file) {
+  MOORING_RETURN_IF_ERROR(file.answers());
+  return file.database.get();
+}
+
+absl::StatusOr<CatalogDatabase*> CatalogFiles::OfPool(std::string_view pool) const {
+  for (const File& file : files_) {
+    if (!file.tag.empty() && file.pool == pool) return Opened(file);
+  }
+  return &local();
 }
 
 absl::StatusOr<CatalogDatabase*> CatalogFiles::OfTag(std::string_view tag) const {
-  for (const auto& file : files_) {
-    if (file->tag() == tag) return file.get();
+  for (const File& file : files_) {
+    if (file.tag == tag) return Opened(file);
   }
   return FailedPrecondition(
       "the shared pool with the tag {} is not one of this plugin's: start the plugin with that pool (--pool)", tag);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <sys/types.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -42,12 +43,17 @@ class CatalogDatabase {
   // creating them. FAILED_PRECONDITION: the file has another schema version.
   static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path,
                                                                const std::function<absl::Status()>& may_begin);
-  // The same for the file of a shared pool. FAILED_PRECONDITION also: its hosts know the pool by another name.
+  // The same for the file of a shared pool. A new one gets the tag `new_tag`. FAILED_PRECONDITION also: its hosts know
+  // the pool by another name.
   static absl::StatusOr<std::shared_ptr<CatalogDatabase>> OpenShared(const std::string& path, const std::string& pool,
+                                                                     const std::string& new_tag,
                                                                      const std::function<absl::Status()>& may_begin);
 
   using OpenToRead = SQLite::Database (*)(const std::string& path);
   CatalogDatabase(DatabaseFile file, SQLite::Database writer, OpenToRead open);  // throws SQLite::Exception
+
+  // Opens the file anew if another one has its path by now: its directory was mounted anew. Not thread-safe.
+  absl::Status ReopenIfMoved();
 
   // The shared pool, and its tag. Empty: this is the local file.
   const std::string& pool() const { return pool_; }
@@ -75,6 +81,7 @@ class CatalogDatabase {
   const DatabaseFile file_;
   const OpenToRead open_;
   std::string pool_, tag_;
+  std::pair<dev_t, ino_t> opened_ = {};  // the file, for ReopenIfMoved
   SharedConnection writer_;
   SharedConnection reader_;  // is closed first: the last connection to close tidies the WAL up
   std::mutex counter_mutex_;
@@ -83,15 +90,27 @@ class CatalogDatabase {
 
 class CatalogFiles {
  public:
-  explicit CatalogFiles(std::shared_ptr<CatalogDatabase> local) : files_{std::move(local)} {}
+  explicit CatalogFiles(std::shared_ptr<CatalogDatabase> local) { files_.push_back({.database = std::move(local)}); }
 
   // Opens the file of a shared pool, and returns the tag of the pool. Call it before the first use of the others.
   // FAILED_PRECONDITION: the file has another schema version, or another pool has this tag.
   absl::StatusOr<std::string> AddShared(const std::string& path, const std::string& pool,
                                         const std::function<absl::Status()>& may_begin);
 
-  CatalogDatabase& local() const { return *files_.front(); }
-  CatalogDatabase& OfPool(std::string_view pool) const;
+  // The file of a shared pool that is opened later, at any time: the tag of the pool is known. While `answers` is an
+  // error, it is the error of all calls for that file.
+  void AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers);
+  // Opens that file, or makes sure that it is open. After that, the caller lets `answers` be OK. FAILED_PRECONDITION:
+  // as for AddShared and CheckIdentity.
+  absl::StatusOr<CatalogDatabase*> OpenLater(const std::string& path, const std::string& pool,
+                                             const std::function<absl::Status()>& may_begin);
+  // At the address of a pool may be another directory than before, or an empty one. So the file has a random identity,
+  // and the local file remembers it from the first OpenLater on. FAILED_PRECONDITION: `path` has another one, or none.
+  // It creates nothing.
+  absl::Status CheckIdentity(const std::string& path, const std::string& pool) const;
+
+  CatalogDatabase& local() const { return *files_.front().database; }
+  absl::StatusOr<CatalogDatabase*> OfPool(std::string_view pool) const;
 
   // FAILED_PRECONDITION: it lies in a shared pool that the plugin was not started with.
   absl::StatusOr<CatalogDatabase*> OfId(std::string_view id) const { return OfTag(TagOfId(id)); }
@@ -109,13 +128,17 @@ class CatalogFiles {
     return file->Read(what, action);
   }
 
-  // Calls `list(file)` for each file, and joins the results.
+  // Calls `list(file)` for each file that answers, and joins the results. kSkip also leaves a file of AddLater out that
+  // ceases to answer meanwhile.
   template <typename List>
-  auto Join(List list) const -> decltype(list(local())) {
+  auto Join(List list, IfAway if_away = IfAway::kFail) const -> decltype(list(local())) {
     auto all = list(local());
     for (std::size_t i = 1; all.ok() && i < files_.size(); ++i) {
-      MOORING_ASSIGN_OR_RETURN(auto more, list(*files_[i]));
-      all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+      if (!files_[i].answers().ok()) continue;
+      auto more = list(*files_[i].database);
+      if (!more.ok() && files_[i].is_late && if_away == IfAway::kSkip) continue;
+      if (!more.ok()) return more.status();
+      all->insert(all->end(), std::make_move_iterator(more->begin()), std::make_move_iterator(more->end()));
     }
     return all;
   }
@@ -123,14 +146,20 @@ class CatalogFiles {
   // Reads a page over all files: the first `most` records behind `after`. `list(file, after, most)` reads one of them
   // by the file's own numbers, and `seq(record)` is a reference to the number of a record, which becomes unique here.
   template <typename List, typename Seq>
-  auto Page(std::int64_t after, std::size_t most, List list, Seq seq) const -> decltype(list(local(), after, most)) {
+  auto Page(std::int64_t after, std::size_t most, List list, Seq seq, IfAway if_away = IfAway::kFail) const
+      -> decltype(list(local(), after, most)) {
     typename decltype(list(local(), after, most))::value_type page;
     for (std::size_t i = 0; i < files_.size() && page.size() < most; ++i) {
       const std::int64_t first = static_cast<std::int64_t>(i) << kSeqBits;
       if (after >= first + kMostSeq) continue;
-      MOORING_ASSIGN_OR_RETURN(auto records,
-                               list(*files_[i], std::max<std::int64_t>(after - first, 0), most - page.size()));
-      for (auto& record : records) {
+      if (absl::Status answers = files_[i].answers(); !answers.ok()) {
+        if (if_away == IfAway::kSkip) continue;
+        return answers;
+      }
+      auto records = list(*files_[i].database, std::max<std::int64_t>(after - first, 0), most - page.size());
+      if (!records.ok() && files_[i].is_late && if_away == IfAway::kSkip) continue;
+      if (!records.ok()) return records.status();
+      for (auto& record : *records) {
         seq(record) += first;
         page.push_back(std::move(record));
       }
@@ -142,7 +171,17 @@ class CatalogFiles {
   static constexpr int kSeqBits = 48;  // the rest of a sequence number is the number of the file
   static constexpr std::int64_t kMostSeq = std::int64_t{1} << kSeqBits;
 
-  std::vector<std::shared_ptr<CatalogDatabase>> files_;  // the local one is the first
+  struct File {
+    std::string pool = {}, tag = {};
+    std::function<absl::Status()> answers = [] { return absl::OkStatus(); };
+    bool is_late = false;                                 // of AddLater
+    std::shared_ptr<CatalogDatabase> database = nullptr;  // set before `answers` is OK
+  };
+  static absl::StatusOr<CatalogDatabase*> Opened(const File& file);
+  absl::StatusOr<std::string> RememberedIdentity(const std::string& pool) const;  // empty: the pool is new here
+  absl::Status RememberIdentity(const std::string& pool, const std::string& identity) const;
+
+  std::vector<File> files_;  // the local one is the first
 };
 
 }  // namespace mooring

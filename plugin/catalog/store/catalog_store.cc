@@ -58,6 +58,12 @@ absl::StatusOr<std::vector<ListedVolume>> ReadyVolumesIn(CatalogDatabase& file, 
   });
 }
 
+absl::StatusOr<std::vector<VolumeRecord>> UnfinishedIn(CatalogDatabase& file) {
+  return file.Read("list the volumes of", [](Statements& statements) {
+    return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
+  });
+}
+
 }  // namespace
 
 std::string_view StateText(VolumeState state) {
@@ -162,23 +168,29 @@ absl::Status CatalogStore::DeletePublications(const std::string& volume_id, cons
 }
 
 absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
-  return files_->OfPool(pool).Read("add up the volumes of", [&](Statements& statements) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  return file->Read("add up the volumes of", [&](Statements& statements) {
     Use row = statements("SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 
 absl::StatusOr<std::vector<PoolCount>> CatalogStore::CountByPool() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.Count("count the volumes of",
-                      "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.Count("count the volumes of",
+                          "SELECT pool, state, COUNT(*), SUM(capacity_bytes) FROM volumes GROUP BY pool, state");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> CatalogStore::NameUnfinished() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.NameUnfinished("list the unfinished volumes of", "SELECT id, pool FROM volumes WHERE state <> 'ready'");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.NameUnfinished("list the unfinished volumes of",
+                                   "SELECT id, pool FROM volumes WHERE state <> 'ready'");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
@@ -209,17 +221,19 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
   });
 }
 
-absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  return files_->Page(after, most, ReadyVolumesIn,
-                      [](ListedVolume& listed) -> std::int64_t& { return listed.volume.seq; });
+absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most,
+                                                                  IfAway if_away) {
+  return files_->Page(
+      after, most, ReadyVolumesIn, [](ListedVolume& listed) -> std::int64_t& { return listed.volume.seq; }, if_away);
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.Read("list the volumes of", [](Statements& statements) {
-      return VolumesIn(statements("SELECT * FROM volumes WHERE state <> 'ready' ORDER BY seq"));
-    });
-  });
+  return files_->Join(UnfinishedIn, IfAway::kSkip);
+}
+
+absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinishedIn(const std::string& pool) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  return UnfinishedIn(*file);
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListEphemeral() {

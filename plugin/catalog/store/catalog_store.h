@@ -25,6 +25,9 @@ namespace mooring {
 
 class CatalogFiles;
 
+// How a function over all files treats one whose server does not answer.
+enum class IfAway { kFail, kSkip };
+
 enum class VolumeState { kCreating, kReady, kDeleting };
 
 // The word for a state in the tables.
@@ -118,9 +121,12 @@ class CatalogStore {
 
   // The first `most` ready volumes whose seq is larger than `after`, by seq. Without ephemeral volumes, which are no
   // volumes of the controller.
-  absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most);
-  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
-  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in any state; shared pools have none
+  absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most,
+                                                      IfAway if_away = IfAway::kFail);
+  // Creating or deleting ones, in all files that answer, or in the file of a pool.
+  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();
+  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinishedIn(const std::string& pool);
+  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();  // in any state; shared pools have none
 
   // For SnapshotStore and SharedNodes.
   const std::shared_ptr<CatalogFiles>& files() const { return files_; }

@@ -56,10 +56,10 @@ bool InsertSnapshot(Statements& statements, const SnapshotRecord& record) {
 
 }  // namespace
 
-// Joins what `read` reads from each file.
+// Joins what `read` reads from each file. A pool whose server may be away has no snapshots.
 template <typename Read>
 auto SnapshotStore::ReadAll(Read read) {
-  return files_->Join([&](CatalogDatabase& file) { return file.Read(kLookUp, read); });
+  return files_->Join([&](CatalogDatabase& file) { return file.Read(kLookUp, read); }, IfAway::kSkip);
 }
 
 absl::StatusOr<bool> SnapshotStore::Insert(const SnapshotRecord& snapshot) {
@@ -156,8 +156,10 @@ absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const Snaps
                  : SnapshotsIn(statements(kListOfSource, after, most, filter.source_volume_id));
     });
   };
-  return files_->Page(filter.after, filter.most, list,
-                      [](SnapshotRecord& record) -> std::int64_t& { return record.seq; });
+  // A pool whose server may be away has no snapshots.
+  return files_->Page(
+      filter.after, filter.most, list, [](SnapshotRecord& record) -> std::int64_t& { return record.seq; },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListUnfinished() {
@@ -176,24 +178,29 @@ absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {
 }
 
 absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
-  return files_->OfPool(pool).Read(kLookUp, [&](Statements& statements) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  return file->Read(kLookUp, [&](Statements& statements) {
     Use row = statements("SELECT COALESCE(SUM(bytes), 0) FROM snapshots WHERE pool = ?", pool);
     return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 
 absl::StatusOr<std::vector<PoolCount>> SnapshotStore::CountByPool() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.Count("count the snapshots of",
-                      "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.Count("count the snapshots of",
+                          "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<UnfinishedRecord>> SnapshotStore::NameUnfinished() {
-  return files_->Join([](CatalogDatabase& file) {
-    return file.NameUnfinished("list the unfinished snapshots of",
-                               "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
-  });
+  return files_->Join(
+      [](CatalogDatabase& file) {
+        return file.NameUnfinished("list the unfinished snapshots of",
+                                   "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
+      },
+      IfAway::kSkip);
 }
 
 absl::StatusOr<std::vector<std::string>> SnapshotStore::AllIds() {

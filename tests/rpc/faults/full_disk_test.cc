@@ -77,6 +77,29 @@ TEST_F(FullDisk, UnpublishUnstageAndDeleteStillWork) {
   }
 }
 
+// The records of a shared pool lie in the pool.
+class FullSharedPool : public RpcTest {
+ protected:
+  void SetUp() override {
+    MountTmpfs(pool_, "size=8m,mode=700");
+    AddFlags({"--pool", "name=nfs,backend=image,shared=true,path=" + pool_});
+    RpcTest::SetUp();
+  }
+
+  const std::string pool_ = dir() / "pool";
+};
+
+TEST_F(FullSharedPool, TakesPublicationsAndDeletions) {
+  const std::string id = Created(CreateRequest("v", Block(), kMiB, {{"pool", "nfs"}}));
+  Shell("cat /dev/zero >" + pool_ + "/ballast 2>/dev/null");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_OK(driver().Attach(id, kNode, Block()));
+    EXPECT_OK(driver().Detach(id, kNode));
+  }
+  EXPECT_EQ(fs::space(pool_).available, 0U);
+  EXPECT_OK(driver().Delete(id));
+}
+
 // The disk is filled to the last byte after the last process has ended.
 class StartOnAFullDisk : public FullDisk, public ::testing::WithParamInterface<std::pair<const char*, int>> {
  protected:

@@ -109,8 +109,9 @@ TEST_F(SharedCatalog, SnapshotsAreBesideTheirVolumes) {
 TEST_F(SharedCatalog, NodesAreThoseOfThePool) {
   const Host here = Start("here"), there = Start("there");
   const std::string id = Put(here, "a", here.tag);
-  ASSERT_OK(SharedNodes(here.volumes->files()).Put("nfs", {.id = "n1", .max_volumes = 3}));
-  ASSERT_OK(SharedNodes(here.volumes->files()).Put("nfs", {.id = "n1", .max_volumes = 4}));
+  CatalogDatabase& records = **here.volumes->files()->OfPool("nfs");
+  ASSERT_OK(SharedNodes::Put(records, {.id = "n1", .max_volumes = 3}));
+  ASSERT_OK(SharedNodes::Put(records, {.id = "n1", .max_volumes = 4}));
   SharedNodes nodes(there.volumes->files());
   EXPECT_EQ((*nodes.Find(id, "n1"))->max_volumes, 4);
   EXPECT_FALSE(*nodes.Find(id, "n2"));

@@ -51,6 +51,18 @@ TEST(MountInfoTest, PropagationHasWords) {
   EXPECT_EQ(PropagationText(view.mounts[3]), "unbindable");
 }
 
+TEST(MountInfoTest, TheRootOfNfsIsInItsSource) {
+  const auto mounts = ParseMountInfo(
+      "1 0 0:40 / / rw - ext4 /dev/sda1 rw\n"
+      "2 1 0:41 / /a rw - nfs4 nas:/srv/a\\040b/vol-1 rw\n"
+      "3 1 0:41 / /b rw - nfs4 [fd00::1]:/ rw\n"
+      "4 1 0:42 / /c rw - fuse.sshfs nas:/srv rw\n");
+  ASSERT_OK(mounts);
+  EXPECT_EQ(mounts->at(1).root, "/srv/a b/vol-1");
+  EXPECT_EQ(mounts->at(2).root, "/");
+  EXPECT_EQ(mounts->at(3).root, "/");
+}
+
 TEST(MountInfoTest, RefusesInvalidLines) {
   EXPECT_THAT(*ParseMountInfo(""), IsEmpty());
   EXPECT_FALSE(ReadMountInfo("/nowhere/mountinfo").ok());

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
+#include <functional>
 #include <set>
+#include <vector>
 
 #include "tests/fakes/fake_mounter.h"
 #include "tests/support/status_matchers.h"
@@ -269,6 +271,26 @@ TEST_F(GuardedMounterTest, AHoldHasOurLabel) {
   fake_.ClearLog();
   ours.label = "theirs";
   ExpectRefused(guarded_.HoldLoop(ours), StatusCode::kFailedPrecondition, "the label");
+}
+
+TEST_F(GuardedMounterTest, OnlyAnExportOfThePolicyIsMountedAndOnlyAtItsPlace) {
+  MountRequest pool = MountOf("/run/mooring-nfs/1/share", "nas:/srv");
+  pool.fs_type = kNfsFsType;
+  pool.options = {{"hard", std::nullopt}, {"vers", "4.2"}};
+  HelperPolicy policy = {.roots = {"/csi"}, .sources = {}, .label_prefix = "mooring", .exports = {ExportText(pool)}};
+  GuardedMounter guarded(policy, fake_);
+  ExpectRefused(guarded.Mount(pool), StatusCode::kInvalidArgument, "addr has to be the address");
+  pool.options.push_back({"addr", "192.0.2.1"});
+  for (const auto& change : std::vector<std::function<void(MountRequest&)>>{
+           [](MountRequest& r) { r.source = "nas:/etc"; }, [](MountRequest& r) { r.target = "/csi/pods/p/a"; },
+           [](MountRequest& r) { r.options[0].key = "soft"; },
+           [](MountRequest& r) { r.options.erase(r.options.begin()); }}) {
+    MountRequest other = pool;
+    change(other);
+    ExpectRefused(guarded.Mount(other), StatusCode::kFailedPrecondition, "none of the exports");
+  }
+  pool.options.push_back({"addr", "192.0.2.2"});
+  ExpectRefused(guarded.Mount(pool), StatusCode::kInvalidArgument, "addr has to be the address");
 }
 
 TEST_F(GuardedMounterTest, AnErrorOfFindIsReturned) {

@@ -297,5 +297,19 @@ TEST(MountOptionsTest, BtrfsAllowsHarmlessOptionsOnly) {
   }
 }
 
+TEST(MountOptionsTest, OptionsOfNfsAreThoseOfAPool) {
+  EXPECT_EQ(Options(kNfsFsType, {"nconnect=4", "vers=4.1,hard", "timeo=100"}), "hard,nconnect=4,timeo=100,vers=4.1");
+  for (const char* flag : {"vers=3", "soft", "nconnect=17", "sec=krb5", "fsc", "context=a:b:c", "nolock"}) {
+    EXPECT_THAT(ParseMountFlags(kNfsFsType, {flag}), FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
+  }
+  EXPECT_TRUE(IsAllowed(kNfsFsType, {"addr", "fd00::1"}));
+  EXPECT_FALSE(IsAllowed(kNfsFsType, {"addr", "nas.lan"}));
+  EXPECT_EQ(Options("nfs", {"ro,noatime"}), "defaults");
+  const auto repeated = ParseMountFlags("nfs", {"nfsvers=4.1,rsize=4096"});
+  EXPECT_EQ(ToString(repeated->of_pool), "vers=4.1,rsize=4096");
+  EXPECT_THAT(repeated->options, ::testing::IsEmpty());
+  EXPECT_THAT(ParseMountFlags("nfs", {"nfsvers=3"}), FailsWith(StatusCode::kInvalidArgument, "not allowed"));
+}
+
 }  // namespace
 }  // namespace mooring::testing

@@ -37,6 +37,19 @@ TEST_F(SuperblockTest, AnExt4LargerThanItsFileGetsNoNewUuid) {
               FailsWith(StatusCode::kFailedPrecondition, "4294967295 blocks, more than its file"));
 }
 
+// Such a one is for e2fsck to refuse. Here it must only come to an end: a tenant may have written it.
+TEST_F(SuperblockTest, AnExt4WithoutBlocksIsNotTakenForAFullGroup) {
+  for (const std::uint32_t log_block_size : {0U, 2U}) {
+    for (const std::uint64_t blocks : {0U, 1U}) {
+      Ext4Super super;
+      super.log_block_size = log_block_size;
+      super.bytes = blocks << (10 + log_block_size);
+      super.blocks_per_group = 1;
+      EXPECT_TRUE(CanGrowTo(super, 1U << 20U)) << log_block_size << " " << blocks;
+    }
+  }
+}
+
 TEST_F(SuperblockTest, ABtrfsThatEndsBeforeItsSuperblockGetsNoNewUuid) {
   std::string super(4096, '\0');
   StoreLittle(super, 48, std::uint64_t{65536});  // the place

@@ -380,5 +380,51 @@ TEST_F(ValidateTest, AMismatchIsAMessageNotAnError) {
       "access_mode");
 }
 
+TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWord) {
+  std::vector<Pool> made;
+  made.push_back({.name = "default"});
+  made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .source = "nas:/srv"});
+  made.push_back({.name = "six", .kind = BackendKind::kNfs, .tag = "0a1b2c3e", .source = "[fd00::1]:/srv"});
+  const Pools pools(std::move(made));
+  const auto parse = [&](const std::vector<std::pair<std::string, std::string>>& parameters) {
+    csi::v1::CreateVolumeRequest request = Create();
+    for (const auto& [key, value] : parameters) (*request.mutable_parameters())[key] = value;
+    return ParseCreateVolume(request, pools, {});
+  };
+  const auto spec =
+      parse({{"server", "nas"}, {"share", "/srv/"}, {"onDelete", "delete"}, {"mountPermissions", "0770"}});
+  ASSERT_OK(spec);
+  EXPECT_EQ(spec->pool, "share");
+  EXPECT_EQ(spec->making.root.mode, 0770);
+  EXPECT_EQ(parse({{"pool", "share"}, {"mountPermissions", "0"}})->making, VolumeMaking());
+  EXPECT_EQ(parse({{"server", "NAS"}, {"share", "/srv"}})->pool, "share");
+  EXPECT_EQ(parse({{"server", "fd00::1"}, {"share", "/srv"}})->pool, "six");
+  ExpectInvalid(parse({{"server", "nas"}, {"share", "/SRV"}}), "no pool of this plugin");
+  ExpectInvalid(parse({{"pool", "share"}, {"mode", "0750"}, {"mountPermissions", "0770"}}), "contradict each other");
+  EXPECT_EQ(parse({{"pool", "share"}, {"mode", "0770"}, {"mountPermissions", "0770"}})->making.root.mode, 0770);
+  ExpectInvalid(parse({{"server", "nas"}, {"share", "/other"}}), "export=/other, and ask for pool=NAME");
+  ExpectInvalid(parse({{"pool", "default"}, {"server", "nas"}, {"share", "/srv"}}), "with the name 'default'");
+  ExpectInvalid(parse({{"pool", "share"}, {"subDir", "a"}}), "leave the parameter out");
+  ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "archive"}}), "reclaimPolicy: Retain");
+}
+
+TEST(ExportWordsTest, OptionsOfThePoolMayBeRepeatedAsMountFlags) {
+  std::vector<Pool> made;
+  made.push_back({.name = "default"});
+  made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .options = {{"vers", "4.1"}}});
+  const Pools pools(std::move(made));
+  const auto parse = [&](const std::string& flag) {
+    csi::v1::CreateVolumeRequest request = Create();
+    (*request.mutable_parameters())["pool"] = "share";
+    request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags(flag);
+    return ParseCreateVolume(request, pools, {});
+  };
+  EXPECT_OK(parse("nfsvers=4.1"));
+  EXPECT_OK(parse("vers=4.1,noatime"));
+  ExpectInvalid(parse("nfsvers=4.2"), "which is mounted with vers=4.1");
+  ExpectInvalid(parse("rsize=65536"), "one of the whole pool share");
+  ExpectInvalid(parse("nfsvers=3"), "not allowed");
+}
+
 }  // namespace
 }  // namespace mooring::testing

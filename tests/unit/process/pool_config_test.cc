@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plugin/backends/registry.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
@@ -60,6 +61,21 @@ TEST(PoolConfigTest, ADevicePoolUsesTheLinksOfUdevByDefault) {
   EXPECT_EQ((*pools)[2].path, "/links");
 }
 
+std::string MountedBy(const std::string& text) {
+  const auto pools = ParsePools({text});
+  if (!pools.ok()) return Message(pools.status());
+  EXPECT_TRUE(pools->at(1).shared);
+  const OwnMount own = TypeOf(pools->at(1).kind).own_mount(pools->at(1));
+  return own.server + " " + own.request.fs_type + " " + own.request.source + " " + ToString(own.request.options);
+}
+
+TEST(PoolConfigTest, AnNfsPoolIsMountedFromItsServer) {
+  EXPECT_EQ(MountedBy("name=s,backend=nfs,server=nas.lan,export=/srv/a"), "nas.lan nfs4 nas.lan:/srv/a hard,vers=4.2");
+  EXPECT_EQ(MountedBy("name=s,backend=nfs,server=fd00::1,export=/"), "fd00::1 nfs4 [fd00::1]:/ hard,vers=4.2");
+  EXPECT_EQ(MountedBy("name=s,backend=nfs,server=nas,export=/a,options=nfsvers=4.1,nconnect=4,noatime,_netdev"),
+            "nas nfs4 nas:/a hard,nconnect=4,vers=4.1");
+}
+
 struct Wrong {
   const char* text;
   const char* why;
@@ -80,7 +96,20 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=image,path=/a,", "use key=value"}, Wrong{"backend=image,path=/a", "name is missing"},
         Wrong{"name=.,backend=image,path=/a", "name must"}, Wrong{"name=a/b,backend=image,path=/a", "name must"},
         Wrong{"name=a,path=/a", "backend is missing"},
-        Wrong{"name=a,backend=nfs,path=/a", "backend is missing or unknown"},
+        Wrong{"name=a,backend=zfs,path=/a", "backend is missing or unknown"},
+        Wrong{"name=a,backend=nfs,path=/a", "has no 'path': it takes server, export"},
+        Wrong{"name=a,backend=nfs,export=/a", "server must"},
+        Wrong{"name=a,backend=nfs,server=a b,export=/a", "server must"}, Wrong{"name=a,backend=nfs,server=a", "export"},
+        Wrong{"name=a,backend=nfs,server=a,export=a", "absolute"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a/", "export must"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,shared=true", "has no 'shared'"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=sec=krb5p", "needs a program beside the kernel"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=nconnect=4,xprtsec=tls", "needs a program"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=nfsvers=3", "use vers=4.1 or vers=4.2"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=vers=4", "takes one of 4.1, 4.2"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=softerr", "loses data"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=ro", "publish the volumes read-only"},
+        Wrong{"name=a,backend=nfs,server=a,export=/a,options=fsc", "mount flag 'fsc' is not allowed for nfs4"},
         Wrong{"name=a,backend=image", "path is missing"}, Wrong{"name=default,backend=directory", "path is missing"},
         Wrong{"name=a,backend=image,path=a", "absolute"}, Wrong{"name=a,backend=image,path=/a,path=/b", "given twice"},
         Wrong{"name=a,backend=image,path=/a,size=5", "has no 'size': it takes path, overcommit"},

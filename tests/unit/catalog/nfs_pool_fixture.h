@@ -1,0 +1,100 @@
+// A pool that two hosts mount from a server, as backend=nfs does: the catalogs of both, and real directories.
+#pragma once
+
+#include "plugin/backends/registry.h"
+#include "plugin/catalog/store/catalog_files.h"
+#include "plugin/catalog/store/shared_nodes.h"
+#include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/volume_id.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/unit/unit_test.h"
+
+namespace mooring::testing {
+
+inline constexpr char kTag[] = "0a1b2c3d";
+
+class RealTrees final : public FakeMounter {
+ public:
+  absl::Status RemoveTree(const std::string& directory) override {
+    MOORING_RETURN_IF_ERROR(FakeMounter::RemoveTree(directory));
+    std::filesystem::remove_all(directory);
+    return absl::OkStatus();
+  }
+};
+
+struct Host {
+  Host(const std::string& own, const std::string& shared, const std::string& node)
+      : store(*CatalogStore::Open(own + "/" + node)),
+        snapshots(store->files()),
+        locks(*KeyedLocks::Shared(own + "/lock-" + node)),
+        pools(MakePools(shared)),
+        catalog(*store, snapshots, pools, *locks, mounter, {.node_id = node, .topology = {}, .max_volumes = 0}) {
+    const auto answers = [this] { return availability->Check(); };
+    store->files()->AddLater("share", kTag, answers);
+    EXPECT_OK(locks->AddFile(shared + "/lock",
+                             [](const std::string& key) { return key.find(kTag) != std::string::npos; },
+                             {.answers = answers}));
+  }
+  Pools MakePools(const std::string& shared) {
+    const PoolConfig pool = {.name = "share", .kind = BackendKind::kNfs};
+    const std::string place = shared + "/share";  // with the same directory at its PlaceForCalls
+    std::filesystem::create_directory(PlaceForCalls(place));
+    if (!std::filesystem::exists(place)) std::filesystem::create_symlink(".share", place);
+    std::vector<Pool> made;
+    made.push_back(
+        {.name = "share",
+         .kind = BackendKind::kNfs,
+         .backend = TypeOf(BackendKind::kNfs).make(pool, place, {.mounter = mounter, .availability = availability}),
+         .tag = kTag,
+         .availability = availability});
+    return Pools(std::move(made));
+  }
+  void Open(const std::string& shared, const std::string& node) {
+    const auto records = store->files()->OpenLater(shared + "/catalog.db", "share", [] { return absl::OkStatus(); });
+    ASSERT_OK(records);
+    ASSERT_OK(SharedNodes::Put(**records, {.id = node}));
+    availability->Answered();
+  }
+
+  RealTrees mounter;
+  std::shared_ptr<Availability> availability = std::make_shared<Availability>("share");
+  std::unique_ptr<CatalogStore> store;
+  SnapshotStore snapshots;
+  std::unique_ptr<KeyedLocks> locks;
+  Pools pools;
+  VolumeCatalog catalog;
+};
+
+class NfsPool : public ::testing::Test {
+ protected:
+  void OpenBoth() {
+    here_.Open(shared_.path(), "n1");
+    there_.Open(shared_.path(), "n2");
+  }
+  static std::string Created(Host& host, const std::string& name) {
+    CreateVolumeSpec spec;
+    spec.name = name;
+    spec.fs_type = "nfs";
+    spec.pool = "share";
+    const auto made = host.catalog.Create(spec, Patient());
+    EXPECT_OK(made);
+    return made.ok() ? made->id : "";
+  }
+  static absl::Status Publish(Host& host, const std::string& id, const std::string& node, AccessMode mode,
+                              bool read_only = false) {
+    ControllerPublishSpec spec = {.volume_id = id, .node_id = node, .capability = {}, .read_only = read_only};
+    spec.capability.mode = mode;
+    return host.catalog.Publish(spec, Patient());
+  }
+  static Capability Mode(AccessMode mode) {
+    Capability capability;
+    capability.mode = mode;
+    return capability;
+  }
+  static Call Patient() { return Call::WithLongestWait(); }
+
+  TempDir own_, shared_;
+  Host here_{own_.path(), shared_.path(), "n1"}, there_{own_.path(), shared_.path(), "n2"};
+};
+
+}  // namespace mooring::testing
