@@ -151,6 +151,7 @@ constexpr std::array kNfsOptions = {
     Words("lookupcache", {"all", "none", "pos", "positive"}),
     Flag("hard", "softerr"),
     Flag("softerr", "hard"),  // of the plugin's own files; pools refuse it
+    Flag("nosoftreval"),
     Flag("ac", "noac"),
     Flag("noac", "ac"),
     Flag("noresvport"),
