@@ -177,6 +177,7 @@ constexpr std::array kNfs = {
     WordOf("lookupcache", kNfsLookups),
     Flag("hard", "softerr"),
     Flag("softerr", "hard"),  // of the plugin's own files; pools refuse it
+    Flag("nosoftreval"),
     Flag("ac", "noac"),
     Flag("noac", "ac"),
     Flag("noresvport"),

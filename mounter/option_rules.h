@@ -9,7 +9,8 @@
 
 namespace mooring {
 
-// An option of a filesystem. kSize: a power of two with the unit k, m or g, or none. kLabel: of SELinux. kAddress: of IP.
+// An option of a filesystem. kSize: a power of two with the unit k, m or g, or none. kLabel: of SELinux.
+// kAddress: of IP.
 struct OptionRule {
   std::string_view name;
   enum class Value { kNone, kNumber, kPowerOfTwo, kSize, kWord, kWordOrNone, kLabel, kAddress } value = Value::kNone;

@@ -82,6 +82,9 @@ absl::StatusOr<std::chrono::seconds> WriteAndLook(const std::string& path, const
 }
 
 absl::Status NoLookAt(const std::string& calls, const std::string& tasks, int error) {
+  if (error == ETIMEDOUT) {
+    return absl::DeadlineExceededError(fmt::format("the server of {} has not answered", Quote(calls)));
+  }
   if (error != ESTALE) return ErrnoStatus(error, "ask the server of", calls);
   return FailedPrecondition(
       "the directory that is mounted at {} is no longer on the server: bring it back there, or stop the plugin, "
@@ -328,7 +331,9 @@ absl::Status ExportPool::Open() {
 absl::Status ExportPool::Watch() {
   for (int round = 1; !StopsWithin(kAskEvery); ++round) {
     const auto asked = Availability::Clock::now();
-    MOORING_RETURN_IF_ERROR(CheckMounts(place_.path, parts_.pool.path));
+    const absl::Status looked = CheckMounts(place_.path, parts_.pool.path);
+    if (absl::IsDeadlineExceeded(looked)) continue;  // the server is silent, which Availability tells
+    MOORING_RETURN_IF_ERROR(looked);
     if (round % kRenewEvery == 0) {
       log::WarningIfFailed(RenewHostName(records_, NameForServers(), parts_.boot_id),
                            "this host's name is not renewed in a pool", {{"pool", parts_.pool.name}});

@@ -41,8 +41,8 @@ absl::StatusOr<std::string> MakeMountPlace(const Config& config, const std::stri
 // /proc/self/mountinfo, proc(5).
 std::string AddressOfMount(const std::string& mount_info, const std::string& place);
 
-// UNAVAILABLE: one of the two mounts of a pool is gone. FAILED_PRECONDITION: they show two directories. It waits for
-// the server of `calls` alone.
+// UNAVAILABLE: one of the two mounts of a pool is gone. FAILED_PRECONDITION: they show two directories.
+// DEADLINE_EXCEEDED: the server has not answered. It waits for the server of `calls` alone.
 absl::Status CheckMounts(const std::string& calls, const std::string& tasks);
 
 // A file server knows a host by its name. It takes a second host of that name for the first one after a restart, and

@@ -55,6 +55,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kRetryPause{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
 constexpr std::chrono::seconds kReconcilePatience{2};  // short: the next start reconciles again
+constexpr std::chrono::seconds kPatienceBesideSilence{15};
 
 // A container has a new host name at each start. The recorded id is that of the node that has the volumes.
 absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
@@ -162,6 +163,7 @@ struct PluginServer::Parts {
   void BeginInBackground();
   void OpenExports(const Config& config, const std::string& boot_id, Mounter& mounter, const Outside& outside);
   bool StopsWithin(std::chrono::seconds time);
+  std::chrono::seconds PatienceOfStop(std::chrono::seconds patience) const;
   bool AwaitReconciler(Clock::time_point deadline);  // false: it still runs
   void End();
 
@@ -364,7 +366,15 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
 }
 
-absl::Status PluginServer::Stop(std::chrono::seconds patience) {
+// Calls to a silent file server may hang until it answers. A stop does not wait for that.
+std::chrono::seconds PluginServer::Parts::PatienceOfStop(std::chrono::seconds patience) const {
+  const bool silent =
+      std::any_of(availability.begin(), availability.end(), [](const auto& pool) { return pool.second->IsSilent(); });
+  return silent ? std::min(patience, kPatienceBesideSilence) : patience;
+}
+
+absl::Status PluginServer::Stop(std::chrono::seconds asked) {
+  const std::chrono::seconds patience = parts_->PatienceOfStop(asked);
   const Clock::time_point start = Clock::now();
   {
     const std::lock_guard<std::mutex> lock(parts_->mutex);

@@ -40,8 +40,9 @@ class PluginServer {
   ~PluginServer();  // waits for all calls and threads, without a limit
 
   // Refuses new calls and calls that wait for others, and lets running calls end. DEADLINE_EXCEEDED names the calls and
-  // tools that still run after `patience`: then end the process without destructors. The next start or call finishes or
-  // undoes their work. A tool runs on alone and keeps its image locked.
+  // tools that still run after `patience`: then end the process without destructors. Beside a silent file server that
+  // is after 15 s. The next start or call finishes or undoes their work. A tool runs on alone and keeps its image
+  // locked.
   absl::Status Stop(std::chrono::seconds patience);
 
  private:

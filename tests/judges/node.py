@@ -8,6 +8,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [f"{os.path.dirname(HERE)}/model", f"{os.path.dirname(HERE)}/replay"]
 
+from exports import OnExports  # noqa: E402
 from host import Wrong, expect, expect_true, run  # noqa: E402
 from play import grows_ext4  # noqa: E402
 from world import World  # noqa: E402
@@ -73,6 +74,10 @@ class Node(World):
         print("\n".join(f"        plugin: {line}" for line in self.log(15).splitlines()), flush=True)
         self.close()
         shutil.rmtree(self.work)
+
+
+class NodeOnExports(OnExports, Node):
+    pass
 
 
 class Volume:

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 from disturbance import Disturbance  # noqa: E402
 from fio import Fio, verify_synced, write_synced  # noqa: E402
 from fsx import Fsx  # noqa: E402
-from node import KINDS, Node, Volume, Wrong  # noqa: E402
+from node import KINDS, Node, NodeOnExports, Volume, Wrong  # noqa: E402
 from host import run_tests  # noqa: E402
 from planted import FAULTS, found  # noqa: E402
 from stress import Stress  # noqa: E402
@@ -71,7 +71,7 @@ class Session:
 
 def set_up(options):
     os.makedirs(f"{options.work}/node")
-    node = Node(options, f"{options.work}/node")
+    node = (NodeOnExports if options.exports else Node)(options, f"{options.work}/node")
     nodes.append(node)
     node.start()
     return node
@@ -148,6 +148,7 @@ def parsed():
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--volumes", type=lambda text: text.split(","), default=list(KINDS))
     parser.add_argument("--images", choices=("tmpfs", "ext4", "xfs", "btrfs"), default="xfs")
+    parser.add_argument("--exports", action="store_true", help="directories lie on an NFS export: for tests/vm")
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("judges", nargs="*")
     options = parser.parse_args()

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, f"{os.path.dirname(HERE)}/replay")
 
 from generator import USERS  # noqa: E402
-from kinds import BACKENDS, KINDS  # noqa: E402
+from kinds import BACKENDS, KINDS, NEED_A_MACHINE  # noqa: E402
 from model import PRECONDITION  # noqa: E402
 from script import script_of  # noqa: E402
 from shrink import shortest  # noqa: E402
@@ -227,7 +227,7 @@ def main():
     parser.add_argument("--length", type=int, default=300)
     parser.add_argument("--backends", type=lambda text: set(text.split(",")), default=set(BACKENDS))
     parser.add_argument("--pools", type=lambda text: text.split(","), default=["tmpfs", "tmpfs", "ext4", "xfs", "btrfs"])
-    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=[name for name in KINDS if name not in NEED_A_MACHINE])
     parser.add_argument("--kernel", default="")
     parser.add_argument("--other", help="the programs of the build to upgrade to (default: a copy of the same)")
     parser.add_argument("--shrink", type=int, default=120, help="seconds; 0: not")

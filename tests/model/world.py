@@ -24,6 +24,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 class World(Looks, Users):
     pool_bytes = POOL_BYTES
     no_answer = ("ABORTED", "UNAVAILABLE")
+    start_within = 30
 
     def __init__(self, options, work, pool_fs):
         self.options, self.work, self.pool_fs, self.was_full = options, work, pool_fs, False
@@ -76,7 +77,7 @@ class World(Looks, Users):
             stdout=log, stderr=log, start_new_session=True)
         log.close()
         eventually("the plugin listens", lambda: self.plugin.poll() is not None or os.path.exists(self.csi.socket))
-        eventually("the plugin is ready", self.is_ready)
+        eventually("the plugin is ready", self.is_ready, self.start_within)
 
     def is_ready(self):
         if self.plugin.poll() is not None:

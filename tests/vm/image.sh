@@ -11,6 +11,7 @@ boot_modules=(virtio_pci virtio_blk ext4 crc32c_generic)
 root_packages=(
   systemd systemd-sysv udev dbus openssh-server kmod iproute2 procps util-linux mount
   e2fsprogs xfsprogs btrfs-progs dosfstools ntfs-3g dmsetup lvm2 quota nfs-kernel-server jq
+  python3-grpcio python3-protobuf protobuf-compiler fio stress-ng # for tests/model and tests/judges
 )
 
 # apt_get ARG...: with a folder for downloads that any user of apt may write.

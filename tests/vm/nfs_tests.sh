@@ -134,10 +134,11 @@ answer_of() {
 # Calls for its volumes fail at once, and others are not delayed. Tasks can be taken away. MOORING_VM_NFS_STOP is the
 # time for which the server is away longer than the calls take, in seconds.
 test_n4_a_server_that_stops_delays_nobody_and_comes_back() {
-  local id other started
+  local id other started silent
   id=$(cat "$work/n-id")
   inside systemctl stop nfs-server.service
   await "the plugin has noticed" refused_quietly 'has not answered' first get "$id" --timeout 5
+  silent=$(inside date +"%F %T")
   started=$SECONDS
   other=$(first create other --size 64MiB --param pool=default --json | id_of)
   inside mkdir -p /srv/n-other
@@ -146,6 +147,9 @@ test_n4_a_server_that_stops_delays_nobody_and_comes_back() {
   first delete "$other"
   other=$(first create directory --size 16MiB --param pool=directories --json | id_of)
   first stage "$other" --staging-path /srv/n-other
+  # The server answers some things still while it stops. Then no call reaches it, and a question is not taken for answered.
+  expect "what the plugin says about the server" \
+    "$(inside journalctl --no-pager -q -o cat -u mooring-nfs-first.service --since "$silent" | grep -c 'answers again' || true)" 0
   inside systemctl restart mooring-nfs-first.service
   await "the plugin is ready beside a dead server" first probe
   refused UNAVAILABLE first get "$id"
@@ -318,4 +322,28 @@ test_n9_csi_sanity_passes() {
     "$(sed -nE 's/^(Ran [0-9]+ of [0-9]+ Specs) in .*/\1/p; s/^.*-- ([0-9]+ Passed \|.*)$/\1/p' "$said" | paste -sd,)" \
     "$(sed -n 's/^nfs: //p' "$MOORING_ROOT/tests/sanity/expected-totals")"
   expect "what is left in the pool" "$(inside ls /share/sanity)" ''
+}
+
+# The model of a node, whose directories are on an export. MOORING_VM_MODEL is the time for which it is played, in seconds.
+test_na_the_model_finds_no_difference() {
+  play model/play.py --kinds exports --pools tmpfs --seconds "${MOORING_VM_MODEL:-120}" --shrink 0
+}
+
+test_nb_programs_of_others_find_no_damage() {
+  if command -v fsx >/dev/null; then inside_with_input sh -c 'cat >/usr/local/bin/fsx && chmod 755 /usr/local/bin/fsx' <"$(command -v fsx)"; fi
+  play judges/sessions.py --exports --volumes directory --images tmpfs
+}
+
+# play PROGRAM FLAG...: a program of tests/model or tests/judges, which starts plugins of its own. All that it prints is shown.
+play() {
+  local tree=/var/lib/tree built=$MOORING_ROOT/build/release program=$1
+  shift
+  stop_nodes
+  inside systemctl stop mooring-plugin.service
+  inside sh -c "mkdir -p '$built' $tree && { mountpoint -q '$built' || mount -t 9p -o ro,msize=262144 build '$built'; }"
+  tar -C "$MOORING_ROOT" -c tests/model tests/judges tests/replay csi-spec | inside_with_input tar -C "$tree" -x
+  inside python3 "$tree/tests/$program" --programs "$built/bin" --work /var/lib/played --seed "${MOORING_VM_SEED:-$RANDOM}" "$@" \
+    >"$work/n-played" 2>&1 || { cat "$work/n-played" && fail "tests/$program failed"; }
+  sed 's/^/        /' "$work/n-played"
+  inside systemctl start mooring-plugin.service
 }

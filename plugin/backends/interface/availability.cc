@@ -5,7 +5,6 @@
 namespace mooring {
 
 absl::Status Availability::Check(Clock::time_point now) const {
-  constexpr std::chrono::seconds kPatience{6};
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!why_.empty()) return Unavailable("pool {} cannot be used yet: {}", pool_, why_);
   if (now - answered_ < kPatience) {
@@ -14,6 +13,11 @@ absl::Status Availability::Check(Clock::time_point now) const {
   return Unavailable(
       "the file server of pool {} has not answered for {} s: see that it runs, and that this host reaches it", pool_,
       std::chrono::duration_cast<std::chrono::seconds>(now - answered_).count());
+}
+
+bool Availability::IsSilent(Clock::time_point now) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return why_.empty() && !is_new_ && now - answered_ >= kPatience;
 }
 
 void Availability::Answered() {

@@ -21,6 +21,9 @@ class Availability {
   // UNAVAILABLE: the pool is not ready yet, or its server has not answered for some seconds. The message says why.
   absl::Status Check(Clock::time_point now = Clock::now()) const;
 
+  // It did answer, and Check says now that it has not for some seconds. Calls that reached it before may hang.
+  bool IsSilent(Clock::time_point now = Clock::now()) const;
+
   void Answered();
   void Failed(const absl::Status& why);
 
@@ -30,6 +33,8 @@ class Availability {
   bool TakeLeftWork();
 
  private:
+  static constexpr std::chrono::seconds kPatience{6};
+
   const std::string pool_;
   mutable std::mutex mutex_;
   Clock::time_point answered_ = Clock::now();  // before the first answer: the start

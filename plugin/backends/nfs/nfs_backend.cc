@@ -109,7 +109,9 @@ OwnMount MountOf(const PoolConfig& pool) {
   std::erase_if(own.calls.options, [](const FilesystemOption& option) {
     return option.key == "hard" || option.key == "timeo" || option.key == "retrans";
   });
-  const std::vector<FilesystemOption> ends = {{"softerr", std::nullopt}, {"timeo", "20"}, {"retrans", "2"}};
+  // softerr alone answers from the cache when the server is away, and a question would pass for answered.
+  const std::vector<FilesystemOption> ends = {
+      {"softerr", std::nullopt}, {"nosoftreval", std::nullopt}, {"timeo", "20"}, {"retrans", "2"}};
   own.calls.options.insert(own.calls.options.end(), ends.begin(), ends.end());
   return own;
 }

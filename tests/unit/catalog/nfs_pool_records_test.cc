@@ -139,13 +139,18 @@ TEST(AvailabilityTest, AServerThatFallsSilentIsAway) {
   Availability pool("share");
   const auto now = Availability::Clock::now();
   EXPECT_THAT(pool.Check(), FailsWith(StatusCode::kUnavailable, "it is being mounted now"));
+  EXPECT_FALSE(pool.IsSilent(now + std::chrono::seconds(20))) << "no call has reached it";
   EXPECT_THAT(pool.Check(now + std::chrono::seconds(20)), FailsWith(StatusCode::kUnavailable, "has not answered for"))
       << "the plugin was started beside a dead server";
   pool.Answered();
   EXPECT_OK(pool.Check(now));
+  EXPECT_FALSE(pool.IsSilent(now));
+  EXPECT_TRUE(pool.IsSilent(now + std::chrono::seconds(20)));
   EXPECT_THAT(pool.Check(now + std::chrono::seconds(20)), FailsWith(StatusCode::kUnavailable, "has not answered for"));
   pool.Answered();
   EXPECT_OK(pool.Check());
+  pool.Failed(absl::UnavailableError("squashed"));
+  EXPECT_FALSE(pool.IsSilent(now + std::chrono::seconds(20))) << "calls are refused, and none hangs";
 }
 
 }  // namespace
