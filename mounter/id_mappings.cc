@@ -68,6 +68,10 @@ absl::StatusOr<IdMappings> ParseIdMappings(const std::string& text) {
     return InvalidArgument("idmap {}: write [u|g|b:]DISK:MOUNT:COUNT, as b:0:100000:65536, with spaces between several",
                            Quote(text));
   }
+  if (mappings.users.empty() || mappings.groups.empty()) {
+    return InvalidArgument("idmap {}: it maps {} alone, and a mount needs a map of users and one of groups: b: is both",
+                           Quote(text), mappings.users.empty() ? "groups" : "users");
+  }
   if (IsPossible(mappings.users) && IsPossible(mappings.groups)) return mappings;
   return InvalidArgument("idmap {}: mappings overlap, go beyond the largest id 4294967294, or are more than {}",
                          Quote(text), kMostRanges);

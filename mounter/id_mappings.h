@@ -21,7 +21,7 @@ struct IdMappings {
 };
 
 // INVALID_ARGUMENT: the text has another form. Or the kernel would refuse the mappings, user_namespaces(7): they
-// overlap, go beyond the largest id, or are too many.
+// overlap, go beyond the largest id, are too many, or are of users or groups alone.
 absl::StatusOr<IdMappings> ParseIdMappings(const std::string& text);
 
 // The mappings of a volume, for its tasks. Root in a user namespace can make any file with the ids on the disk. So it

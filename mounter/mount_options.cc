@@ -174,7 +174,7 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
     if (other.key == option.key) {
       return InvalidArgument("mount flag {} is given twice with different values", Quote(option.key));
     }
-    if (other.key == rule->opposite) {
+    if (Contradicts(*rule, other.key)) {
       return InvalidArgument("mount flags {} and {} contradict each other", Quote(other.key), Quote(option.key));
     }
   }

@@ -93,6 +93,7 @@ struct MountInfo {
 struct ListedMount : MountInfo {
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // the peer group from which it receives mounts; 0: it is no slave
+  bool ids_mapped = false;       // it shows other owners than the filesystem has: BindRequest::idmap
   bool lazytime = false;         // of the superblock; not sent by the mount helper
   bool shared() const { return peer_group != 0; }
 };

@@ -1,7 +1,10 @@
 #include "mounter/option_rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "mounter/mount_options.h"
 
@@ -16,25 +19,25 @@ using Words = std::span<const std::string_view>;
 //   - options that mount a damaged filesystem as if it were none: norecovery, noload, degraded, rescue
 //   - options that stop the host, or fill its log: errors=panic, fatal_errors, debug, enospc_debug
 //   - options that need another kernel module, or a device that no volume has: dax
-constexpr OptionRule Flag(std::string_view name, std::string_view opposite = "") {
-  return {.name = name, .opposite = opposite};
+constexpr OptionRule Flag(std::string_view name, std::string_view opposites = "") {
+  return {.name = name, .opposites = opposites};
 }
 
 constexpr OptionRule Number(std::string_view name, std::uint64_t least, std::uint64_t most,
-                            std::string_view opposite = "") {
-  return {.name = name, .value = Value::kNumber, .least = least, .most = most, .opposite = opposite};
+                            std::string_view opposites = "") {
+  return {.name = name, .value = Value::kNumber, .least = least, .most = most, .opposites = opposites};
 }
 
 constexpr OptionRule WordOf(std::string_view name, Words words) {
   return {.name = name, .value = Value::kWord, .words = words};
 }
 
-constexpr OptionRule FlagOrWord(std::string_view name, Words words, std::string_view opposite = "") {
-  return {.name = name, .value = Value::kWordOrNone, .words = words, .opposite = opposite};
+constexpr OptionRule FlagOrWord(std::string_view name, Words words, std::string_view opposites = "") {
+  return {.name = name, .value = Value::kWordOrNone, .words = words, .opposites = opposites};
 }
 
-constexpr OptionRule Label(std::string_view name, std::string_view opposite = "") {
-  return {.name = name, .value = Value::kLabel, .opposite = opposite};
+constexpr OptionRule Label(std::string_view name, std::string_view opposites = "") {
+  return {.name = name, .value = Value::kLabel, .opposites = opposites};
 }
 
 // A copy has a UUID of its own, and no filesystem here has quotas.
@@ -63,13 +66,16 @@ constexpr std::string_view kData[] = {"ordered", "journal", "writeback"};
 constexpr std::string_view kDataErrors[] = {"ignore", "abort"};
 constexpr std::string_view kErrors[] = {"remount-ro", "continue"};
 
+// New files get the group of their directory, or of who makes them. Each has two names.
+constexpr std::string_view kOfParent = "nogrpid sysvgroups", kOfCreator = "grpid bsdgroups";
+
 constexpr std::array kExt4 = {
     Flag("acl"),
     Flag("user_xattr"),
-    Flag("grpid", "nogrpid"),
-    Flag("nogrpid", "grpid"),
-    Flag("bsdgroups", "sysvgroups"),
-    Flag("sysvgroups", "bsdgroups"),
+    Flag("grpid", kOfParent),
+    Flag("nogrpid", kOfCreator),
+    Flag("bsdgroups", kOfParent),
+    Flag("sysvgroups", kOfCreator),
     Flag("bsddf", "minixdf"),
     Flag("minixdf", "bsddf"),
     Flag("auto_da_alloc", "noauto_da_alloc"),
@@ -104,10 +110,10 @@ constexpr std::string_view kLogBufferSizes[] = {"16k",  "16384", "32k",   "64k",
                                                 "256k", "32768", "65536", "131072", "262144"};
 
 constexpr std::array kXfs = {
-    Flag("grpid", "nogrpid"),
-    Flag("nogrpid", "grpid"),
-    Flag("bsdgroups", "sysvgroups"),
-    Flag("sysvgroups", "bsdgroups"),
+    Flag("grpid", kOfParent),
+    Flag("nogrpid", kOfCreator),
+    Flag("bsdgroups", kOfParent),
+    Flag("sysvgroups", kOfCreator),
     Flag("inode32", "inode64"),
     Flag("inode64", "inode32"),
     Flag("largeio", "nolargeio"),
@@ -138,21 +144,21 @@ constexpr std::array kBtrfs = {
     Flag("barrier", "nobarrier"),
     Flag("nobarrier", "barrier"),
     Flag("datacow", "nodatacow"),
-    Flag("nodatacow", "datacow"),
-    Flag("datasum", "nodatasum"),
-    Flag("nodatasum", "datasum"),
+    Flag("nodatacow", "datacow datasum compress compress-force"),
+    Flag("datasum", "nodatasum nodatacow"),
+    Flag("nodatasum", "datasum compress compress-force"),
     Flag("flushoncommit", "noflushoncommit"),
     Flag("noflushoncommit", "flushoncommit"),
     Flag("ssd", "nossd"),
-    Flag("nossd", "ssd"),
-    Flag("ssd_spread", "nossd_spread"),
+    Flag("nossd", "ssd ssd_spread"),
+    Flag("ssd_spread", "nossd_spread nossd"),
     Flag("nossd_spread", "ssd_spread"),
     Flag("treelog", "notreelog"),
     Flag("notreelog", "treelog"),
     Flag("user_subvol_rm_allowed"),
     FlagOrWord("discard", kDiscards, "nodiscard"),
-    FlagOrWord("compress", kCompressions, "compress-force"),
-    FlagOrWord("compress-force", kCompressions, "compress"),
+    FlagOrWord("compress", kCompressions, "compress-force nodatacow nodatasum"),
+    FlagOrWord("compress-force", kCompressions, "compress nodatacow nodatasum"),
     WordOf("space_cache", kSpaceCaches),
     Number("commit", 1, 300),
     Number("max_inline", 0, 2048),
@@ -199,6 +205,10 @@ constexpr std::array kNfs = {
 constexpr std::array kMemory = {Flag("noswap"), Flag("inode32", "inode64"), Flag("inode64", "inode32")};
 
 }  // namespace
+
+bool Contradicts(const OptionRule& rule, std::string_view other) {
+  return fmt::format(" {} ", rule.opposites).find(fmt::format(" {} ", other)) != std::string::npos;
+}
 
 std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
   if (fs_type == "ext4") return kExt4;

@@ -16,8 +16,11 @@ struct OptionRule {
   enum class Value { kNone, kNumber, kPowerOfTwo, kSize, kWord, kWordOrNone, kLabel, kAddress } value = Value::kNone;
   std::uint64_t least = 0, most = 0;             // the range of a number or size
   std::span<const std::string_view> words = {};  // the allowed words
-  std::string_view opposite = "";                // the option that contradicts this one
+  std::string_view opposites = "";               // names with spaces between: the kernel takes the last of such options
 };
+
+// Whether one list cannot have this option and the other: the order of a list has no meaning for Mooring.
+bool Contradicts(const OptionRule& rule, std::string_view other);
 
 // The options of this filesystem alone. Empty: it has none.
 std::span<const OptionRule> OwnOptions(std::string_view fs_type);

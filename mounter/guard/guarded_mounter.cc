@@ -89,7 +89,7 @@ absl::Status CheckFsType(const std::string& fs_type, const std::vector<std::stri
                 fmt::format("the mount helper handles {} only, not {}", all, Quote(fs_type, 64)));
 }
 
-// A hostile plugin may make nobody on the host the owner of root's files on a disk.
+// Else a hostile plugin could let a user of the host make files that are root's on a disk.
 absl::Status CheckIds(const std::string& idmap) {
   const absl::Status status = idmap.empty() ? absl::OkStatus() : CheckIdMapOfTasks(idmap);
   return status.ok() ? status : Refuse("refused ids of the host", Message(status));

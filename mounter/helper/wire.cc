@@ -45,6 +45,7 @@ absl::StatusOr<ListedMount> From(const pb::MountInfo& message) {
   mount.superblock_read_only = message.superblock_read_only();
   mount.peer_group = message.peer_group();
   mount.master = message.master();
+  mount.ids_mapped = message.ids_mapped();
   return mount;
 }
 
@@ -86,6 +87,7 @@ void To(const ListedMount& listed, pb::MountInfo& message) {
   To(static_cast<const MountInfo&>(listed), message);
   message.set_peer_group(listed.peer_group);
   message.set_master(listed.master);
+  message.set_ids_mapped(listed.ids_mapped);
 }
 
 Usage From(const pb::Usage& message) { return {message.total(), message.used(), message.available()}; }

@@ -38,7 +38,9 @@ absl::Status WriteMap(pid_t pid, const char* file, const std::vector<IdRange>& r
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (fd.ok() && ::write(fd.get(), map.data(), map.size()) == static_cast<ssize_t>(map.size())) return absl::OkStatus();
   if (errno != EPERM) return ErrnoStatus(errno, "write", path);
-  return FailedPrecondition("write {}: it needs CAP_SETUID and CAP_SETGID", Quote(path));
+  return FailedPrecondition(
+      "write {}: it needs CAP_SETUID and CAP_SETGID. Give both to this program (to a plugin: in its container or unit)",
+      Quote(path));
 }
 
 UniqueFd OpenNamespace(const std::string& path) { return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }

@@ -58,11 +58,6 @@ bool AsksForEncryption(std::string_view key) {
          lower.find("kms") != std::string::npos;
 }
 
-absl::StatusOr<bool> ParseTruth(std::string_view key, const std::string& value) {
-  if (value == "true" || value == "false") return value == "true";
-  return InvalidArgument("parameter {} {}: it is true or false", key, Quote(value));
-}
-
 // Some orchestrators show only this text.
 absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
@@ -114,6 +109,10 @@ absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std:
   if (!asked.device.empty() && !pool->traits().whole_devices) {
     return InvalidArgument("parameter {} {}: pool {} has the backend {}, where there are none to choose from",
                            kDeviceKey, Quote(asked.device), pool->name, ToString(pool->kind));
+  }
+  if (!asked.idmap.empty() && !pool->traits().maps_ids) {
+    return InvalidArgument("parameter {}: pool {} has the backend {}, on which Linux maps no ids: leave it out",
+                           kIdMapKey, pool->name, ToString(pool->kind));
   }
   const std::vector<std::string>& choices = pool->traits().fs_types;
   const bool is_other = pool->traits().whole_devices && IsOtherFsType(asked.fs_type);

@@ -56,6 +56,7 @@ struct BackendTraits {
   std::vector<std::string> fs_types = {};  // from which a volume can choose; empty: there is no choice
   bool whole_devices = false;              // a volume has the size of its device, and can name the device
   bool many_nodes = false;                 // a volume can be used on several nodes at once
+  bool maps_ids = true;                    // the kernel may have mapped ids for its filesystems: VolumeTuning::idmap
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
 };
 

@@ -72,6 +72,7 @@ TEST_F(CliIdMapTest, WhatCannotBeMappedLeavesNothing) {
            std::tuple("src dst --idmap b:0:100000", 2, "write [u|g|b:]DISK:MOUNT:COUNT"),
            std::tuple("src dst --idmap x:0:1:1", 2, "write [u|g|b:]"),
            std::tuple("src dst --idmap b:0:1:0", 2, "write [u|g|b:]"),
+           std::tuple("src dst --idmap u:0:100000:5", 2, "it maps users alone"),
            std::tuple("src dst --idmap b:0:-1:5", 2, "write [u|g|b:]"),
            std::tuple("src dst --idmap '0:1:5 3:9:5'", 2, "mappings overlap"),
            std::tuple("src dst --option X-mount.idmap=", 2, "'X-mount.idmap=' has no value"),

@@ -71,5 +71,91 @@ TEST_P(IdMapOfKind, OwnerAndGroupAreThoseThatTheTaskSees) {
   EXPECT_EQ(OwnerAt(Target("a")), "100999:100998");
 }
 
+// The map stays through changes, a second staging path, and readers beside writers.
+TEST_P(IdMapOfKind, TheMapStaysWhateverElseChanges) {
+  const std::string id = Created(Request("v")), again = Staging(id, "again");
+  StageAndPublish(id, Target("a"), Use());
+  csi::v1::ControllerModifyVolumeRequest modify;
+  modify.set_volume_id(id);
+  (*modify.mutable_mutable_parameters())["noatime"] = "true";
+  ASSERT_OK(driver().Send(modify));
+  if (std::string(GetParam().pool) != "dirs") {
+    ASSERT_OK(driver().Grow(id, 2 * GetParam().bytes));
+    ASSERT_OK(driver().NodeExpand(id, Target("a"), 2 * GetParam().bytes));
+  }
+  ASSERT_OK(driver().Stage(id, again, Use()));
+  ASSERT_OK(driver().Publish(id, again, Target("b"), Use()));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("c"), Use(), true));
+  Restart(SIGKILL);
+  for (const char* target : {"a", "b"}) EXPECT_EQ(WriteAsTask(Target(target)), 0) << target;
+  EXPECT_EQ(WriteAsTask(Target("c")), 3) << "it is read-only";
+  EXPECT_EQ(OwnerAt(Target("c") + "/file"), "100000:100000");
+  EXPECT_EQ(OwnerAt(again), "0:0");
+}
+
+// As somebody may mount it by hand, with the same flags.
+TEST_P(IdMapOfKind, AMountWithoutTheMapIsNotTakenForATarget) {
+  const std::string id = Created(Request("v"));
+  StageAndPublish(id, Target("a"), Use());
+  ASSERT_EQ(::umount2(Target("a").c_str(), 0), 0);
+  fs::create_directories(Target("a"));
+  ASSERT_EQ(::mount(Staging(id).c_str(), Target("a").c_str(), nullptr, MS_BIND, nullptr), 0);
+  ExpectRefused(PublishRequest(id, Staging(id), Target("a"), Use()), Code::kAlreadyExists, "without its idmap");
+  KillAndForget();
+  ExpectRefused(PublishRequest(id, Staging(id), Target("a"), Use()), Code::kAlreadyExists, "without its idmap");
+}
+
+TEST_P(IdMapOfKind, AStagingPathIsNoTargetAndATargetNoStagingPath) {
+  const std::string id = Created(Request("v")), again = Staging(id, "again");
+  StageAndPublish(id, Target("a"), Use());
+  ASSERT_OK(driver().Stage(id, again, Use()));
+  ExpectRefused(PublishRequest(id, Staging(id), again, Use()), Code::kFailedPrecondition, "is staged at");
+  ExpectRefused(StageRequest(id, Target("a"), Use()), Code::kFailedPrecondition, "is published at");
+}
+
+using IdMap = RpcTest;
+
+// A copy has the map that its own request names, and the owners on the disk of its source.
+TEST_F(IdMap, CopiesHaveTheMapOfTheirOwnRequest) {
+  const VolumeCapability use = Mount("xfs", kMultiWriter);
+  const std::string id = Created(CreateRequest("v", use, kXfsBytes, {{"idmap", kIdMapOfTask}}));
+  StageAndPublish(id, Target("a"), use);
+  ASSERT_EQ(WriteAsTask(Target("a")), 0);
+  const std::string plain = Created(CopyRequest("plain", id, use));
+  const std::string mapped = Created(CopyRequest("mapped", id, use, 0, {{"idmap", "b:0:200000:65536"}}));
+  StageAndPublish(plain, Target("plain"), use);
+  StageAndPublish(mapped, Target("mapped"), use);
+  EXPECT_EQ(OwnerAt(Target("plain") + "/file"), "0:0");
+  EXPECT_EQ(OwnerAt(Target("mapped") + "/file"), "200000:200000");
+}
+
+// A filesystem of the host without mapped ids: Publish says so, and leaves nothing.
+TEST_F(IdMap, AFilesystemWithoutMappedIdsIsNamed) {
+  const std::string path = MakeDirectories("ram");
+  AllowMount(path);
+  ASSERT_EQ(::mount("none", path.c_str(), "ramfs", 0, nullptr), 0);
+  RestartWith({"--pool", "name=ram,backend=directory,path=" + path});
+  const VolumeCapability use = Mount("", kMultiWriter);
+  const std::string id = Created(CreateRequest("v", use, kVolumeBytes, {{"pool", "ram"}, {"idmap", kIdMapOfTask}}));
+  ASSERT_OK(driver().Stage(id, Staging(id), use));
+  ExpectRefused(PublishRequest(id, Staging(id), Target("a"), use), Code::kFailedPrecondition, "has no mapped ids");
+  EXPECT_FALSE(MountAt(Target("a")));
+}
+
+TEST_F(IdMap, NeverChangesAndIsNoMutableParameter) {
+  const std::string id = Created(CreateRequest("v", Mount(), kVolumeBytes, {{"idmap", kIdMapOfTask}}));
+  csi::v1::ControllerModifyVolumeRequest modify;
+  modify.set_volume_id(id);
+  (*modify.mutable_mutable_parameters())["idmap"] = "b:0:200000:65536";
+  ExpectRefused(modify, Code::kInvalidArgument, "mutable parameter 'idmap' is unknown");
+  ExpectRefused(CreateRequest("v", Mount(), kVolumeBytes, {{"idmap", "b:0:200000:65536"}}), Code::kAlreadyExists,
+                "idmap");
+  csi::v1::ValidateVolumeCapabilitiesRequest validate = ValidateRequest(id, Mount());
+  (*validate.mutable_parameters())["idmap"] = "b:0:200000:65536";
+  EXPECT_FALSE(driver().Send(validate)->has_confirmed());
+  (*validate.mutable_parameters())["idmap"] = kIdMapOfTask;
+  EXPECT_TRUE(driver().Send(validate)->has_confirmed());
+}
+
 }  // namespace
 }  // namespace mooring::testing

@@ -118,7 +118,7 @@ TEST_F(GuardedMounterTest, AllowsTheCallsOfAPlugin) {
 // Else a user of the host would be root in a volume, and could make a program with the set-user-ID bit of root there.
 TEST_F(GuardedMounterTest, IdsAreMappedToThoseOfTasksOnly) {
   Stage();
-  for (const char* ids : {"b:0:1000:1", "u:0:0:1", "g:0:65535:2", "/proc/1/ns/user", "x"}) {
+  for (const char* ids : {"b:0:1000:1", "u:0:0:1 g:0:70000:1", "u:0:70000:1 g:0:65535:2", "/proc/1/ns/user", "x"}) {
     MountRequest mount = MountOf("/csi/staging/b");
     mount.idmap = ids;
     BindRequest bind = BindOf("/csi/staging/a", "/csi/pods/p/m");

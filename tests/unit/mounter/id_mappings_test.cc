@@ -44,6 +44,12 @@ TEST(IdMappingsTest, MappingsThatTheKernelRefusesAreRefused) {
   }
 }
 
+// The kernel refuses such a mount, and older ones let nobody write to it.
+TEST(IdMappingsTest, UsersOrGroupsAloneAreRefused) {
+  EXPECT_THAT(ParseIdMappings("u:0:100000:65536"), FailsWith(StatusCode::kInvalidArgument, "it maps users alone"));
+  EXPECT_THAT(ParseIdMappings("g:0:100000:65536"), FailsWith(StatusCode::kInvalidArgument, "it maps groups alone"));
+}
+
 TEST(IdMappingsTest, TasksAreNoUsersOfTheHost) {
   EXPECT_OK(CheckIdMapOfTasks("b:0:65536:65536"));
   for (const char* text : {"b:0:0:1", "b:0:65535:1", "u:0:1000:1 g:0:100000:1", "u:0:100000:1 g:0:1000:1"}) {

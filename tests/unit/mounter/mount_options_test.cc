@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "mounter/option_rules.h"
 #include "tests/support/status_matchers.h"
 
 namespace mooring::testing {
@@ -229,7 +230,13 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
            {"xfs", "discard", "nodiscard"},
            {"ext4", "delalloc", "nodelalloc"},
            {"ext4", "barrier=1", "nobarrier"},
+           {"ext4", "grpid", "sysvgroups"},
+           {"xfs", "bsdgroups", "nogrpid"},
            {"btrfs", "nodatacow", "datacow"},
+           {"btrfs", "nodatacow", "datasum"},
+           {"btrfs", "nodatacow", "compress=zstd"},
+           {"btrfs", "nodatasum", "compress-force"},
+           {"btrfs", "nossd", "ssd_spread"},
            {"ext4", "auto_da_alloc", "noauto_da_alloc"},
            {"ext4", "dioread_lock", "dioread_nolock"},
            {"ext4", "block_validity", "noblock_validity"},
@@ -246,6 +253,17 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
     EXPECT_THAT(ParseMountFlags(fs_type, {one, other}), FailsWith(StatusCode::kInvalidArgument, "contradict")) << one;
     EXPECT_THAT(ParseMountFlags(fs_type, {other + "," + one}), FailsWith(StatusCode::kInvalidArgument, "contradict"))
         << one;
+  }
+}
+
+TEST(MountOptionsTest, ContradictionsAreMutual) {
+  for (const char* fs_type : {"ext4", "xfs", "btrfs", "tmpfs", "nfs4"}) {
+    const std::vector<const OptionRule*> rules = RulesOf(fs_type);
+    for (const OptionRule* one : rules) {
+      for (const OptionRule* other : rules) {
+        EXPECT_EQ(Contradicts(*one, other->name), Contradicts(*other, one->name)) << one->name << " " << other->name;
+      }
+    }
   }
 }
 

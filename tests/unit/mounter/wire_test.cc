@@ -32,7 +32,7 @@ static bool operator==(const MountInfo& a, const MountInfo& b) {
 
 static bool operator==(const ListedMount& a, const ListedMount& b) {
   return static_cast<const MountInfo&>(a) == static_cast<const MountInfo&>(b) && a.peer_group == b.peer_group &&
-         a.master == b.master;
+         a.master == b.master && a.ids_mapped == b.ids_mapped;
 }
 
 static bool operator==(const Usage& a, const Usage& b) {
@@ -186,7 +186,7 @@ MountInfo AMountInfo() {
           .superblock_read_only = true};
 }
 
-ListedMount AListedMount() { return {AMountInfo(), 5, 6}; }
+ListedMount AListedMount() { return {AMountInfo(), 5, 6, true}; }
 
 TEST(WireTest, AMountRequestArrives) {
   ExpectArrives<pb::MountRequest>(MountRequest());

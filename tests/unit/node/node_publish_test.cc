@@ -113,6 +113,32 @@ TEST_F(NodePublishTest, OnlyTargetsHaveMappedIds) {
   EXPECT_EQ(MountsAt("/pods/3").at(0).idmap, volume.tuning.idmap);
 }
 
+// Somebody may have mounted the volume at the target, or a path may be named for two things.
+TEST_F(NodePublishTest, AMountWithoutTheMapIsNoTargetAndOneWithItNoStagingPath) {
+  NodeVolume volume = source_.Find(kVolume).value();
+  volume.tuning.idmap = "b:0:100000:65536";
+  source_.Put(volume);
+  const Capability many = MountCapability(AccessMode::kMultiNodeMultiWriter);
+  StageIt(many);
+  ASSERT_OK(Publish(PublishAt("/pods/1", many)));
+  ASSERT_OK(Publish(PublishAt("/pods/1", many)));
+  EXPECT_THAT(Stage(StageAt("/pods/1", many)), FailsWith(StatusCode::kFailedPrecondition, "is published at '/pods/1'"));
+  ASSERT_OK(Stage(StageAt("/staging/b", many)));
+  EXPECT_THAT(Publish(PublishAt("/staging/b", many)), FailsWith(StatusCode::kFailedPrecondition, "is staged at"));
+  const MountFlags flags = FlagsAt("/pods/1");
+  mounter_.With([&flags](FakeKernel& kernel) {
+    kernel.DropMounts("/pods/1");
+    BindRequest request;
+    request.source = "/staging/a";
+    request.target = "/pods/1";
+    request.flags = flags;
+    EXPECT_OK(kernel.Bind(request));
+  });
+  EXPECT_THAT(Publish(PublishAt("/pods/1", many)), FailsWith(StatusCode::kAlreadyExists, "without its idmap"));
+  LoseRecords();
+  EXPECT_THAT(Publish(PublishAt("/pods/1", many)), FailsWith(StatusCode::kAlreadyExists, "without its idmap"));
+}
+
 TEST_F(NodePublishTest, TargetIsNodevUnlessStageAndPublishNameDev) {
   Capability with_nodes = MountCapability();
   with_nodes.names_dev = true;

@@ -406,6 +406,7 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   ExpectInvalid(parse({{"pool", "default"}, {"server", "nas"}, {"share", "/srv"}}), "with the name 'default'");
   ExpectInvalid(parse({{"pool", "share"}, {"subDir", "a"}}), "leave the parameter out");
   ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "archive"}}), "reclaimPolicy: Retain");
+  ExpectInvalid(parse({{"pool", "share"}, {"idmap", "b:0:100000:65536"}}), "the backend nfs, on which Linux maps no");
 }
 
 TEST(ExportWordsTest, OptionsOfThePoolMayBeRepeatedAsMountFlags) {
