@@ -242,6 +242,9 @@ TEST_F(NodeStageTest, MemoryIsStagedAgainFromAMountWithoutMappedIds) {
                .fs_type = "tmpfs",
                .tuning = {.idmap = "b:0:100000:65536"}});
   const Capability many = MountCapability(AccessMode::kMultiNodeMultiWriter);
+  mounter_.With([](FakeKernel& kernel) {
+    for (const char* path : {"/staging/c", "/staging/z"}) kernel.AddDirectory(path);
+  });
   ASSERT_OK(Stage(StageAt("/staging/z", many, "vol-m")));
   ASSERT_OK(Publish(PublishAt("/pods/a", many, "/staging/z", "vol-m")));
   for (const char* staging : {"/staging/b", "/staging/c"}) {
