@@ -20,7 +20,7 @@ endfunction()
 # mooring_install_documents(NAME): installs docs/ without docs/man.
 function(mooring_install_documents name)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/mooring-${name}
-          COMPONENT ${name}_docs FILES_MATCHING PATTERN *.md PATTERN man EXCLUDE)
+          COMPONENT ${name}_docs FILES_MATCHING PATTERN *.md PATTERN *.tsv PATTERN man EXCLUDE)
 endfunction()
 
 # mooring_install_units(NAME UNIT...): installs units of packaging/systemd, with their users, directories and variables.

@@ -14,10 +14,12 @@ constexpr MountFlagRow Flag(std::string_view word, std::string_view opposite, st
   return {word, opposite, attribute, attribute, statfs, member, Atime::kRelatime, command_line};
 }
 
-constexpr MountFlagRow AccessTimes(std::string_view word, std::uint64_t attribute, std::uint64_t statfs, Atime atime,
-                                   std::string_view command_line) {
-  return {word, "", attribute, MOUNT_ATTR__ATIME, statfs, nullptr, atime, command_line};
+constexpr MountFlagRow AccessTimes(std::string_view word, std::string_view opposite, std::uint64_t attribute,
+                                   std::uint64_t statfs, Atime atime, std::string_view command_line) {
+  return {word, opposite, attribute, MOUNT_ATTR__ATIME, statfs, nullptr, atime, command_line};
 }
+
+constexpr std::uint64_t kStatfsNosymfollow = 0x2000;  // since Linux 5.10; glibc has no name for it
 
 // In the order in which mountinfo prints them, so that ToString equals the kernel's text.
 constexpr std::array kTable = {
@@ -27,10 +29,20 @@ constexpr std::array kTable = {
     Flag("noexec", "exec", MOUNT_ATTR_NOEXEC, ST_NOEXEC, &MountFlags::noexec, "--noexec"),
     Flag("nodiratime", "diratime", MOUNT_ATTR_NODIRATIME, ST_NODIRATIME, &MountFlags::nodiratime,
          "--option nodiratime"),
-    AccessTimes("relatime", MOUNT_ATTR_RELATIME, ST_RELATIME, Atime::kRelatime, ""),
-    AccessTimes("noatime", MOUNT_ATTR_NOATIME, ST_NOATIME, Atime::kNoatime, "--noatime"),
-    AccessTimes("strictatime", MOUNT_ATTR_STRICTATIME, 0, Atime::kStrictatime, "--option strictatime"),
+    AccessTimes("relatime", "norelatime", MOUNT_ATTR_RELATIME, ST_RELATIME, Atime::kRelatime, ""),
+    AccessTimes("noatime", "atime", MOUNT_ATTR_NOATIME, ST_NOATIME, Atime::kNoatime, "--noatime"),
+    AccessTimes("strictatime", "nostrictatime", MOUNT_ATTR_STRICTATIME, 0, Atime::kStrictatime, "--option strictatime"),
+    Flag("nosymfollow", "symfollow", MOUNT_ATTR_NOSYMFOLLOW, kStatfsNosymfollow, &MountFlags::nosymfollow,
+         "--option nosymfollow"),
 };
+
+void Clear(MountFlags& flags, const MountFlagRow& row) {
+  if (row.member != nullptr) {
+    flags.*row.member = false;
+  } else if (flags.atime == row.atime) {
+    flags.atime = Atime::kRelatime;
+  }
+}
 
 }  // namespace
 
@@ -54,8 +66,8 @@ bool ApplyMountFlag(std::string_view word, MountFlags& flags) {
       Set(flags, row);
       return true;
     }
-    if (row.member != nullptr && word == row.opposite) {
-      flags.*row.member = false;
+    if (word == row.opposite) {
+      Clear(flags, row);
       return true;
     }
   }

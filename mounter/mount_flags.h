@@ -18,6 +18,7 @@ struct MountFlags {
   bool nodev = false;
   bool noexec = false;
   bool nodiratime = false;
+  bool nosymfollow = false;
   Atime atime = Atime::kRelatime;
 
   auto operator<=>(const MountFlags&) const = default;
@@ -25,7 +26,7 @@ struct MountFlags {
 
 struct MountFlagRow {
   std::string_view word;          // sets it; mount(8), and the kernel's word in mountinfo
-  std::string_view opposite;      // clears it; empty for access times, where another word replaces it
+  std::string_view opposite;      // clears it; for access times the default, relatime, comes back
   std::uint64_t attribute;        // MOUNT_ATTR_*: mount_setattr(2), statmount(2), proto/mounter.proto
   std::uint64_t mask;             // the attributes that it stands for or excludes
   std::uint64_t statfs;           // ST_*, statfs(2); 0: strictatime, the absence of others

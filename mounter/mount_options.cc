@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <span>
@@ -15,183 +14,12 @@
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
 #include "mounter/mount_words.h"
+#include "mounter/option_rules.h"
 
 namespace mooring {
 namespace {
 
-// An option of one filesystem. The tables leave three kinds out:
-//   - options that name another device or file: journal_path, logdev, rtdev, quota files
-//   - options that weaken what the plugin promises: norecovery, noload, abort, debug
-//   - options that need another kernel module
-struct OptionRule {
-  std::string_view name;
-  enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone, kLabel, kAddress } value = Value::kNone;
-  std::uint64_t least = 0, most = 0;           // the range of a number
-  std::array<std::string_view, 8> words = {};  // the allowed words
-  std::string_view opposite = "";              // the option that contradicts this one
-};
-
 using Value = OptionRule::Value;
-
-constexpr OptionRule Flag(std::string_view name, std::string_view opposite = "") {
-  return {.name = name, .opposite = opposite};
-}
-
-constexpr OptionRule Number(std::string_view name, std::uint64_t least, std::uint64_t most,
-                            std::string_view opposite = "") {
-  return {.name = name, .value = Value::kNumber, .least = least, .most = most, .opposite = opposite};
-}
-
-constexpr OptionRule Words(std::string_view name, std::array<std::string_view, 8> words) {
-  return {.name = name, .value = Value::kWord, .words = words};
-}
-
-constexpr OptionRule FlagOrWords(std::string_view name, std::array<std::string_view, 8> words,
-                                 std::string_view opposite = "") {
-  return {.name = name, .value = Value::kWordOrNone, .words = words, .opposite = opposite};
-}
-
-constexpr OptionRule Label(std::string_view name, std::string_view opposite = "") {
-  return {.name = name, .value = Value::kLabel, .opposite = opposite};
-}
-
-// Taken and left out: they are defaults of every filesystem, or have no effect on a volume. A copy has a UUID of its
-// own, and no filesystem here has quotas.
-constexpr std::array kIgnoredOptions = {
-    Flag("async", "sync"), Flag("nolazytime", "lazytime"),
-    Flag("norelatime"),    Flag("nostrictatime"),
-    Flag("nomand"),        Flag("noiversion"),
-    Flag("noquota"),       Flag("nouuid"),
-    Flag("silent"),        Flag("loud"),
-    Flag("_rnetdev"),
-};
-
-// SELinux labels of all files, mount(8).
-constexpr std::array kLabelOptions = {
-    Label("context", "defcontext"),
-    Label("fscontext"),
-    Label("defcontext", "context"),
-    Label("rootcontext"),
-};
-
-constexpr std::array kCommonOptions = {
-    Flag("sync", "async"),        Flag("dirsync"), Flag("lazytime", "nolazytime"), Flag("discard", "nodiscard"),
-    Flag("nodiscard", "discard"),
-};
-
-constexpr std::array kExt4Options = {
-    Flag("acl"),
-    Flag("user_xattr"),
-    Flag("auto_da_alloc", "noauto_da_alloc"),
-    Flag("noauto_da_alloc", "auto_da_alloc"),
-    Flag("delalloc", "nodelalloc"),
-    Flag("nodelalloc", "delalloc"),
-    Flag("dioread_lock", "dioread_nolock"),
-    Flag("dioread_nolock", "dioread_lock"),
-    Flag("block_validity", "noblock_validity"),
-    Flag("noblock_validity", "block_validity"),
-    Number("barrier", 0, 1),
-    Number("commit", 0, 900),
-    Number("init_itable", 0, 1000, "noinit_itable"),
-    Flag("noinit_itable", "init_itable"),
-    OptionRule{.name = "inode_readahead_blks", .value = Value::kPowerOfTwo, .least = 0, .most = 1048576},
-    Number("stripe", 0, 1048576),
-    Number("max_batch_time", 0, 1000000),
-    Number("min_batch_time", 0, 1000000),
-    Number("journal_ioprio", 0, 7),
-    Words("data", {"ordered", "journal", "writeback"}),
-    Words("errors", {"remount-ro", "continue"}),
-};
-
-constexpr std::array kXfsOptions = {
-    Flag("inode32", "inode64"),
-    Flag("inode64", "inode32"),
-    Flag("largeio", "nolargeio"),
-    Flag("nolargeio", "largeio"),
-    Flag("swalloc"),
-    Flag("noalign"),
-    Flag("filestreams"),
-    Number("logbufs", 2, 8),
-    Words("logbsize", {"32k", "64k", "128k", "256k"}),
-    Words("allocsize", {"64k", "1m", "64m", "1g"}),
-};
-
-// Left out as well:
-//   - options that name a part of the filesystem or another device: subvol, device
-//   - options that mount a damaged filesystem: degraded, rescue
-//   - options that keep it slow or busy: skip_balance, enospc_debug
-//   - an option that loses data in a power cut: nobarrier
-constexpr std::array kBtrfsOptions = {
-    Flag("acl", "noacl"),
-    Flag("noacl", "acl"),
-    Flag("autodefrag", "noautodefrag"),
-    Flag("noautodefrag", "autodefrag"),
-    Flag("flushoncommit", "noflushoncommit"),
-    Flag("noflushoncommit", "flushoncommit"),
-    Flag("ssd", "nossd"),
-    Flag("nossd", "ssd"),
-    FlagOrWords("discard", {"sync", "async"}, "nodiscard"),
-    FlagOrWords("compress", {"zlib", "lzo", "zstd", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "no"}, "compress-force"),
-    FlagOrWords("compress-force", {"zlib", "lzo", "zstd", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "no"}, "compress"),
-    Words("space_cache", {"v2"}),
-    Number("commit", 1, 300),
-    Number("max_inline", 0, 2048),
-    Number("thread_pool", 1, 64),
-};
-
-// The options of a pool that Mooring mounts from a server, nfs(5). Left out are options that
-//   - lose data or locks: soft, nolock, local_lock
-//   - need a program beside the kernel: other versions, sec=krb5, xprtsec=tls
-//   - make a second cache of the same files: nosharecache
-constexpr std::array kNfsOptions = {
-    OptionRule{.name = "addr", .value = Value::kAddress},
-    Words("vers", {"4.1", "4.2"}),
-    Words("proto", {"tcp", "tcp6", "rdma"}),
-    Words("sec", {"sys"}),
-    Words("lookupcache", {"all", "none", "pos", "positive"}),
-    Flag("hard", "softerr"),
-    Flag("softerr", "hard"),  // of the plugin's own files; pools refuse it
-    Flag("ac", "noac"),
-    Flag("noac", "ac"),
-    Flag("noresvport"),
-    Number("port", 1, 65535),
-    Number("rsize", 1024, 1048576),
-    Number("wsize", 1024, 1048576),
-    Number("timeo", 1, 6000),
-    Number("retrans", 0, 100),
-    Number("nconnect", 1, 16),
-    Number("max_connect", 1, 16),
-    Number("actimeo", 0, 86400),
-    Number("acregmin", 0, 86400),
-    Number("acregmax", 0, 86400),
-    Number("acdirmin", 0, 86400),
-    Number("acdirmax", 0, 86400),
-};
-
-std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
-  if (fs_type == kNfsFsType) return kNfsOptions;
-  if (fs_type == "ext4") return kExt4Options;
-  if (fs_type == "xfs") return kXfsOptions;
-  if (fs_type == "btrfs") return kBtrfsOptions;
-  return {};
-}
-
-// A rule of the filesystem replaces the common one of the same name.
-std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
-  std::vector<const OptionRule*> rules;
-  for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
-  // The filesystem of a directory or subvolume is the host's or the pool's. The plugin itself sets the other options of
-  // a tmpfs.
-  if (fs_type == kNfsFsType || !HasOptionTable(fs_type)) return rules;
-  for (const OptionRule& rule : kLabelOptions) rules.push_back(&rule);
-  if (fs_type == "tmpfs") return rules;
-  const std::size_t own = rules.size();
-  for (const OptionRule& rule : kCommonOptions) {
-    const auto is_own = [&rule](const OptionRule* other) { return other->name == rule.name; };
-    if (std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(own), is_own)) rules.push_back(&rule);
-  }
-  return rules;
-}
 
 const OptionRule* FindRule(std::string_view fs_type, std::string_view name) {
   const std::vector<const OptionRule*> rules = RulesOf(fs_type);
@@ -199,14 +27,24 @@ const OptionRule* FindRule(std::string_view fs_type, std::string_view name) {
   return found == rules.end() ? nullptr : *found;
 }
 
+// A number, or a size as xfs(5) writes it: "64k".
+std::optional<std::uint64_t> ParseNumber(const OptionRule& rule, std::string_view text) {
+  constexpr std::string_view kUnits = "kmg";
+  const bool has_unit = rule.value == Value::kSize && !text.empty() && kUnits.find(text.back()) != kUnits.npos;
+  const auto shift = has_unit ? 10 * (kUnits.find(text.back()) + 1) : 0;
+  if (has_unit) text.remove_suffix(1);
+  const auto number = ParseWhole<std::uint64_t>(text);
+  return number && *number <= rule.most >> shift ? std::optional(*number << shift) : std::nullopt;
+}
+
 // The number, if it is within the range of the rule.
 std::optional<std::uint64_t> NumberIn(const OptionRule& rule, const std::optional<std::string>& value) {
-  const auto number = value ? ParseWhole<std::uint64_t>(*value) : std::nullopt;
-  return number && *number >= rule.least && *number <= rule.most ? number : std::nullopt;
+  const auto number = value ? ParseNumber(rule, *value) : std::nullopt;
+  return number && *number >= rule.least ? number : std::nullopt;
 }
 
 bool IsWordOf(const OptionRule& rule, const std::string& value) {
-  return !value.empty() && std::find(rule.words.begin(), rule.words.end(), value) != rule.words.end();
+  return std::find(rule.words.begin(), rule.words.end(), value) != rule.words.end();
 }
 
 // As "system_u:object_r:container_file_t:s0:c1,c2": user, role, type, and the range where the policy has levels.
@@ -233,6 +71,7 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
     case Value::kNumber:
       return number.has_value();
     case Value::kPowerOfTwo:
+    case Value::kSize:
       return number && (*number == 0 || std::has_single_bit(*number));
     case Value::kWord:
       return value && IsWordOf(rule, *value);
@@ -246,12 +85,6 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
   return false;
 }
 
-std::vector<std::string> WordsOf(const OptionRule& rule) {
-  std::vector<std::string> words(rule.words.begin(), rule.words.end());
-  std::erase(words, "");
-  return words;
-}
-
 std::vector<std::string> ValuesOf(const OptionRule& rule) {
   switch (rule.value) {
     case Value::kNone:
@@ -260,10 +93,11 @@ std::vector<std::string> ValuesOf(const OptionRule& rule) {
       return {};
     case Value::kNumber:
     case Value::kPowerOfTwo:
+    case Value::kSize:
       return {std::to_string(rule.least), std::to_string(rule.most)};
     case Value::kWord:
     case Value::kWordOrNone:
-      return WordsOf(rule);
+      return {rule.words.begin(), rule.words.end()};
   }
   return {};
 }
@@ -276,10 +110,12 @@ std::string ValueHint(const OptionRule& rule) {
       return fmt::format("a number from {} to {}", rule.least, rule.most);
     case Value::kPowerOfTwo:
       return fmt::format("0 or a power of two up to {}", rule.most);
+    case Value::kSize:
+      return fmt::format("a power of two from {} to {}, also with the unit k, m or g", rule.least, rule.most);
     case Value::kWord:
-      return fmt::format("one of {}", fmt::join(WordsOf(rule), ", "));
+      return fmt::format("one of {}", fmt::join(rule.words, ", "));
     case Value::kWordOrNone:
-      return fmt::format("no value, or one of {}", fmt::join(WordsOf(rule), ", "));
+      return fmt::format("no value, or one of {}", fmt::join(rule.words, ", "));
     case Value::kLabel:
       return "a label of SELinux, as \"system_u:object_r:container_file_t:s0:c1,c2\", in double quotes";
     case Value::kAddress:
@@ -292,7 +128,7 @@ std::string Allowed(std::string_view fs_type) {
   std::vector<std::string_view> names;
   for (const MountFlagRow& row : MountFlagTable()) {
     names.push_back(row.word);
-    if (!row.opposite.empty()) names.push_back(row.opposite);
+    names.push_back(row.opposite);
   }
   names.emplace_back("defaults");
   for (const OptionRule* rule : RulesOf(fs_type)) names.push_back(rule->name);
@@ -300,9 +136,10 @@ std::string Allowed(std::string_view fs_type) {
 }
 
 const OptionRule* FindIgnored(std::string_view name) {
-  const auto* const found = std::find_if(kIgnoredOptions.begin(), kIgnoredOptions.end(),
-                                         [&](const OptionRule& rule) { return rule.name == name; });
-  return found == kIgnoredOptions.end() ? nullptr : found;
+  for (const OptionRule& rule : IgnoredOptions()) {
+    if (rule.name == name) return &rule;
+  }
+  return nullptr;
 }
 
 // Quotes around a value protect its commas.
@@ -337,7 +174,7 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
     if (other.key == option.key) {
       return InvalidArgument("mount flag {} is given twice with different values", Quote(option.key));
     }
-    if (other.key == rule->opposite) {
+    if (Contradicts(*rule, other.key)) {
       return InvalidArgument("mount flags {} and {} contradict each other", Quote(other.key), Quote(option.key));
     }
   }
@@ -345,8 +182,12 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   return absl::OkStatus();
 }
 
+bool ApplyWord(const std::string& word, MountFlags& flags) {
+  return ApplyMountFlag(word, flags) || ApplyWordOfUsers(word, flags) || IsForOthers(word);
+}
+
 absl::Status AddForeignFlag(const std::string& word, MountOptions& parsed) {
-  if (word.empty() || ApplyMountFlag(word, parsed.flags) || IsForOthers(word)) return absl::OkStatus();
+  if (word.empty() || ApplyWord(word, parsed.flags)) return absl::OkStatus();
   FilesystemOption option = OptionIn(word);
   if (IsAnotherOrder(word)) return InvalidArgument("{} is no option of a filesystem", Quote(option.key));
   parsed.options.push_back(std::move(option));
@@ -354,7 +195,7 @@ absl::Status AddForeignFlag(const std::string& word, MountOptions& parsed) {
 }
 
 absl::Status AddFlag(std::string_view fs_type, const std::string& text, MountOptions& parsed) {
-  if (ApplyMountFlag(text, parsed.flags) || IsForOthers(text)) return absl::OkStatus();
+  if (ApplyWord(text, parsed.flags)) return absl::OkStatus();
   return AddOption(fs_type, text, parsed);
 }
 
@@ -383,7 +224,7 @@ absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std
   return parsed;
 }
 
-bool HasOptionTable(std::string_view fs_type) { return fs_type == "tmpfs" || !OwnOptions(fs_type).empty(); }
+bool HasOptionTable(std::string_view fs_type) { return !OwnOptions(fs_type).empty(); }
 
 absl::StatusOr<MountOptions> ParseForeignOptions(const std::vector<std::string>& mount_flags) {
   MountOptions parsed;
@@ -394,10 +235,12 @@ absl::StatusOr<MountOptions> ParseForeignOptions(const std::vector<std::string>&
 }
 
 bool IsCommonOption(const FilesystemOption& option) {
-  const auto is_it = [&option](const OptionRule& rule) { return rule.name == option.key && Fits(rule, option.value); };
-  return std::any_of(kCommonOptions.begin(), kCommonOptions.end(), is_it) ||
-         std::any_of(kLabelOptions.begin(), kLabelOptions.end(), is_it) ||
-         std::any_of(kIgnoredOptions.begin(), kIgnoredOptions.end(), is_it);
+  const auto has_it = [&option](std::span<const OptionRule> rules) {
+    return std::any_of(rules.begin(), rules.end(), [&option](const OptionRule& rule) {
+      return rule.name == option.key && Fits(rule, option.value);
+    });
+  };
+  return has_it(CommonOptions()) || has_it(LabelOptions()) || has_it(IgnoredOptions());
 }
 
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {
@@ -410,7 +253,8 @@ std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {
 }
 
 bool IsLabelOption(std::string_view name) {
-  return std::any_of(kLabelOptions.begin(), kLabelOptions.end(), [&](const auto& rule) { return rule.name == name; });
+  const std::span<const OptionRule> labels = LabelOptions();
+  return std::any_of(labels.begin(), labels.end(), [&](const auto& rule) { return rule.name == name; });
 }
 
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option) {

@@ -1,5 +1,5 @@
 // Mount options as types. A mount flag from outside has to be in one of two tables: mount_flags.h has those of the
-// mount, mount_options.cc those of the filesystem. So no option can name another file, device or mount.
+// mount, option_rules.h those of the filesystem. So no option can name another file, device or mount.
 #pragma once
 
 #include <compare>

@@ -93,6 +93,7 @@ struct MountInfo {
 struct ListedMount : MountInfo {
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // the peer group from which it receives mounts; 0: it is no slave
+  bool ids_mapped = false;       // it shows other owners than the filesystem has: BindRequest::idmap
   bool lazytime = false;         // of the superblock; not sent by the mount helper
   bool shared() const { return peer_group != 0; }
 };
@@ -138,6 +139,7 @@ struct MountRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;       // gets the root directory, group-writable and setgid: CSI 1.12, volume_mount_group
   std::optional<NewRoot> new_root;  // before `group`; none: the root directory stays as it is
+  std::string idmap = {};           // for tasks in a user namespace: mounter/mount/id_map.h
 
   // A person at the command line asks. If the type has no table of options, `options` go to the kernel as they are.
   // Then a read-only mount also makes the filesystem read-only: else the kernel would write to it. The mount helper
@@ -145,7 +147,6 @@ struct MountRequest {
   bool by_hand = false;
   bool may_run_program = false;   // of a type that the kernel does not know: mounter/mount/mount_program.h
   std::string subdirectory = {};  // relative: only this directory of the filesystem is mounted
-  std::string idmap = {};         // mounter/mount/id_map.h
 };
 
 struct BindRequest {
@@ -157,7 +158,7 @@ struct BindRequest {
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
   std::optional<NewRoot> new_root;
-  std::string idmap = {};
+  std::string idmap = {};  // as in MountRequest
 };
 
 // Changes the topmost mount at a target.

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/id_mappings.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/nfs_mount.h"
 #include "mounter/other_filesystems.h"
@@ -86,6 +87,12 @@ absl::Status CheckFsType(const std::string& fs_type, const std::vector<std::stri
       others.empty() ? "ext4, xfs and btrfs" : fmt::format("ext4, xfs, btrfs and {}", fmt::join(others, ", "));
   return Refuse("refused a filesystem that no volume has",
                 fmt::format("the mount helper handles {} only, not {}", all, Quote(fs_type, 64)));
+}
+
+// Else a hostile plugin could let a user of the host make files that are root's on a disk.
+absl::Status CheckIds(const std::string& idmap) {
+  const absl::Status status = idmap.empty() ? absl::OkStatus() : CheckIdMapOfTasks(idmap);
+  return status.ok() ? status : Refuse("refused ids of the host", Message(status));
 }
 
 // Only loop devices may be opened. Opening other devices can have effects: a watchdog, a tape.
@@ -219,6 +226,7 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
     return mounter_.Mount(request);
   }
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckIds(request.idmap));
   if (request.fs_type == kMemoryFsType && policy_.most_memory != 0) {
     MOORING_RETURN_IF_ERROR(CheckMemory(request));
     return mounter_.Mount(request);
@@ -231,6 +239,7 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
 
 absl::Status GuardedMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckIds(request.idmap));
   return mounter_.Bind(request);
 }
 
@@ -398,6 +407,7 @@ absl::Status GuardedMounter::RemoveSubvolume(const std::string& path) {
 // The same checks as for Bind and Unmount.
 absl::StatusOr<bool> GuardedMounter::BindIf(const ConditionalBind& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.bind.target));
+  MOORING_RETURN_IF_ERROR(CheckIds(request.bind.idmap));
   return mounter_.BindIf(request);
 }
 

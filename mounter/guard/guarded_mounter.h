@@ -16,6 +16,7 @@
 //                 (mounter/other_filesystems.h). A tmpfs needs our label and a size up to the limit. An export of an
 //                 NFS server has to be one of the policy, with its options and its target; only the address of the
 //                 server is free
+//   mapped ids    from 65536 on: the lower ones are users of the host (mounter/id_mappings.h)
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   subvolumes    directly below a pool of subvolumes
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)

@@ -45,6 +45,7 @@ absl::StatusOr<ListedMount> From(const pb::MountInfo& message) {
   mount.superblock_read_only = message.superblock_read_only();
   mount.peer_group = message.peer_group();
   mount.master = message.master();
+  mount.ids_mapped = message.ids_mapped();
   return mount;
 }
 
@@ -86,6 +87,7 @@ void To(const ListedMount& listed, pb::MountInfo& message) {
   To(static_cast<const MountInfo&>(listed), message);
   message.set_peer_group(listed.peer_group);
   message.set_master(listed.master);
+  message.set_ids_mapped(listed.ids_mapped);
 }
 
 Usage From(const pb::Usage& message) { return {message.total(), message.used(), message.available()}; }
@@ -130,7 +132,8 @@ absl::StatusOr<std::string> From(const std::string& text) {
 }
 
 absl::StatusOr<MountRequest> From(const pb::MountRequest& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.label(), &message.fs_type(), &message.target()}));
+  MOORING_RETURN_IF_ERROR(
+      CheckTexts({&message.source(), &message.label(), &message.fs_type(), &message.target(), &message.idmap()}));
   MountRequest request;
   request.source = message.source();
   request.label = message.label();
@@ -141,11 +144,12 @@ absl::StatusOr<MountRequest> From(const pb::MountRequest& message) {
   MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
   if (message.has_group()) request.group = message.group();
   if (message.has_new_root()) request.new_root = From(message.new_root());
+  request.idmap = message.idmap();
   return request;
 }
 
 absl::StatusOr<BindRequest> From(const pb::BindRequest& message) {
-  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.target()}));
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.target(), &message.idmap()}));
   BindRequest request;
   request.source = message.source();
   request.target = message.target();
@@ -155,6 +159,7 @@ absl::StatusOr<BindRequest> From(const pb::BindRequest& message) {
   MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
   if (message.has_group()) request.group = message.group();
   if (message.has_new_root()) request.new_root = From(message.new_root());
+  request.idmap = message.idmap();
   return request;
 }
 
@@ -263,6 +268,7 @@ void To(const MountRequest& request, pb::MountRequest& message) {
   message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
   if (request.group) message.set_group(*request.group);
   if (request.new_root) To(*request.new_root, *message.mutable_new_root());
+  message.set_idmap(request.idmap);
 }
 
 void To(const BindRequest& request, pb::BindRequest& message) {
@@ -274,6 +280,7 @@ void To(const BindRequest& request, pb::BindRequest& message) {
   message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
   if (request.group) message.set_group(*request.group);
   if (request.new_root) To(*request.new_root, *message.mutable_new_root());
+  message.set_idmap(request.idmap);
 }
 
 void To(const UnmountRequest& request, pb::UnmountRequest& message) {

@@ -9,8 +9,7 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
-#include <optional>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -20,59 +19,28 @@
 #include "base/file/pipe.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "base/text/whole_number.h"
+#include "mounter/id_mappings.h"
 
 namespace mooring {
 namespace {
 
-constexpr char kForm[] = "write [u|g|b:]DISK:MOUNT:COUNT, as b:0:100000:65536, or the path of a user namespace";
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
+// As /proc/PID/uid_map and gid_map take them.
+std::string LinesOf(const std::vector<IdRange>& ranges) {
+  std::string lines;
+  for (const IdRange& range : ranges) lines += fmt::format("{} {} {}\n", range.disk, range.mount, range.count);
+  return lines;
 }
 
-struct IdMaps {
-  std::string users, groups;  // as /proc/PID/uid_map and gid_map take them
-};
-
-bool AddMapping(const std::string& text, IdMaps& maps) {
-  std::vector<std::string> parts = Split(text, ':');
-  if (parts.size() == 3) parts.insert(parts.begin(), "b");
-  if (parts.size() != 4 || (parts[0] != "u" && parts[0] != "g" && parts[0] != "b")) return false;
-  for (std::size_t part = 1; part < parts.size(); ++part) {
-    if (!ParseWhole<std::uint32_t>(parts[part])) return false;
-  }
-  if (*ParseWhole<std::uint32_t>(parts[3]) == 0) return false;
-  const std::string line = fmt::format("{} {} {}\n", parts[1], parts[2], parts[3]);
-  if (parts[0] != "g") maps.users += line;
-  if (parts[0] != "u") maps.groups += line;
-  return true;
-}
-
-absl::StatusOr<IdMaps> Parse(const std::string& idmap) {
-  IdMaps maps;
-  for (const std::string& mapping : Split(idmap, ' ')) {
-    if (!AddMapping(mapping, maps)) return InvalidArgument("idmap {}: {}", Quote(idmap), kForm);
-  }
-  return maps;
-}
-
-absl::Status WriteMap(pid_t pid, const char* file, const std::string& map) {
+absl::Status WriteMap(pid_t pid, const char* file, const std::vector<IdRange>& ranges) {
+  const std::string map = LinesOf(ranges);
   if (map.empty()) return absl::OkStatus();
   const std::string path = fmt::format("/proc/{}/{}", pid, file);
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (fd.ok() && ::write(fd.get(), map.data(), map.size()) == static_cast<ssize_t>(map.size())) return absl::OkStatus();
-  const absl::Status status = ErrnoStatus(errno, "write", path);
-  if (errno != EINVAL) return status;
-  return InvalidArgument("{}: do mappings overlap, or are there too many?", Message(status));
+  if (errno != EPERM) return ErrnoStatus(errno, "write", path);
+  return FailedPrecondition(
+      "write {}: it needs CAP_SETUID and CAP_SETGID. Give both to this program (to a plugin: in its container or unit)",
+      Quote(path));
 }
 
 UniqueFd OpenNamespace(const std::string& path) { return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)); }
@@ -85,8 +53,11 @@ UniqueFd OpenNamespace(const std::string& path) { return UniqueFd(::open(path.c_
   ::_exit(1);
 }
 
-// A user namespace lasts as long as it is open, and is made by a process in it.
-absl::StatusOr<UniqueFd> MakeNamespace(const IdMaps& maps) {
+// A user namespace lasts as long as it is open, and is made by a process in it. That process ends when this one has
+// ended, unless another process has inherited the pipe. So there is one at a time.
+absl::StatusOr<UniqueFd> MakeNamespace(const IdMappings& mappings) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
   MOORING_ASSIGN_OR_RETURN(Pipe ready, MakePipe());
   MOORING_ASSIGN_OR_RETURN(Pipe parent, MakePipe());
   const pid_t child = ::fork();
@@ -99,9 +70,12 @@ absl::StatusOr<UniqueFd> MakeNamespace(const IdMaps& maps) {
   ready.writer.reset();
   char answer = 0;
   const bool told = ::read(ready.reader.get(), &answer, 1) == 1;
+  if (told && answer == ENOSPC) {
+    return FailedPrecondition("make a user namespace: this host allows none (sysctl user.max_user_namespaces)");
+  }
   if (!told || answer != 0) return ErrnoStatus(told ? answer : ECHILD, "make a user namespace");
-  MOORING_RETURN_IF_ERROR(WriteMap(child, "uid_map", maps.users));
-  MOORING_RETURN_IF_ERROR(WriteMap(child, "gid_map", maps.groups));
+  MOORING_RETURN_IF_ERROR(WriteMap(child, "uid_map", mappings.users));
+  MOORING_RETURN_IF_ERROR(WriteMap(child, "gid_map", mappings.groups));
   const std::string path = fmt::format("/proc/{}/ns/user", child);
   UniqueFd made = OpenNamespace(path);
   if (!made.ok()) return ErrnoStatus(errno, "open", path);
@@ -112,13 +86,14 @@ absl::StatusOr<UniqueFd> MakeNamespace(const IdMaps& maps) {
 
 absl::StatusOr<UniqueFd> OpenIdMap(const std::string& idmap) {
   if (!idmap.starts_with('/')) {
-    MOORING_ASSIGN_OR_RETURN(const IdMaps maps, Parse(idmap));
-    return MakeNamespace(maps);
+    MOORING_ASSIGN_OR_RETURN(const IdMappings mappings, ParseIdMappings(idmap));
+    return MakeNamespace(mappings);
   }
   UniqueFd there = OpenNamespace(idmap);
   if (!there.ok()) return ErrnoStatus(errno, "open the user namespace", idmap);
   if (::ioctl(there.get(), NS_GET_NSTYPE) == CLONE_NEWUSER) return there;
-  return InvalidArgument("idmap {} is no user namespace: {}", Quote(idmap), kForm);
+  return InvalidArgument("idmap {} is no user namespace: give the path of one (/proc/PID/ns/user), or mappings",
+                         Quote(idmap));
 }
 
 absl::StatusOr<NewMount> WithIds(NewMount mount, const std::string& idmap, bool recursive) {

@@ -11,12 +11,11 @@
 namespace mooring {
 
 // Opens a user namespace that has the mapping, as the option X-mount.idmap of mount(8) gives it. Either it is the path
-// of a user namespace, "/proc/PID/ns/user". Or it is mappings with spaces between them, "[TYPE:]DISK:MOUNT:COUNT": the
-// ids from DISK on of the filesystem are those from MOUNT on in the mount. TYPE is u for users, g for groups, or b for
-// both, the default. An id without a mapping is the overflow id, and nothing can be made under it.
+// of a user namespace, "/proc/PID/ns/user". Or it is mappings (mounter/id_mappings.h), for which a namespace is made.
+// That needs CAP_SETUID and CAP_SETGID.
 //
-// INVALID_ARGUMENT: the text is something else, or the kernel refuses such mappings. Do not call it from several
-// threads.
+// INVALID_ARGUMENT: the text is neither. FAILED_PRECONDITION: a capability is missing, or the host allows no user
+// namespaces.
 absl::StatusOr<UniqueFd> OpenIdMap(const std::string& idmap);
 
 // The complete mount, with these ids. An empty text changes nothing. The result is attached nowhere, because the kernel

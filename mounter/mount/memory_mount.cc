@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/whole_number.h"
+#include "mounter/mount/id_map.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/table/known_memory.h"
 
@@ -25,7 +26,7 @@ bool IsOneOf(std::string_view text, std::string_view digits) {
 bool IsMemoryOption(const FilesystemOption& option) {
   const std::string value = option.value.value_or("");
   if (option.key == "size" || option.key == "nr_inodes") return IsOneOf(value, "0123456789");
-  if (IsLabelOption(option.key)) return IsAllowed(kMemoryFsType, option);
+  if (IsAllowed(kMemoryFsType, option)) return true;
   if (option.key == "mode") return IsOneOf(value, "01234567");
   return option.key == "huge" && value == "never";
 }
@@ -80,7 +81,8 @@ absl::Status MountMemory(const MountRequest& request, const Target& target) {
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, Propagation::kInherit, false));
   RememberMemory(mount.fd(), request.source);
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
+  MOORING_ASSIGN_OR_RETURN(NewMount complete, WithIds(std::move(mount), request.idmap, false));
+  return Attach(std::move(complete), target, TargetKind::kDirectory, request.propagation, false);
 }
 
 }  // namespace mooring

@@ -14,8 +14,8 @@ namespace mooring {
 
 inline constexpr std::string_view kMemoryFsType = "tmpfs";
 
-// Allowed are size, nr_inodes, mode and huge=never, each once, as plain numbers. INVALID_ARGUMENT: anything else, or no
-// limit, which is 0 or more inodes than pages.
+// Allowed are size, nr_inodes, mode and huge=never, as plain numbers, and what a user may ask for (IsAllowed); each
+// once. INVALID_ARGUMENT: anything else, or no limit, which is 0 or more inodes than pages.
 absl::Status CheckMemoryOptions(const std::vector<FilesystemOption>& options);
 
 // The bytes of the option "size". Empty: there is not exactly one such option, or it is no number, or 0 ("no limit").

@@ -53,11 +53,12 @@ void AllowIoctls(CallFilter& filter) {
 }
 
 // clone3(2) gives ENOSYS, because a filter cannot see its flags. glibc then uses clone(2), which is allowed without new
-// namespaces.
+// namespaces. Programs may not call unshare(2): ConfineProgramCalls.
 void AllowProcesses(CallFilter& filter) {
   constexpr scmp_datum_t kNamespaces =
       CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWUTS;
   filter.Add(SCMP_ACT_ALLOW, "clone", {{0, SCMP_CMP_MASKED_EQ, kNamespaces, 0}});
+  filter.Add(SCMP_ACT_ALLOW, "unshare", {{0, SCMP_CMP_EQ, CLONE_NEWUSER, 0}});  // mapped ids: mounter/mount/id_map.h
 }
 
 // Refused to programs as well. This list matters where the helper's filter is not loaded: with --mounter=in-process and

@@ -36,6 +36,7 @@ TableMount FromLibmount(libmnt_fs* fs) {
   info.device = mnt_fs_get_devno(fs);
   info.flags = FlagsOfMountInfo(Text(mnt_fs_get_vfs_options(fs)));
   info.superblock_read_only = HasWord(Text(mnt_fs_get_fs_options(fs)), "ro");
+  info.ids_mapped = HasWord(Text(mnt_fs_get_vfs_options(fs)), "idmapped");
   info.lazytime = HasWord(Text(mnt_fs_get_fs_options(fs)), "lazytime");
   info.peer_group = GroupAfter(fields, "shared:");
   info.master = GroupAfter(fields, "master:");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -77,6 +78,7 @@ absl::StatusOr<Answer> AskKernel(std::uint64_t id) {
   info.device = makedev(head.sb_dev_major, head.sb_dev_minor);
   info.flags = FlagsOfAttributes(head.mnt_attr);
   info.superblock_read_only = (head.sb_flags & MS_RDONLY) != 0;
+  info.ids_mapped = (head.mnt_attr & MOUNT_ATTR_IDMAP) != 0;
   info.lazytime = (head.sb_flags & MS_LAZYTIME) != 0;
   info.peer_group = head.mnt_peer_group;
   info.master = head.mnt_master;

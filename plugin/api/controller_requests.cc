@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/id_mappings.h"
 #include "mounter/propagation.h"
 #include "plugin/api/export_words.h"
 #include "plugin/api/request_fields.h"
@@ -45,6 +46,7 @@ struct Asked {
   std::string device;
   bool allows_conversion = false;
   VolumeMaking making;
+  std::string idmap;
   ExportWords words;
 };
 
@@ -54,11 +56,6 @@ bool AsksForEncryption(std::string_view key) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return lower.find("encrypt") != std::string::npos || lower.find("luks") != std::string::npos ||
          lower.find("kms") != std::string::npos;
-}
-
-absl::StatusOr<bool> ParseTruth(std::string_view key, const std::string& value) {
-  if (value == "true" || value == "false") return value == "true";
-  return InvalidArgument("parameter {} {}: it is true or false", key, Quote(value));
 }
 
 // Some orchestrators show only this text.
@@ -79,15 +76,18 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
       asked.device = value;
     } else if (key == kConversionKey) {
       MOORING_ASSIGN_OR_RETURN(asked.allows_conversion, ParseTruth(key, value));
+    } else if (key == kIdMapKey) {
+      asked.idmap = value;
+      if (!value.empty()) MOORING_RETURN_IF_ERROR(Annotate(CheckIdMapOfTasks(value), "parameter"));
     } else if (AsksForEncryption(key)) {
       return InvalidArgument(
           "parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state directory "
           "on an encrypted device",
           Quote(key));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {}, {}, {}", Quote(key),
-                             kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey, kConversionKey,
-                             MakingKeys());
+      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {}, {}, {}, {}", Quote(key),
+                             kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey, kIdMapKey,
+                             kConversionKey, MakingKeys());
     }
   }
   return asked;
@@ -109,6 +109,10 @@ absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std:
   if (!asked.device.empty() && !pool->traits().whole_devices) {
     return InvalidArgument("parameter {} {}: pool {} has the backend {}, where there are none to choose from",
                            kDeviceKey, Quote(asked.device), pool->name, ToString(pool->kind));
+  }
+  if (!asked.idmap.empty() && !pool->traits().maps_ids) {
+    return InvalidArgument("parameter {}: pool {} has the backend {}, on which Linux maps no ids: leave it out",
+                           kIdMapKey, pool->name, ToString(pool->kind));
   }
   const std::vector<std::string>& choices = pool->traits().fs_types;
   const bool is_other = pool->traits().whole_devices && IsOtherFsType(asked.fs_type);
@@ -180,6 +184,10 @@ absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
 
 // A volume for block access only gets no filesystem, and so no root directory.
 absl::Status CheckMakingOf(const CreateVolumeSpec& spec, std::string_view fs_type) {
+  if (!spec.idmap.empty() && spec.block_only) {
+    return InvalidArgument("parameter {}: only block access is asked for, which has no owners: leave it out",
+                           kIdMapKey);
+  }
   if (spec.making == VolumeMaking()) return absl::OkStatus();
   if (IsOtherFsType(fs_type)) {
     return InvalidArgument("parameters {}: a {} stays as it is: leave them out", ToText(spec.making), fs_type);
@@ -268,6 +276,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.allows_conversion = asked.allows_conversion;
   spec.block_only = types.block && !types.mount && !asked.allows_conversion;
   spec.making = asked.making;
+  spec.idmap = asked.idmap;
   MOORING_RETURN_IF_ERROR(CheckMakingOf(spec, fs_type));
   if (spec.making.on_delete != OnDelete::kDelete && !pool->traits().sets_aside) {
     return InvalidArgument(
@@ -348,6 +357,10 @@ absl::Status CheckConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
   if (asked.making != VolumeMaking() && asked.making != volume.tuning.making) {
     return InvalidArgument("{} is asked for, and the volume was made with {}", MakingText(asked.making),
                            MakingText(volume.tuning.making));
+  }
+  if (!asked.idmap.empty() && asked.idmap != volume.tuning.idmap) {
+    return InvalidArgument("idmap {} is asked for, and the volume was made with {}", Quote(asked.idmap),
+                           Quote(volume.tuning.idmap));
   }
   MOORING_ASSIGN_OR_RETURN(const auto in_context, FindPropagation(request.volume_context(), "volume_context"));
   // Keys that others have added to the context (as Kubernetes' sidecars do) are ignored.

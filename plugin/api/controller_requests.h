@@ -25,6 +25,7 @@ inline constexpr std::string_view kPropagationKey = "propagation";
 // The key of the pool in the same two maps, if it is not the default pool.
 inline constexpr std::string_view kPoolKey = "pool";
 inline constexpr std::string_view kDeviceKey = "device";
+inline constexpr std::string_view kIdMapKey = "idmap";
 
 // The propagation in a map of parameters or a context. Empty if the map has none. INVALID_ARGUMENT, with `where` in
 // front: an unknown value.

@@ -29,6 +29,11 @@ absl::Status CheckName(const std::string& name, std::string_view what) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> ParseTruth(std::string_view parameter, const std::string& value) {
+  if (value == "true" || value == "false") return value == "true";
+  return InvalidArgument("parameter {} {}: it is true or false", parameter, Quote(value));
+}
+
 absl::Status CheckNoParameters(const google::protobuf::Map<std::string, std::string>& parameters,
                                std::string_view what) {
   for (const auto& [key, value] : parameters) {

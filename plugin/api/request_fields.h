@@ -21,6 +21,8 @@ absl::StatusOr<std::string> Required(std::string_view field, const std::string& 
 // Checks the name of a new object: present, at most 128 bytes, no control characters.
 absl::Status CheckName(const std::string& name, std::string_view what);
 
+absl::StatusOr<bool> ParseTruth(std::string_view parameter, const std::string& value);  // "true" or "false"
+
 // For objects without parameters: only those of Kubernetes' sidecars are accepted.
 absl::Status CheckNoParameters(const google::protobuf::Map<std::string, std::string>& parameters,
                                std::string_view what);

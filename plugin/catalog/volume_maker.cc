@@ -46,7 +46,7 @@ std::string PropagationWord(const std::optional<Propagation>& propagation) {
 // A copy that names nothing else has the properties of its source, which may not have been formatted yet.
 VolumeTuning TuningOf(const CreateVolumeSpec& spec, const VolumeMaking& of_source = {}) {
   const bool inherits = spec.source.exists() && spec.making == VolumeMaking();
-  return With({.making = inherits ? of_source : spec.making}, spec.tuning);
+  return With({.making = inherits ? of_source : spec.making, .idmap = spec.idmap}, spec.tuning);
 }
 
 absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std::uint64_t source_bytes) {
@@ -185,6 +185,9 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
   const bool inherits = spec.source.exists() && spec.making == VolumeMaking();
   if (!inherits && existing.tuning.making != spec.making) {
     return differs(fmt::format("{}, and {} is asked for", MakingText(existing.tuning.making), MakingText(spec.making)));
+  }
+  if (existing.tuning.idmap != spec.idmap) {
+    return differs(fmt::format("idmap {}, and {} is asked for", Quote(existing.tuning.idmap), Quote(spec.idmap)));
   }
   if (existing.block_only && !spec.block_only) return differs("block access only, and another use is asked for");
   if (!Satisfies(existing.bytes, spec.range)) {

@@ -57,6 +57,7 @@ struct BackendTraits {
   bool whole_devices = false;              // a volume has the size of its device, and can name the device
   bool many_nodes = false;                 // a volume can be used on several nodes at once
   bool sets_aside = false;                 // a deleted volume can keep its data: Backend::SetAside
+  bool maps_ids = true;                    // the kernel may have mapped ids for its filesystems: VolumeTuning::idmap
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
 };
 

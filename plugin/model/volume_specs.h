@@ -49,6 +49,7 @@ struct CreateVolumeSpec {
   bool block_only = false;
   bool allows_conversion = false;  // parameter allowVolumeModeConversion
   VolumeMaking making = {};
+  std::string idmap = {};  // VolumeTuning::idmap
 };
 
 struct ModifySpec {

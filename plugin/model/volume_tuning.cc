@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -49,7 +50,7 @@ absl::StatusOr<OnDelete> ParseOnDelete(const std::string& value) {
   return InvalidArgument("parameter {} {}: it is delete, retain or archive", kOnDelete, Quote(value));
 }
 
-constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime";
+constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime", kIdMap = "idmap";
 
 constexpr std::int64_t kReadAheadUnit = 4096;  // the kernel counts pages
 constexpr std::int64_t kMostReadAhead = std::int64_t{64} << 20;
@@ -69,6 +70,12 @@ absl::StatusOr<bool> ParseNoatime(const std::string& text) {
   if (text == "true") return true;
   if (text == "false") return false;
   return InvalidArgument("mutable parameter noatime: {} is neither true nor false", Quote(text));
+}
+
+// Neither has both characters, and the words of a text have spaces between them.
+std::string Exchanged(std::string text, char from, char to) {
+  std::replace(text.begin(), text.end(), from, to);
+  return text;
 }
 
 }  // namespace
@@ -153,6 +160,7 @@ std::string ToText(const VolumeTuning& tuning) {
   const auto add = [&text](const std::string& words) { text += (text.empty() ? "" : " ") + words; };
   if (tuning.read_ahead_bytes != 0) add(fmt::format("readAhead={}", tuning.read_ahead_bytes));
   if (tuning.making != VolumeMaking()) add(ToText(tuning.making));
+  if (!tuning.idmap.empty()) add(fmt::format("{}={}", kIdMap, Exchanged(tuning.idmap, ' ', ',')));
   return text;
 }
 
@@ -164,12 +172,15 @@ VolumeTuning TuningIn(const std::string& text) {
     const std::string key = word.substr(0, equals);
     if (key == kNoatime) tuning.noatime = true;
     if (equals == std::string::npos) continue;
-    if (key != kReadAhead) {
+    const std::string value = word.substr(equals + 1);
+    if (key == kReadAhead) {
+      tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(value).value_or(0);
+    } else if (key == kIdMap) {
+      tuning.idmap = Exchanged(value, ',', ' ');
+    } else {
       if (key == kOnDelete) tuning.making.on_delete = OnDelete::kRetain;  // also for a word of a newer program
-      SetMaking(key, word.substr(equals + 1), tuning.making).IgnoreError();
-      continue;
+      SetMaking(key, value, tuning.making).IgnoreError();
     }
-    tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(word.substr(equals + 1)).value_or(0);
   }
   return tuning;
 }

@@ -3,7 +3,7 @@
 //   readAhead   the read-ahead of its loop device
 //   noatime     its mounts have noatime, whatever their mount flags are
 //
-// The settings of VolumeMaking never change.
+// VolumeMaking and `idmap` never change.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,7 @@ struct VolumeTuning {
   std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default
   bool noatime = false;
   VolumeMaking making = {};
+  std::string idmap = {};  // of its mounts at targets: mounter/id_mappings.h; empty: none
 
   bool operator==(const VolumeTuning&) const = default;
 };

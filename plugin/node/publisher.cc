@@ -160,6 +160,7 @@ BindRequest Publisher::RequestFor(const PublishSpec& spec, const NodeVolume& vol
   request.flags = FlagsOfNewMount(asked, spec.capability);
   request.propagation = PropagationFor(spec);
   request.group = spec.capability.mount_group;
+  request.idmap = volume.tuning.idmap;
   return request;
 }
 
@@ -302,6 +303,11 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
         spec.volume_id, Quote(spec.target_path), target.failure);
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
+  if (known && !known->adopted() && known->role != VolumeUse::Role::kTarget) {
+    return FailedPrecondition("volume {} is staged at {}: publish it at another path", spec.volume_id,
+                              Quote(spec.target_path));
+  }
+  MOORING_RETURN_IF_ERROR(CheckIdsMapped(spec, volume));
   if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
   const MountFlags& now = target.mount->flags;
   // A change of the noatime setting may not have reached the mount yet.
@@ -335,6 +341,13 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
 absl::Status Publisher::SetPropagationAgain(const PublishSpec& spec, Propagation propagation) {
   if (propagation == Propagation::kInherit) return absl::OkStatus();
   return mounter_.Change({.target = spec.target_path, .propagation = propagation});
+}
+
+// Somebody else may have mounted the volume there, and the task's files would get other owners.
+absl::Status Publisher::CheckIdsMapped(const PublishSpec& spec, const NodeVolume& volume) {
+  if (volume.tuning.idmap.empty() || spec.capability.access_type == AccessType::kBlock) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool mapped, finder_.HasMappedIds(spec.target_path));
+  return mapped ? absl::OkStatus() : PublishedOtherwise(spec, "without its idmap");
 }
 
 absl::Status Publisher::CheckPropagation(const PublishSpec& spec, Propagation propagation) {

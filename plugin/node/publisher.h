@@ -60,6 +60,7 @@ class Publisher {
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   absl::Status SetPropagationAgain(const PublishSpec& spec, Propagation propagation);
+  absl::Status CheckIdsMapped(const PublishSpec& spec, const NodeVolume& volume);
   absl::Status CheckPropagation(const PublishSpec& spec, Propagation propagation);
   absl::Status AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }

@@ -261,6 +261,8 @@ absl::Status FakeKernel::Mount(const MountRequest& request) {
   mount.info.fs_type = request.fs_type;
   mount.info.device = loop->info.device_number;
   mount.info.flags = request.flags;
+  mount.idmap = request.idmap;
+  mount.info.ids_mapped = !mount.idmap.empty();
   SetPropagation(mount.info, request.propagation);
   Make(request.target, TargetKind::kDirectory);
   mounts_.push_back(mount);
@@ -276,6 +278,8 @@ absl::Status FakeKernel::MountMemory(const MountRequest& request) {
   mount.info.source = request.source;
   mount.info.device = makedev(0, static_cast<unsigned>(1000 + next_mount_));
   mount.info.flags = request.flags;
+  mount.idmap = request.idmap;
+  mount.info.ids_mapped = !mount.idmap.empty();
   mount.options = request.options;
   SetPropagation(mount.info, request.propagation);
   Make(request.target, TargetKind::kDirectory);
@@ -301,6 +305,12 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   mount.info.fs_type = mount.is_device ? "devtmpfs" : source.mount ? source.mount->fs_type : "ext4";
   mount.info.device = mount.is_device ? kDevtmpfs : source.device;
   mount.info.flags = request.flags;
+  // As the kernel does: a copy keeps the map, and no mount gets two.
+  const FakeMount* const origin = TopMount(request.source);
+  const std::string kept = origin == nullptr ? "" : origin->idmap;
+  if (!kept.empty() && !request.idmap.empty()) return FailedPrecondition("its ids are mapped already");
+  mount.idmap = kept + request.idmap;
+  mount.info.ids_mapped = !mount.idmap.empty();
   SetPropagation(mount.info, request.propagation);
   Make(request.target, request.target_kind);
   mounts_.push_back(mount);

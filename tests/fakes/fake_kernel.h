@@ -45,6 +45,7 @@ struct FakeMount {
   std::string failure;                         // its filesystem does not answer any more
   ino_t inode = 0;                             // of its root, where that is a directory that was bound
   std::vector<FilesystemOption> options = {};  // of a tmpfs
+  std::string idmap = {};
 };
 
 class FakeKernel {

@@ -34,6 +34,19 @@ use_DAC_OVERRIDE() {
 # The container has a /dev of its own, without nodes of loop devices.
 use_MKNOD() { use_loop_device; }
 
+# A volume whose ids are mapped.
+publish_mapped() {
+  csi create db --size 64MiB --param idmap=b:0:100000:65536 --json >"$host/records/db.answer"
+  record db id "$(jq -r .volume.volume_id "$host/records/db.answer")"
+  record db use "--access single-node-multi-writer"
+  kubelet_stage db
+  kubelet_publish db pod
+  expect "its owner" "$(stat -c %u:%g "$(target_of db pod)")" 100000:100000
+}
+
+use_SETUID() { publish_mapped; }
+use_SETGID() { publish_mapped; }
+
 # start_for CAPABILITY ADDED...: with the usual flags. For MKNOD, without the bind of /dev.
 start_for() {
   local flags=("${flags[@]}") index
@@ -51,6 +64,7 @@ clean_up_db() {
     csi unpublish "$(id_of db)" --target-path "$root/pods/of-another-user/target"
     rmdir "$root/pods/of-another-user"
   fi
+  [ ! -e "$(dirname "$(target_of db pod)")" ] || kubelet_unpublish db pod
   kubelet_unstage db
   kubelet_delete db
 }
@@ -80,6 +94,9 @@ test_FOWNER_is_for_the_group_of_a_volume_of_somebody() {
 test_FSETID_is_for_the_group_of_a_volumes_files() { capability_is_for FSETID 'the plugin needs CAP_FSETID'; }
 test_DAC_OVERRIDE_is_for_targets_in_folders_of_others() { capability_is_for DAC_OVERRIDE 'Permission denied'; }
 test_MKNOD_is_for_a_dev_of_its_own() { capability_is_for MKNOD "'/dev/loop"; }
+
+test_SETUID_is_for_mapped_ids() { capability_is_for SETUID 'it needs CAP_SETUID and CAP_SETGID'; }
+test_SETGID_is_for_mapped_ids() { capability_is_for SETGID 'it needs CAP_SETUID and CAP_SETGID'; }
 
 test_csi_sanity_with_block_volumes() { csi_sanity_passes block; }
 

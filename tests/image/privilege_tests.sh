@@ -6,7 +6,7 @@ confined=(--cap-drop ALL --security-opt apparmor=unconfined --security-opt no-ne
 device_rules=(--device-cgroup-rule 'b 7:* rwm' --device-cgroup-rule 'c 10:237 rwm')
 least=("${confined[@]}" "${device_rules[@]}" --cap-add SYS_ADMIN)
 # Further capabilities.
-more=(CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD)
+more=(CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD SETGID SETUID)
 
 with() {
   local capability

@@ -119,8 +119,12 @@ OwnMount MountOf(const PoolConfig& pool) {
 
 const BackendType& NfsBackendType() {
   static const BackendType kType = {
-      .traits =
-          {.name = "nfs", .staging = Staging::kDirectory, .keeps_data = true, .many_nodes = true, .sets_aside = true},
+      .traits = {.name = "nfs",
+                 .staging = Staging::kDirectory,
+                 .keeps_data = true,
+                 .many_nodes = true,
+                 .sets_aside = true,
+                 .maps_ids = false},
       .pool_keys = {kServer, kExport, "overcommit", kOptions},
       .complete = CompleteNfsPool,
       .tasks_files = true,

@@ -54,6 +54,10 @@ Propagation StagedPropagation(const StageSpec& spec) {
   return spec.as_target ? spec.as_target->propagation : Propagation::kPrivate;
 }
 
+std::string StagedIdMap(const StageSpec& spec, const NodeVolume& volume) {
+  return spec.as_target ? volume.tuning.idmap : "";
+}
+
 absl::Status FilesystemStager::CheckSameOptions(const StageSpec& spec) {
   const std::string wanted = ToString(spec.capability.options.options);
   const auto differs = [&](const VolumeUse& use) {
@@ -161,6 +165,7 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
   request.options = spec.capability.options.options;
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
+  request.idmap = StagedIdMap(spec, volume);
   if (!in_use && IsMadeHere(fs_type)) request.new_root = volume.tuning.making.root;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   const absl::Status finished = Finish(spec, volume, fs_type, in_use);

@@ -35,7 +35,8 @@ VolumeUse NewUse(VolumeUse::Role role, const std::string& volume_id, const std::
 // that tasks make below a target do not appear in it.
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume);
 Propagation StagedPropagation(const StageSpec& spec);
-VolumeUse StagedUse(const StageSpec& spec);  // not done
+std::string StagedIdMap(const StageSpec& spec, const NodeVolume& volume);  // targets have that of the volume
+VolumeUse StagedUse(const StageSpec& spec);                                // not done
 
 // Stages the filesystem on an image or a block device: formats, checks and grows it, and mounts it. LoopStager and
 // Stager use it.

@@ -173,6 +173,11 @@ absl::Status Stager::CheckStagedAlike(const StageSpec& spec, const NodeVolume& v
   }
   if (!place.failure.empty()) return StagedFilesystemFailed(spec, place);
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  if (known && !known->adopted() && known->role != VolumeUse::Role::kStage) {
+    return FailedPrecondition("volume {} is published at {}: stage it at another path", spec.volume_id,
+                              Quote(spec.staging_path));
+  }
+  MOORING_RETURN_IF_ERROR(CheckIdsNotMapped(spec, volume));
   VolumeUse wanted = StagedUse(spec);
   wanted.done = true;
   const bool other_type = spec.capability.access_type == AccessType::kBlock ||
@@ -192,6 +197,13 @@ absl::Status Stager::CheckStagedAlike(const StageSpec& spec, const NodeVolume& v
   MOORING_RETURN_IF_ERROR(filesystems_.Finish(spec, volume, place.mount->fs_type, false));
   store_.PutDone(wanted);
   return absl::OkStatus();
+}
+
+// Each target maps the ids, and the kernel maps those of a mount only once.
+absl::Status Stager::CheckIdsNotMapped(const StageSpec& spec, const NodeVolume& volume) {
+  if (volume.tuning.idmap.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool mapped, finder_.HasMappedIds(spec.staging_path));
+  return mapped ? StagedOtherwise(spec, "with idmap, as a target") : absl::OkStatus();
 }
 
 // The records know the raw uses of the device, and so does the read-only loop device of a target.
@@ -239,28 +251,45 @@ absl::Status Stager::StageBind(const std::string& source, const StageSpec& spec,
   request.flags = StagedFlags(spec, volume);
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
+  request.idmap = StagedIdMap(spec, volume);
   if (StagingOf(volume) == Staging::kDirectory) request.new_root = volume.tuning.making.root;
   return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Bind(request); });
 }
 
-// The path at which the tmpfs is mounted, by a record or by the mount table.
+// The path at which the tmpfs is mounted, by a record or by the mount table. The ids of a target may be mapped, so a
+// staging path comes first.
 absl::StatusOr<std::optional<std::string>> Stager::FindMemory(const std::string& volume_id) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known,
-                           finder_.FindLive(volume_id, [](const VolumeUse&) { return true; }));
-  if (known) return known->path;
+  for (const VolumeUse::Role role : {VolumeUse::Role::kStage, VolumeUse::Role::kTarget}) {
+    const auto has_role = [role](const VolumeUse& use) { return use.role == role; };
+    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, finder_.FindLive(volume_id, has_role));
+    if (known) return known->path;
+  }
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounts_.List("/"));
-  for (const MountInfo& mount : mounts) {
+  std::optional<std::string> mapped;
+  for (const ListedMount& mount : mounts) {
     if (mount.fs_type != "tmpfs" || OwnerOf(mount) != volume_id) continue;
     // Another mount may hide it, and a mount of a subdirectory is not the volume.
     MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounts_.Find(mount.target));
-    if (place.mount && place.mount->id == mount.id && mount.root == "/") return mount.target;
+    if (!place.mount || place.mount->id != mount.id || mount.root != "/") continue;
+    if (!mount.ids_mapped) return mount.target;
+    mapped = mount.target;
   }
-  return std::nullopt;
+  return mapped;
+}
+
+// The ids of a copy would be those of the mount, and the kernel maps them only once.
+absl::Status Stager::StageMemoryAgain(const std::string& from, const StageSpec& spec, const NodeVolume& volume) {
+  if (volume.tuning.idmap.empty()) return StageBind(from, spec, volume);
+  MOORING_ASSIGN_OR_RETURN(const bool mapped, finder_.HasMappedIds(from));
+  if (!mapped) return StageBind(from, spec, volume);
+  return FailedPrecondition(
+      "volume {} is mounted only at {}, with idmap, so it cannot be mounted at {}: unpublish it there first", volume.id,
+      Quote(from), Quote(spec.staging_path));
 }
 
 absl::Status Stager::StageMemory(const StageSpec& spec, const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> there, FindMemory(volume.id));
-  if (there) return StageBind(*there, spec, volume);
+  if (there) return StageMemoryAgain(*there, spec, volume);
   MountRequest request;
   request.source = LabelFor(volume.id);
   request.fs_type = "tmpfs";
@@ -274,6 +303,7 @@ absl::Status Stager::StageMemory(const StageSpec& spec, const NodeVolume& volume
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
   request.new_root = volume.tuning.making.root;
+  request.idmap = StagedIdMap(spec, volume);
   return store_.MountOnRecord(StagedUse(spec), [&] { return mounts_.Mount(request); });
 }
 

@@ -73,11 +73,13 @@ class Stager {
   absl::Status CheckStagingDirectory(const std::string& path, const PathInfo& place) const;
   absl::Status CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status CheckBlockStagedThere(const StageSpec& spec);
+  absl::Status CheckIdsNotMapped(const StageSpec& spec, const NodeVolume& volume);
   absl::Status CheckNoRawUse(const std::string& volume_id);
   absl::Status StageDevice(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageRawDevice(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageBind(const std::string& source, const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageMemory(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageMemoryAgain(const std::string& from, const StageSpec& spec, const NodeVolume& volume);
   absl::StatusOr<std::optional<std::string>> FindMemory(const std::string& volume_id);
 
   Mounts& mounts_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
@@ -69,6 +71,13 @@ absl::StatusOr<bool> VolumeFinder::IsLive(const VolumeUse& use) {
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounts_.Find(use.path));
   return info.mount && Owner(info) == use.volume_id;
+}
+
+absl::StatusOr<bool> VolumeFinder::HasMappedIds(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounts_.List(path));
+  const auto top =
+      std::find_if(mounts.rbegin(), mounts.rend(), [&path](const ListedMount& mount) { return mount.target == path; });
+  return top != mounts.rend() && top->ids_mapped;
 }
 
 absl::StatusOr<std::string> VolumeFinder::BlockTargetProblem(const VolumeUse& use) {

@@ -40,6 +40,9 @@ class VolumeFinder {
   // Whether the kernel still has the use: the mount at its path, or the device of a staged block volume.
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
+  // Whether the topmost mount at this path has mapped ids (VolumeTuning::idmap). It reads the mount table.
+  absl::StatusOr<bool> HasMappedIds(const std::string& path);
+
   // A sentence if the device at a block target is not the volume's any more, else empty.
   absl::StatusOr<std::string> BlockTargetProblem(const VolumeUse& use);
 

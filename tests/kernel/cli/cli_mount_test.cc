@@ -36,10 +36,11 @@ class CliMountTest : public CliTest {
 TEST_F(CliMountTest, BindSetsEveryFlag) {
   SharedMount("src");
   const Ran ran = Mooring(
-      "mount bind src dst --propagation rslave --read-only --nosuid --nodev --noexec --noatime --option nodiratime");
+      "mount bind src dst --propagation rslave --read-only --nosuid --nodev --noexec --noatime --option "
+      "nodiratime,nosymfollow");
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_THAT(ran.out, AllOf(StartsWith("mounted " + Path("src")), HasSubstr("ro,nosuid,nodev,noexec,nodiratime")));
-  EXPECT_EQ(OptionsAt(Path("dst")), "ro,nosuid,nodev,noexec,noatime,nodiratime");
+  EXPECT_EQ(OptionsAt(Path("dst")), "ro,nosuid,nodev,noexec,noatime,nodiratime,nosymfollow");
   // Under a shared "/" the copies of dst in other namespaces are its masters, and src is theirs.
   const std::string group = GroupAt(Path("src"), "shared:");
   EXPECT_THAT(PropagationAt(Path("dst")), AnyOf("master:" + group, EndsWith(" propagate_from:" + group)));

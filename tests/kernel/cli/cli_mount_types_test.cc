@@ -1,6 +1,9 @@
 // `mooring mount device` and `mount image` with filesystems beside ext4, xfs and btrfs.
 #include <fmt/format.h>
 
+#include <array>
+#include <tuple>
+
 #include "tests/kernel/cli/cli_program.h"
 #include "tests/support/squashfs.h"
 
@@ -82,17 +85,28 @@ TEST_F(CliMountTypesTest, ATypeThatIsOnlyRead) {
   EXPECT_TRUE(NoLoopOver(Path("image")));
 }
 
-TEST_F(CliMountTypesTest, AVfat) {
-  if (ReadFile("/proc/filesystems").find("\tvfat\n") == std::string::npos) GTEST_SKIP() << "no vfat";
-  if (Shell("command -v mkfs.vfat >/dev/null") != 0) GTEST_SKIP() << "no mkfs.vfat (dosfstools)";
-  Sparse("image", 16 * kMiB);
-  ASSERT_EQ(Shell("mkfs.vfat image >/dev/null"), 0);
-  const Ran ran = Mooring("mount image image dst --fs-type vfat --option uid=5,umask=077,sync");
-  EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(TryWrite(Path("dst/file"), "x"), 0);
-  EXPECT_EQ(StatOf(Path("dst/file")).st_uid, 5U);
-  EXPECT_EQ(Mooring("umount dst --remove").status, 0);
-  EXPECT_TRUE(NoLoopOver(Path("image")));
+// tests/vm has a kernel with both.
+TEST_F(CliMountTypesTest, FilesystemsOfOtherSystems) {
+  constexpr std::array kOthers = {std::tuple("vfat", "mkfs.vfat", ""), std::tuple("ntfs3", "mkfs.ntfs", "-Q -q -F")};
+  std::string missing;
+  for (const auto& [type, maker, flags] : kOthers) {
+    if (ReadFile("/proc/filesystems").find(fmt::format("\t{}\n", type)) == std::string::npos ||
+        Shell(fmt::format("command -v {} >/dev/null", maker)) != 0) {
+      missing += fmt::format("no {}. ", type);
+      continue;
+    }
+    Sparse("image", 16 * kMiB);
+    ASSERT_EQ(Shell(fmt::format("{} {} image >/dev/null", maker, flags)), 0);
+    const Ran ran = Mooring(fmt::format("mount image image dst --fs-type {} --option uid=5,umask=077,sync", type));
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(MountAt(Path("dst"))->fs_type, type);
+    EXPECT_EQ(TryWrite(Path("dst/file"), "x"), 0);
+    EXPECT_EQ(StatOf(Path("dst/file")).st_uid, 5U);
+    EXPECT_EQ(StatOf(Path("dst/file")).st_mode & 0077U, 0U);
+    EXPECT_EQ(Mooring("umount dst --remove").status, 0);
+    EXPECT_TRUE(NoLoopOver(Path("image")));
+  }
+  if (!missing.empty()) GTEST_SKIP() << missing;
 }
 
 // The kernel marks an ext2, like a vfat, as dirty as soon as it is mounted writable.

@@ -7,6 +7,7 @@
 #include "base/deadline.h"
 #include "mounter/helper/channel.h"
 #include "tests/kernel/helper/helper_test.h"
+#include "tests/support/user_namespace_task.h"
 
 namespace mooring::testing {
 namespace {
@@ -75,6 +76,32 @@ TEST_F(HelperMounterTest, MountCallsWorkAsWithTheKernelMounter) {
     EXPECT_OK(helper().Unmount(UnmountOf(Target(name), true)));
   EXPECT_TRUE(Entries(Path("csi")).empty());
   EXPECT_TRUE(NoLoopOver(image));
+}
+
+// The helper makes the user namespace itself, with few capabilities and under its filter. Its threads do so at once.
+TEST_F(HelperMounterTest, ATaskInAUserNamespaceOwnsItsVolume) {
+  Stage();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this, i] {
+      BindRequest bind = BindOf(Target("staged"), Target(fmt::format("task{}", i)));
+      bind.idmap = kIdMapOfTask;
+      EXPECT_OK(helper().Bind(bind));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(WriteAsTask(Target(fmt::format("task{}", i))), 0);
+  EXPECT_EQ(OwnerAt(Target("staged/file")), "0:0");
+  EXPECT_EQ(WriteAsTask(Target("staged")), 2);
+  EXPECT_EQ(Tool(fmt::format("pgrep -P {}", helper().pid())), 1) << "a process of a user namespace is left";
+  MountRequest memory;
+  memory.source = "mooring:memory";
+  memory.fs_type = "tmpfs";
+  memory.target = Target("memory");
+  memory.options = {{"size", "1048576"}};
+  memory.idmap = kIdMapOfTask;
+  EXPECT_OK(mounter_.Mount(memory));
+  EXPECT_EQ(WriteAsTask(Target("memory")), 0);
 }
 
 TEST_F(HelperMounterTest, LoopCallsWorkAsWithTheKernelMounter) {

@@ -13,11 +13,16 @@ struct FlagsCase {
 };
 
 MountFlags AllFlags() {
-  return {
-      .read_only = true, .nosuid = true, .nodev = true, .noexec = true, .nodiratime = true, .atime = Atime::kNoatime};
+  return {.read_only = true,
+          .nosuid = true,
+          .nodev = true,
+          .noexec = true,
+          .nodiratime = true,
+          .nosymfollow = true,
+          .atime = Atime::kNoatime};
 }
 
-constexpr char kAllShown[] = "ro,nosuid,nodev,noexec,noatime,nodiratime";
+constexpr char kAllShown[] = "ro,nosuid,nodev,noexec,noatime,nodiratime,nosymfollow";
 
 class BindFlagsTest : public KernelTest, public ::testing::WithParamInterface<FlagsCase> {};
 
@@ -30,7 +35,7 @@ TEST_P(BindFlagsTest, AreExactlyTheOnesAskedFor) {
 TEST_P(BindFlagsTest, DoNotDependOnThoseOfTheSource) {
   const std::string source = PrivateMount("source");
   constexpr unsigned long kEverything =
-      MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME;
+      MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_NOSYMFOLLOW;
   ASSERT_EQ(::mount(nullptr, source.c_str(), nullptr, kEverything, nullptr), 0);
   ASSERT_OK(mounter_.Bind(BindOf(source, Path("target"), GetParam().flags)));
   EXPECT_EQ(OptionsAt(Path("target")), GetParam().shown);

@@ -42,9 +42,8 @@ TEST_F(ChangeMountTest, MemoryWithoutALimitOrANameIsRefused) {
     request.options = {{"size", size}};
     EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "")) << size;
   }
-  for (const FilesystemOption& option :
-       {FilesystemOption{"mpol", "bind:0"}, FilesystemOption{"huge", "always"},
-        FilesystemOption{"noswap", std::nullopt}, FilesystemOption{"mode", "0755,x"}}) {
+  for (const FilesystemOption& option : {FilesystemOption{"mpol", "bind:0"}, FilesystemOption{"huge", "always"},
+                                         FilesystemOption{"noswap", "1"}, FilesystemOption{"mode", "0755,x"}}) {
     request.options = {{"size", "4096"}, option};
     EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "not allowed for tmpfs"));
   }

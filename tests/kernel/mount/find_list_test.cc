@@ -35,6 +35,7 @@ class FindTest : public KernelTest {
     EXPECT_EQ(info.peer_group, Group(line, "shared:"));
     EXPECT_EQ(info.master, Group(line, "master:"));
     EXPECT_EQ(info.shared(), Group(line, "shared:") != 0);
+    EXPECT_EQ(info.ids_mapped, line.Has("idmapped"));
   }
   static std::uint64_t Group(const MountLine& line, const std::string& key) {
     for (const std::string& field : line.propagation) {
@@ -108,10 +109,14 @@ TEST_F(FindTest, SymlinkOnTheWayIsRefused) {
 
 TEST_F(FindTest, MountInfoIsTheKernels) {
   const std::string shared = SharedMount("shared");
-  const MountFlags flags = {.read_only = true, .nosuid = true, .nodiratime = true, .atime = Atime::kNoatime};
+  const MountFlags flags = {
+      .read_only = true, .nosuid = true, .nodiratime = true, .nosymfollow = true, .atime = Atime::kNoatime};
   ASSERT_OK(mounter_.Bind(BindOf(shared, PrivateMount("parent") + "/slave", flags, Propagation::kSlave)));
   ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), shared + "/strict", {.nodev = true, .atime = Atime::kStrictatime})));
   ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", MS_RDONLY | MS_NOEXEC, nullptr), 0);
+  BindRequest mapped = BindOf(Path("tmpfs"), Path("mapped"));
+  mapped.idmap = "b:0:100000:65536";
+  ASSERT_OK(mounter_.Bind(mapped));
   const auto listed = mounter_.List(dir_.path());
   ASSERT_OK(listed);
   for (const ListedMount& info : *listed) ExpectListed(info, *MountAt(info.target));

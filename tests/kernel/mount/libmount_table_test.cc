@@ -17,17 +17,23 @@ constexpr Propagation kAll[] = {Propagation::kInherit, Propagation::kPrivate, Pr
                                 Propagation::kShared};
 
 std::vector<MountFlags> FlagSets() {
-  return {
-      {},
-      {.read_only = true},
-      {.nosuid = true},
-      {.nodev = true},
-      {.noexec = true},
-      {.nodiratime = true},
-      {.atime = Atime::kNoatime},
-      {.atime = Atime::kStrictatime},
-      {.read_only = true, .nodev = true, .atime = Atime::kStrictatime},
-      {.read_only = true, .nosuid = true, .nodev = true, .noexec = true, .nodiratime = true, .atime = Atime::kNoatime}};
+  return {{},
+          {.read_only = true},
+          {.nosuid = true},
+          {.nodev = true},
+          {.noexec = true},
+          {.nodiratime = true},
+          {.nosymfollow = true},
+          {.atime = Atime::kNoatime},
+          {.atime = Atime::kStrictatime},
+          {.read_only = true, .nodev = true, .atime = Atime::kStrictatime},
+          {.read_only = true,
+           .nosuid = true,
+           .nodev = true,
+           .noexec = true,
+           .nodiratime = true,
+           .nosymfollow = true,
+           .atime = Atime::kNoatime}};
 }
 
 class LibmountTableTest : public KernelTest, public ::testing::WithParamInterface<Source> {
@@ -115,7 +121,7 @@ class LibmountTableTest : public KernelTest, public ::testing::WithParamInterfac
     // A mount below keeps its own flags and gets these in addition.
     const MountFlags below = FlagsOfMountInfo(OptionsAt(target() + "/below"));
     EXPECT_EQ(below, Stricter({.atime = Atime::kNoatime}, {flags.read_only, flags.nosuid, flags.nodev, flags.noexec,
-                                                           flags.nodiratime, Atime::kRelatime}));
+                                                           flags.nodiratime, flags.nosymfollow, Atime::kRelatime}));
     ExpectPropagation(target() + "/below", propagation);
   }
 

@@ -37,7 +37,10 @@ class OlderKernelTest : public KernelTest {
     MakeMount("with space", ReadOnly(), Propagation::kShared);
     MakeMount("back\\slash", {.nosuid = true, .nodev = true, .noexec = true}, Propagation::kPrivate);
     MakeMount("strict", {.nodiratime = true, .atime = Atime::kStrictatime}, Propagation::kPrivate);
-    MakeMount("noatime", {.atime = Atime::kNoatime}, Propagation::kPrivate);
+    MakeMount("noatime", {.nosymfollow = true, .atime = Atime::kNoatime}, Propagation::kPrivate);
+    BindRequest mapped = BindOf(PrivateMount("own"), Path("mapped"));
+    mapped.idmap = "b:0:100000:65536";
+    ASSERT_OK(mounter_.Bind(mapped));
     ASSERT_OK(mounter_.Bind(BindOf(shared, Path("slave"), {}, Propagation::kSlave)));
     ASSERT_EQ(::mount("none", Dir("read only tmpfs").c_str(), "tmpfs", MS_RDONLY, nullptr), 0);
   }
@@ -48,7 +51,8 @@ class OlderKernelTest : public KernelTest {
     const auto mounts = mounter_.List(dir_.path());
     if (!mounts.ok()) return mounts.status().ToString();
     std::string text;
-    for (const ListedMount& info : *mounts) text += fmt::format("{} {} {}", info.peer_group, info.master, Text(info));
+    for (const ListedMount& info : *mounts)
+      text += fmt::format("{} {} {} {}", info.peer_group, info.master, info.ids_mapped, Text(info));
     return text;
   }
   std::string FindAll() {

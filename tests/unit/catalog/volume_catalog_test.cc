@@ -48,6 +48,17 @@ TEST_F(VolumeCatalogTest, PropagationIsKeptAndComparedForTheSameName) {
               FailsWith(StatusCode::kAlreadyExists, "propagation rslave, and none is asked for"));
 }
 
+TEST_F(VolumeCatalogTest, MappedIdsAreKeptAndComparedForTheSameName) {
+  CreateVolumeSpec spec = Spec("db");
+  spec.idmap = "b:0:100000:65536";
+  const auto made = catalog().Create(spec, Patient());
+  ASSERT_OK(made);
+  EXPECT_EQ(catalog().Create(spec, Patient())->id, made->id);
+  EXPECT_EQ(catalog().Find(made->id)->tuning.idmap, spec.idmap);
+  EXPECT_THAT(catalog().Create(Spec("db"), Patient()),
+              FailsWith(StatusCode::kAlreadyExists, "idmap 'b:0:100000:65536', and '' is asked for"));
+}
+
 TEST_F(VolumeCatalogTest, AVolumeIsCreatedOnlyForAReachableTopology) {
   CreateVolumeSpec spec = Spec("db");
   spec.topologies = {{{kZoneKey, "b"}}, {{"other/zone", "a"}}, {{kZoneKey, "a"}, {"other/rack", "1"}}};

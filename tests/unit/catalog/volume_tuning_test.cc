@@ -41,7 +41,7 @@ TEST(VolumeTuningTest, OnlyVolumesWithADeviceOfTheirOwnHaveReadAhead) {
 }
 
 TEST(VolumeTuningTest, TextsAreReadAgain) {
-  for (const VolumeTuning tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
+  for (const VolumeTuning& tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
     EXPECT_EQ(TuningIn(ToText(tuning)), tuning) << ToText(tuning);
   }
   EXPECT_EQ(ToText(VolumeTuning()), "") << "no record of what never changed";
@@ -52,6 +52,11 @@ TEST(VolumeTuningTest, TextsAreReadAgain) {
     const VolumeTuning kept = {.making = {.on_delete = on_delete}};
     EXPECT_EQ(TuningIn(ToText(kept)), kept) << ToText(kept);
   }
+  VolumeTuning mapped = made;
+  mapped.idmap = "u:0:100000:65536 g:0:200000:65536";
+  EXPECT_EQ(ToText(mapped), ToText(made) + " idmap=u:0:100000:65536,g:0:200000:65536");
+  EXPECT_EQ(TuningIn(ToText(mapped)), mapped);
+  EXPECT_EQ(With(mapped, *ParseTuning({{"noatime", "false"}})).idmap, mapped.idmap);
   EXPECT_EQ(TuningIn("colour=blue noatime readAhead=x readAhead"), (VolumeTuning{0, true})) << "a newer program's";
 }
 

@@ -115,6 +115,23 @@ TEST_F(GuardedMounterTest, AllowsTheCallsOfAPlugin) {
   EXPECT_OK(guarded_.DetachLoop(*loop));
 }
 
+// Else a user of the host would be root in a volume, and could make a program with the set-user-ID bit of root there.
+TEST_F(GuardedMounterTest, IdsAreMappedToThoseOfTasksOnly) {
+  Stage();
+  for (const char* ids : {"b:0:1000:1", "u:0:0:1 g:0:70000:1", "u:0:70000:1 g:0:65535:2", "/proc/1/ns/user", "x"}) {
+    MountRequest mount = MountOf("/csi/staging/b");
+    mount.idmap = ids;
+    BindRequest bind = BindOf("/csi/staging/a", "/csi/pods/p/m");
+    bind.idmap = ids;
+    ExpectRefused(guarded_.Mount(mount), StatusCode::kFailedPrecondition, "idmap '");
+    ExpectRefused(guarded_.Bind(bind), StatusCode::kFailedPrecondition, "idmap '");
+    ExpectRefused(guarded_.BindIf({bind, {}, ""}).status(), StatusCode::kFailedPrecondition, "idmap '");
+  }
+  BindRequest bind = BindOf("/csi/staging/a", "/csi/pods/p/m");
+  bind.idmap = "b:0:65536:65536";
+  EXPECT_OK(guarded_.Bind(bind));
+}
+
 TEST_F(GuardedMounterTest, ReadsEverywhere) {
   for (const char* path : {"/etc", "/csi", "/dev/loop0", "/other/disk.img"}) EXPECT_OK(guarded_.Find(path)) << path;
   EXPECT_OK(guarded_.List("/"));

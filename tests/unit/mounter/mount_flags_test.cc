@@ -13,7 +13,6 @@ using ::testing::HasSubstr;
 
 class MountFlagsTest : public ::testing::TestWithParam<MountFlagRow> {
  protected:
-  static bool IsAccessTime() { return GetParam().member == nullptr; }
   static MountFlags With() {
     MountFlags flags;
     Set(flags, GetParam());
@@ -29,8 +28,6 @@ TEST_P(MountFlagsTest, WordSetsIt) {
 }
 
 TEST_P(MountFlagsTest, OppositeClearsIt) {
-  EXPECT_EQ(GetParam().opposite.empty(), IsAccessTime());
-  if (IsAccessTime()) return;
   const auto parsed = ParseMountFlags("ext4", {std::string(GetParam().word), std::string(GetParam().opposite)});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->flags, MountFlags());
@@ -72,9 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Rows, MountFlagsTest, ::testing::ValuesIn(MountFlagTabl
 TEST(MountFlagTableTest, HasARowForEachMember) {
   MountFlags flags;
   for (const MountFlagRow& row : MountFlagTable()) Set(flags, row);
-  const auto& [read_only, nosuid, nodev, noexec, nodiratime, atime] =
+  const auto& [read_only, nosuid, nodev, noexec, nodiratime, nosymfollow, atime] =
       flags;  // a new member needs a row and a name here
-  EXPECT_TRUE(read_only && nosuid && nodev && noexec && nodiratime);
+  EXPECT_TRUE(read_only && nosuid && nodev && noexec && nodiratime && nosymfollow);
   EXPECT_EQ(atime, Atime::kStrictatime);
 }
 
@@ -83,6 +80,13 @@ TEST(MountFlagTableTest, AccessTimesAreThoseAskedForUnlessTheDefaultIs) {
   EXPECT_EQ(Stricter(noatime, strictatime), strictatime);
   EXPECT_EQ(Stricter(strictatime, noatime), noatime);
   EXPECT_EQ(Stricter(noatime, relatime), noatime);
+}
+
+// "atime" takes noatime back, and no strictatime.
+TEST(MountFlagTableTest, AWordForAccessTimesTakesBackItsOwnOnly) {
+  MountFlags flags;
+  for (const char* word : {"strictatime", "atime", "norelatime"}) EXPECT_TRUE(ApplyMountFlag(word, flags));
+  EXPECT_EQ(flags.atime, Atime::kStrictatime);
 }
 
 TEST(MountFlagTableTest, MountInfoWithoutAWordForAccessTimesMeansStrictatime) {

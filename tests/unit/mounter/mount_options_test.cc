@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "mounter/option_rules.h"
 #include "tests/support/status_matchers.h"
 
 namespace mooring::testing {
@@ -47,14 +48,20 @@ TEST(MountOptionsTest, EachOptionOfAFilesystemIsTakenForItAndAllowedWhereItIsMou
        {"acl", "user_xattr", "auto_da_alloc", "noauto_da_alloc", "delalloc", "nodelalloc", "dioread_lock",
         "dioread_nolock", "block_validity", "noblock_validity", "noinit_itable"}},
       {"ext4",
+       {"grpid", "nogrpid", "bsdgroups", "sysvgroups", "bsddf", "minixdf", "journal_checksum", "nojournal_checksum",
+        "nombcache", "barrier", "nobarrier", "max_dir_size_kb=64", "data_err=abort"}},
+      {"ext4",
        {"barrier=1", "commit=900", "init_itable=1000", "inode_readahead_blks=1048576", "stripe=1048576",
         "max_batch_time=1000000", "min_batch_time=1000000", "journal_ioprio=7", "data=ordered", "data=journal",
         "data=writeback", "errors=remount-ro", "errors=continue"}},
-      {"xfs",
-       {"inode32", "inode64", "largeio", "nolargeio", "swalloc", "noalign", "filestreams", "logbufs=8", "logbsize=32k",
-        "logbsize=64k", "logbsize=128k", "logbsize=256k", "allocsize=64k", "allocsize=1m", "allocsize=64m",
-        "allocsize=1g"}},
+      {"xfs", {"inode32",         "inode64",      "largeio",      "nolargeio",    "swalloc",       "noalign",
+               "filestreams",     "logbufs=8",    "logbsize=32k", "logbsize=64k", "logbsize=128k", "logbsize=256k",
+               "logbsize=262144", "logbsize=16k", "allocsize=4k", "allocsize=1m", "allocsize=1g",  "allocsize=65536",
+               "wsync",           "grpid",        "nogrpid",      "bsdgroups",    "sysvgroups"}},
       {"btrfs", {"acl", "noacl", "autodefrag", "noautodefrag", "flushoncommit", "noflushoncommit", "ssd", "nossd"}},
+      {"btrfs",
+       {"barrier", "nobarrier", "datacow", "nodatacow", "datasum", "nodatasum", "ssd_spread", "nossd_spread", "treelog",
+        "notreelog", "user_subvol_rm_allowed", "metadata_ratio=10", "compress=zstd:7", "compress=zlib:9"}},
       {"btrfs",
        {"discard=sync", "discard=async", "compress", "compress=no", "compress=zlib", "compress=lzo", "compress=zstd",
         "compress=zstd:15", "compress-force", "compress-force=zstd:3", "space_cache=v2", "commit=300",
@@ -143,6 +150,16 @@ TEST(MountOptionsTest, WordsWithoutEffectOnAVolumeAreLeftOut) {
   EXPECT_THAT(ParseMountFlags("ext4", {"async=1"}), FailsWith(StatusCode::kInvalidArgument, "'async' takes no value"));
 }
 
+// As mount(8) says of these words. Later ones undo that.
+TEST(MountOptionsTest, WordsThatLetUsersMountRestrictTheMount) {
+  for (const char* word : {"user", "users"}) EXPECT_EQ(Flags({word}), "rw,nosuid,nodev,noexec,relatime");
+  for (const char* word : {"owner", "group"}) EXPECT_EQ(Flags({word}), "rw,nosuid,nodev,relatime");
+  EXPECT_EQ(Flags({"user,exec,suid"}), "rw,nodev,relatime");
+  EXPECT_EQ(Flags({"exec,dev,users"}), "rw,nosuid,nodev,noexec,relatime");
+  EXPECT_EQ(Flags({"owner,noexec"}), "rw,nosuid,nodev,noexec,relatime");
+  EXPECT_EQ(ToString(ParseForeignOptions({"ro,user"})->flags), "ro,nosuid,nodev,noexec,relatime");
+}
+
 TEST(MountOptionsTest, LabelsOfSelinuxAreTakenInQuotesAsKubeletWritesThem) {
   const std::string label = "system_u:object_r:container_file_t:s0:c10,c20";
   for (const char* fs_type : {"ext4", "xfs", "btrfs", "tmpfs"}) {
@@ -187,6 +204,10 @@ TEST(MountOptionsTest, ValuesOutOfRangeAreRefusedWithTheRange) {
   EXPECT_THAT(ParseMountFlags("ext4", {"discard=1"}), FailsWith(StatusCode::kInvalidArgument, "no value"));
   EXPECT_THAT(ParseMountFlags("xfs", {"logbufs=9"}), FailsWith(StatusCode::kInvalidArgument, "from 2 to 8"));
   EXPECT_THAT(ParseMountFlags("xfs", {"logbufs=1"}), FailsWith(StatusCode::kInvalidArgument, "from 2 to 8"));
+  for (const char* size : {"2k", "2g", "3m", "k", "", "4K", "64kb", "1048577k", "18014398509481984k"}) {
+    EXPECT_THAT(ParseMountFlags("xfs", {std::string("allocsize=") + size}),
+                FailsWith(StatusCode::kInvalidArgument, "a power of two from 4096 to 1073741824, also with the unit"));
+  }
   for (const char* blocks : {"3", "48", "2097152", "-1", ""}) {
     EXPECT_THAT(ParseMountFlags("ext4", {std::string("inode_readahead_blks=") + blocks}),
                 FailsWith(StatusCode::kInvalidArgument, "power of two up to 1048576"));
@@ -208,6 +229,14 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
            {"ext4", "discard", "nodiscard"},
            {"xfs", "discard", "nodiscard"},
            {"ext4", "delalloc", "nodelalloc"},
+           {"ext4", "barrier=1", "nobarrier"},
+           {"ext4", "grpid", "sysvgroups"},
+           {"xfs", "bsdgroups", "nogrpid"},
+           {"btrfs", "nodatacow", "datacow"},
+           {"btrfs", "nodatacow", "datasum"},
+           {"btrfs", "nodatacow", "compress=zstd"},
+           {"btrfs", "nodatasum", "compress-force"},
+           {"btrfs", "nossd", "ssd_spread"},
            {"ext4", "auto_da_alloc", "noauto_da_alloc"},
            {"ext4", "dioread_lock", "dioread_nolock"},
            {"ext4", "block_validity", "noblock_validity"},
@@ -224,6 +253,17 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
     EXPECT_THAT(ParseMountFlags(fs_type, {one, other}), FailsWith(StatusCode::kInvalidArgument, "contradict")) << one;
     EXPECT_THAT(ParseMountFlags(fs_type, {other + "," + one}), FailsWith(StatusCode::kInvalidArgument, "contradict"))
         << one;
+  }
+}
+
+TEST(MountOptionsTest, ContradictionsAreMutual) {
+  for (const char* fs_type : {"ext4", "xfs", "btrfs", "tmpfs", "nfs4"}) {
+    const std::vector<const OptionRule*> rules = RulesOf(fs_type);
+    for (const OptionRule* one : rules) {
+      for (const OptionRule* other : rules) {
+        EXPECT_EQ(Contradicts(*one, other->name), Contradicts(*other, one->name)) << one->name << " " << other->name;
+      }
+    }
   }
 }
 
@@ -260,14 +300,17 @@ TEST(MountOptionsTest, ButNoWordThatIsAnotherOrderToMount) {
   }
 }
 
-// Refused are options that name a part of it or another device, mount a damaged one, or lose data in a power cut.
+// Refused are options that name a part of it or another device, or mount a damaged one.
 TEST(MountOptionsTest, BtrfsAllowsHarmlessOptionsOnly) {
-  for (const char* flag : {"subvol=/",       "subvolid=5",  "device=/dev/sda", "degraded",           "rescue=all",
-                           "skip_balance",   "nobarrier",   "nodatasum",       "fatal_errors=panic", "usebackuproot",
-                           "norecovery",     "nologreplay", "clear_cache",     "enospc_debug",       "space_cache",
-                           "space_cache=v1", "discard=",    "discard=x",       "compress=gzip",      "compress=zstd:16",
-                           "compress=",      "commit=0",    "commit=301",      "max_inline=4096",    "thread_pool=0",
-                           "thread_pool=65", "acl=1"}) {
+  for (const char* flag : {"subvol=/",           "subvolid=5",       "device=/dev/sda",
+                           "degraded",           "rescue=all",       "skip_balance",
+                           "fatal_errors=panic", "usebackuproot",    "zlib:1",
+                           "compress=zlib:10",   "norecovery",       "nologreplay",
+                           "clear_cache",        "enospc_debug",     "space_cache",
+                           "space_cache=v1",     "discard=",         "discard=x",
+                           "compress=gzip",      "compress=zstd:16", "compress=",
+                           "commit=0",           "commit=301",       "max_inline=4096",
+                           "thread_pool=0",      "thread_pool=65",   "acl=1"}) {
     EXPECT_THAT(ParseMountFlags("btrfs", {flag}), FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
   }
 }

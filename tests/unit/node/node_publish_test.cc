@@ -96,6 +96,49 @@ TEST_F(NodePublishTest, PublishAddsFlagsToFlagsOfStaging) {
   EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nosuid,nodev,noexec,nodiratime,noatime");
 }
 
+TEST_F(NodePublishTest, OnlyTargetsHaveMappedIds) {
+  NodeVolume volume = source_.Find(kVolume).value();
+  volume.tuning.idmap = "b:0:100000:65536";
+  source_.Put(volume);
+  const Capability many = MountCapability(AccessMode::kSingleNodeMultiWriter);
+  StageIt(many);
+  ASSERT_OK(Publish(PublishAt("/pods/1", many)));
+  LoseRecords();  // the other way to publish
+  ASSERT_OK(Publish(PublishAt("/pods/2", many)));
+  EXPECT_EQ(MountsAt("/staging/a").at(0).idmap, "");
+  for (const char* target : {"/pods/1", "/pods/2"}) EXPECT_EQ(MountsAt(target).at(0).idmap, volume.tuning.idmap);
+  for (const char* path : {"/pods/1", "/pods/2"}) ASSERT_OK(Unpublish(path));
+  ASSERT_OK(Unstage("/staging/a"));
+  ASSERT_OK(volumes_->PublishAlone(PublishAt("/pods/3", many, ""), Call::WithLongestWait()));
+  EXPECT_EQ(MountsAt("/pods/3").at(0).idmap, volume.tuning.idmap);
+}
+
+// Somebody may have mounted the volume at the target, or a path may be named for two things.
+TEST_F(NodePublishTest, AMountWithoutTheMapIsNoTargetAndOneWithItNoStagingPath) {
+  NodeVolume volume = source_.Find(kVolume).value();
+  volume.tuning.idmap = "b:0:100000:65536";
+  source_.Put(volume);
+  const Capability many = MountCapability(AccessMode::kMultiNodeMultiWriter);
+  StageIt(many);
+  ASSERT_OK(Publish(PublishAt("/pods/1", many)));
+  ASSERT_OK(Publish(PublishAt("/pods/1", many)));
+  EXPECT_THAT(Stage(StageAt("/pods/1", many)), FailsWith(StatusCode::kFailedPrecondition, "is published at '/pods/1'"));
+  ASSERT_OK(Stage(StageAt("/staging/b", many)));
+  EXPECT_THAT(Publish(PublishAt("/staging/b", many)), FailsWith(StatusCode::kFailedPrecondition, "is staged at"));
+  const MountFlags flags = FlagsAt("/pods/1");
+  mounter_.With([&flags](FakeKernel& kernel) {
+    kernel.DropMounts("/pods/1");
+    BindRequest request;
+    request.source = "/staging/a";
+    request.target = "/pods/1";
+    request.flags = flags;
+    EXPECT_OK(kernel.Bind(request));
+  });
+  EXPECT_THAT(Publish(PublishAt("/pods/1", many)), FailsWith(StatusCode::kAlreadyExists, "without its idmap"));
+  LoseRecords();
+  EXPECT_THAT(Publish(PublishAt("/pods/1", many)), FailsWith(StatusCode::kAlreadyExists, "without its idmap"));
+}
+
 TEST_F(NodePublishTest, TargetIsNodevUnlessStageAndPublishNameDev) {
   Capability with_nodes = MountCapability();
   with_nodes.names_dev = true;

@@ -234,6 +234,30 @@ TEST_F(NodeStageTest, MemoryHasItsSizeAndOneInodePerPage) {
                           FilesystemOption{"mode", "0755"}, FilesystemOption{"huge", "never"}));
 }
 
+// A copy of a target keeps its mapped ids, and the kernel maps them only once.
+TEST_F(NodeStageTest, MemoryIsStagedAgainFromAMountWithoutMappedIds) {
+  source_.Put({.id = "vol-m",
+               .kind = BackendKind::kTmpfs,
+               .bytes = 64 * kMebi,
+               .fs_type = "tmpfs",
+               .tuning = {.idmap = "b:0:100000:65536"}});
+  const Capability many = MountCapability(AccessMode::kMultiNodeMultiWriter);
+  mounter_.With([](FakeKernel& kernel) {
+    for (const char* path : {"/staging/c", "/staging/z"}) kernel.AddDirectory(path);
+  });
+  ASSERT_OK(Stage(StageAt("/staging/z", many, "vol-m")));
+  ASSERT_OK(Publish(PublishAt("/pods/a", many, "/staging/z", "vol-m")));
+  for (const char* staging : {"/staging/b", "/staging/c"}) {
+    ASSERT_OK(Stage(StageAt(staging, many, "vol-m")));
+    EXPECT_EQ(MountsAt(staging).at(0).idmap, "");
+    ASSERT_OK(Unstage(staging, "vol-m"));
+    LoseRecords();
+  }
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/z"); });
+  EXPECT_THAT(Stage(StageAt("/staging/b", many, "vol-m")),
+              FailsWith(StatusCode::kFailedPrecondition, "is mounted only at '/pods/a', with idmap"));
+}
+
 TEST_F(NodeStageTest, DirectoryWithSameNameAndOtherInodeIsNotTheVolume) {
   const std::string id = "vol-00000000000000000000000000000002", path = "/dirs/" + id;
   const auto create = [&] {

@@ -279,6 +279,17 @@ TEST(CreateVolumeTest, AcceptsEveryWordForPropagation) {
                       "parameter propagation: propagation 'both' is unknown: it is one of inherit, private");
 }
 
+TEST(CreateVolumeTest, IdsAreMappedForTasksThatMount) {
+  csi::v1::CreateVolumeRequest request = Create();
+  EXPECT_EQ(ParseCreateVolume(request)->idmap, "");
+  (*request.mutable_parameters())["idmap"] = "u:0:100000:65536 g:0:200000:65536";
+  EXPECT_EQ(ParseCreateVolume(request)->idmap, "u:0:100000:65536 g:0:200000:65536");
+  ExpectCreateInvalid([](auto& r) { (*r.mutable_parameters())["idmap"] = "b:0:1000:1"; },
+                      "parameter: idmap 'b:0:1000:1': the ids in the mount are those of a user namespace, from 65536");
+  *request.mutable_volume_capabilities(0) = Block();
+  ExpectInvalid(ParseCreateVolume(request), "parameter idmap: only block access is asked for");
+}
+
 TEST(CreateVolumeTest, SharingNeedsWriteAccess) {
   csi::v1::CreateVolumeRequest request = Create();
   (*request.mutable_parameters())["propagation"] = "rshared";
@@ -357,6 +368,7 @@ TEST_F(ValidateTest, AMismatchIsAMessageNotAnError) {
   expect([this] { (*request_.mutable_parameters())["fsType"] = "ext4"; }, "volume was made for xfs");
   expect([this] { (*request_.mutable_parameters())["propagation"] = "rslave"; },
          "propagation rslave is asked for, and the volume was made with none");
+  expect([this] { (*request_.mutable_parameters())["idmap"] = "b:0:100000:65536"; }, "the volume was made with ''");
   expect([this] { (*request_.mutable_volume_context())["propagation"] = "both"; }, "'both' is unknown");
   expect([this] { (*request_.mutable_parameters())["colour"] = "blue"; }, "colour");
   expect([this] { (*request_.mutable_volume_context())["fsType"] = "ext4"; }, "volume was made for xfs");
@@ -396,6 +408,7 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   EXPECT_EQ(parse({{"pool", "share"}, {"onDelete", "archive"}})->making.on_delete, OnDelete::kArchive);
   ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "keep"}}), "it is delete, retain or archive");
   ExpectInvalid(parse({{"pool", "default"}, {"onDelete", "retain"}}), "keeps nothing of a deleted volume");
+  ExpectInvalid(parse({{"pool", "share"}, {"idmap", "b:0:100000:65536"}}), "the backend nfs, on which Linux maps no");
 }
 
 TEST(ExportWordsTest, OptionsOfThePoolMayBeRepeatedAsMountFlags) {
