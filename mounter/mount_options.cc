@@ -182,9 +182,7 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
   return absl::OkStatus();
 }
 
-bool ApplyWord(const std::string& word, MountFlags& flags) {
-  return ApplyMountFlag(word, flags) || ApplyWordOfUsers(word, flags) || IsForOthers(word);
-}
+bool ApplyWord(const std::string& word, MountFlags& flags) { return ApplyMountFlag(word, flags) || IsForOthers(word); }
 
 absl::Status AddForeignFlag(const std::string& word, MountOptions& parsed) {
   if (word.empty() || ApplyWord(word, parsed.flags)) return absl::OkStatus();

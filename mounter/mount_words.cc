@@ -42,14 +42,6 @@ std::vector<std::string> SplitMountWords(std::string_view words) {
   return split;
 }
 
-bool ApplyWordOfUsers(std::string_view word, MountFlags& flags) {
-  const bool is_anybody = word == "user" || word == "users";
-  if (!is_anybody && word != "owner" && word != "group") return false;
-  flags.nosuid = flags.nodev = true;
-  flags.noexec = flags.noexec || is_anybody;
-  return true;
-}
-
 bool IsForOthers(const std::string& word) {
   // mount(8) changes the mount by these: a subdirectory, an owner. The directory is made anyway.
   if (word.starts_with("X-mount.") && !word.starts_with("X-mount.mkdir")) return false;

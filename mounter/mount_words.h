@@ -12,10 +12,6 @@ namespace mooring {
 // "ro,context=\"a:b:s0:c1,c2\"" has two words: a comma in double quotes separates nothing. Empty words are kept.
 std::vector<std::string> SplitMountWords(std::string_view words);
 
-// Applies a word of mount(8) that lets users mount: their mounts are nosuid and nodev, and noexec as well with "user"
-// and "users". Later words may undo that. False: the word is none of these.
-bool ApplyWordOfUsers(std::string_view word, MountFlags& flags);
-
 // Whether the word is for mount(8), systemd or other readers of fstab, and so means nothing to a filesystem: "_netdev",
 // "nofail", "noauto", "nouser", "x-systemd.automount", "comment=…". The list is that of libmount.
 bool IsForOthers(const std::string& word);

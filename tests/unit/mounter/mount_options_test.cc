@@ -60,8 +60,8 @@ TEST(MountOptionsTest, EachOptionOfAFilesystemIsTakenForItAndAllowedWhereItIsMou
                "wsync",           "grpid",        "nogrpid",      "bsdgroups",    "sysvgroups"}},
       {"btrfs", {"acl", "noacl", "autodefrag", "noautodefrag", "flushoncommit", "noflushoncommit", "ssd", "nossd"}},
       {"btrfs",
-       {"barrier", "nobarrier", "datacow", "nodatacow", "datasum", "nodatasum", "ssd_spread", "nossd_spread", "treelog",
-        "notreelog", "user_subvol_rm_allowed", "metadata_ratio=10", "compress=zstd:7", "compress=zlib:9"}},
+       {"barrier", "datacow", "nodatacow", "datasum", "nodatasum", "ssd_spread", "nossd_spread", "treelog", "notreelog",
+        "user_subvol_rm_allowed", "metadata_ratio=10", "compress=zstd:7", "compress=zlib:9"}},
       {"btrfs",
        {"discard=sync", "discard=async", "compress", "compress=no", "compress=zlib", "compress=lzo", "compress=zstd",
         "compress=zstd:15", "compress-force", "compress-force=zstd:3", "space_cache=v2", "commit=300",
@@ -150,14 +150,12 @@ TEST(MountOptionsTest, WordsWithoutEffectOnAVolumeAreLeftOut) {
   EXPECT_THAT(ParseMountFlags("ext4", {"async=1"}), FailsWith(StatusCode::kInvalidArgument, "'async' takes no value"));
 }
 
-// As mount(8) says of these words. Later ones undo that.
-TEST(MountOptionsTest, WordsThatLetUsersMountRestrictTheMount) {
-  for (const char* word : {"user", "users"}) EXPECT_EQ(Flags({word}), "rw,nosuid,nodev,noexec,relatime");
-  for (const char* word : {"owner", "group"}) EXPECT_EQ(Flags({word}), "rw,nosuid,nodev,relatime");
-  EXPECT_EQ(Flags({"user,exec,suid"}), "rw,nodev,relatime");
-  EXPECT_EQ(Flags({"exec,dev,users"}), "rw,nosuid,nodev,noexec,relatime");
-  EXPECT_EQ(Flags({"owner,noexec"}), "rw,nosuid,nodev,noexec,relatime");
-  EXPECT_EQ(ToString(ParseForeignOptions({"ro,user"})->flags), "ro,nosuid,nodev,noexec,relatime");
+// No user mounts a volume, so its flags are the same with and without these words.
+TEST(MountOptionsTest, WordsThatLetUsersMountChangeNoFlag) {
+  for (const char* word : {"user", "users", "owner", "group"}) {
+    EXPECT_EQ(Flags({word}), Flags({}));
+    EXPECT_EQ(ToString(ParseForeignOptions({"ro", word})->flags), ToString(ParseForeignOptions({"ro"})->flags));
+  }
 }
 
 TEST(MountOptionsTest, LabelsOfSelinuxAreTakenInQuotesAsKubeletWritesThem) {
@@ -302,15 +300,12 @@ TEST(MountOptionsTest, ButNoWordThatIsAnotherOrderToMount) {
 
 // Refused are options that name a part of it or another device, or mount a damaged one.
 TEST(MountOptionsTest, BtrfsAllowsHarmlessOptionsOnly) {
-  for (const char* flag : {"subvol=/",           "subvolid=5",       "device=/dev/sda",
-                           "degraded",           "rescue=all",       "skip_balance",
-                           "fatal_errors=panic", "usebackuproot",    "zlib:1",
-                           "compress=zlib:10",   "norecovery",       "nologreplay",
-                           "clear_cache",        "enospc_debug",     "space_cache",
-                           "space_cache=v1",     "discard=",         "discard=x",
-                           "compress=gzip",      "compress=zstd:16", "compress=",
-                           "commit=0",           "commit=301",       "max_inline=4096",
-                           "thread_pool=0",      "thread_pool=65",   "acl=1"}) {
+  for (const char* flag :
+       {"subvol=/",        "subvolid=5",         "device=/dev/sda",  "degraded",    "nobarrier",        "rescue=all",
+        "skip_balance",    "fatal_errors=panic", "usebackuproot",    "zlib:1",      "compress=zlib:10", "norecovery",
+        "nologreplay",     "clear_cache",        "enospc_debug",     "space_cache", "space_cache=v1",   "discard=",
+        "discard=x",       "compress=gzip",      "compress=zstd:16", "compress=",   "commit=0",         "commit=301",
+        "max_inline=4096", "thread_pool=0",      "thread_pool=65",   "acl=1"}) {
     EXPECT_THAT(ParseMountFlags("btrfs", {flag}), FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
   }
 }
