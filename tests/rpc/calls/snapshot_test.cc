@@ -1,4 +1,9 @@
 // Snapshots, groups of snapshots and copies, on real filesystems.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/file/unique_fd.h"
 #include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
@@ -190,11 +195,18 @@ class Counter {
   void Run() {
     while (!stop_) {
       const int number = count_ + 1;
-      std::ofstream(directories_[static_cast<std::size_t>(number) % directories_.size()] + "/number") << number;
+      Overwrite(directories_[static_cast<std::size_t>(number) % directories_.size()] + "/number", number);
       ::sync();
       count_ = number;
     }
   }
+  // Without O_TRUNC: a snapshot before the write would have an empty file.
+  static void Overwrite(const std::string& path, int number) {
+    const std::string text = fmt::format("{:08}", number);
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    EXPECT_EQ(::pwrite(file.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  }
+
   const std::vector<std::string> directories_;
   std::atomic<int> count_{0};
   std::atomic<bool> stop_{false};
