@@ -45,7 +45,7 @@ absl::StatusOr<bool> HoldsRecords(const std::string& undo) {
 absl::Status RunUndo(const LockedImage& image) {
   const std::string undo = UndoFileOf(image.path);
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
-                           RunCommand({"e2undo", "-f", undo, image.path}, "e2fsprogs", kGrowLimit, image.fd));
+                           RunCommand({"e2undo", "-f", undo, image.path}, "e2fsprogs", kGrowLimit, {image.fd.get()}));
   if (result.exit_code == 0) return absl::OkStatus();
   if (result.WasKilled()) return ProgramWasKilled("e2undo", image.path, result);
   return FailedPrecondition(
@@ -104,13 +104,13 @@ absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness th
       options.insert(options.end(), {"-z", UndoFileOf(image.path)});
     }
   }
-  return RunCommand(CommandOfE2fsck(options, image.path), "e2fsprogs", kCheckLimit, image.fd);
+  return RunCommand(CommandOfE2fsck(options, image.path), "e2fsprogs", kCheckLimit, {image.fd.get()});
 }
 
 // e2fsck and resize2fs write the superblock last, in pieces, and ignore a failed write of it. So this reads it again,
 // with its checksum and those of the group descriptors.
 absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
-  return RunCommand(CommandOfE2fsck({"-n"}, image.path), "e2fsprogs", kCheckLimit, image.fd);
+  return RunCommand(CommandOfE2fsck({"-n"}, image.path), "e2fsprogs", kCheckLimit, {image.fd.get()});
 }
 
 absl::Status NotRepaired(const LockedImage& image, const CommandResult& result) {
@@ -167,7 +167,7 @@ absl::Status ResizeExt4(const LockedImage& image) {
   MOORING_RETURN_IF_ERROR(PrepareUndo(image));
   const std::vector<std::string> command = {"resize2fs", "-z", UndoFileOf(image.path), image.path};
   // Past the deadline resize2fs may still be writing. The next holder of the lock finds the undo file.
-  const absl::StatusOr<CommandResult> ran = RunCommand(command, "e2fsprogs", kGrowLimit, image.fd);
+  const absl::StatusOr<CommandResult> ran = RunCommand(command, "e2fsprogs", kGrowLimit, {image.fd.get()});
   if (absl::IsFailedPrecondition(ran.status())) return Internal(Message(ran.status()));  // the filesystem is whole
   MOORING_ASSIGN_OR_RETURN(const CommandResult result, ran);
   if (result.exit_code == 0) {

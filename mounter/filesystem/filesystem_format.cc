@@ -209,7 +209,7 @@ absl::Status RunMaker(const FormatRequest& request, const LockedImage& image,
                       const std::vector<std::string>& environment) {
   MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(request));
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
-                           RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
+                           RunCommand(maker.command, maker.package, kFormatLimit, {image.fd.get()}, environment));
   if (result.exit_code == 0) return CheckMade(request, image, maker.command[0]);
   if (result.WasKilled()) return ProgramWasKilled(maker.command[0], request.path, result);
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(request.path),

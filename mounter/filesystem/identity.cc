@@ -65,7 +65,7 @@ absl::StatusOr<UuidChange> ChangeUuid(const std::vector<std::string>& command, c
                                       const std::string& path, const UniqueFd& held) {
   const std::string package = fs_type == "ext4" ? "e2fsprogs" : "xfsprogs";
   MOORING_ASSIGN_OR_RETURN(const std::string before, UuidOf(path, fs_type));
-  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunCommand(command, package, kLimit, held, kNotMounted));
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunCommand(command, package, kLimit, {held.get()}, kNotMounted));
   MOORING_ASSIGN_OR_RETURN(const std::string after, UuidOf(path, fs_type));
   return UuidChange{result, before != after && result.exit_code == 0};
 }
@@ -75,7 +75,7 @@ absl::StatusOr<UuidChange> ChangeUuid(const std::vector<std::string>& command, c
 absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
   const std::vector<std::string> check = CommandOfE2fsck({"-p"}, path);
   MOORING_ASSIGN_OR_RETURN(const CommandResult checked,
-                           RunCommand(check, "e2fsprogs", kRenewCheckLimit, held, kNotMounted));
+                           RunCommand(check, "e2fsprogs", kRenewCheckLimit, {held.get()}, kNotMounted));
   if (!IsRepaired(checked)) return Failed(check, path, checked);
   MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, "ext4"));  // the journal may have held another superblock
   MOORING_ASSIGN_OR_RETURN(const Ext4Super super, SuperOfExt4(path));

@@ -73,6 +73,12 @@ absl::StatusOr<UniqueFd> MakeNamespace(const IdMappings& mappings) {
   if (told && answer == ENOSPC) {
     return FailedPrecondition("make a user namespace: this host allows none (sysctl user.max_user_namespaces)");
   }
+  if (told && answer == EPERM) {
+    return FailedPrecondition(
+        "make a user namespace: this program may not. RestrictNamespaces= of its unit must allow \"user\", and so must "
+        "the "
+        "seccomp profile of its container");
+  }
   if (!told || answer != 0) return ErrnoStatus(told ? answer : ECHILD, "make a user namespace");
   MOORING_RETURN_IF_ERROR(WriteMap(child, "uid_map", mappings.users));
   MOORING_RETURN_IF_ERROR(WriteMap(child, "gid_map", mappings.groups));

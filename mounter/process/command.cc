@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "base/text/quote.h"
 #include "mounter/process/child_output.h"
 #include "mounter/process/helper_calls.h"
+#include "mounter/process/privileges.h"
 
 namespace mooring {
 namespace {
@@ -60,19 +62,20 @@ struct Child {
   UniqueFd pidfd;
 };
 
-// Spawns from a new thread, whose system calls are limited to those of programs. The child inherits the filter of that
-// thread, and the other threads of this process keep theirs.
+// Spawns from a new thread, whose system calls are limited to those of programs, and which cannot become another user.
+// The child inherits the limits of that thread. The other threads of this process keep their own.
 absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec) {
   absl::StatusOr<pid_t> pid = -1;
   std::thread([&] {
-    const absl::Status confined = ConfineProgramCalls();
+    absl::Status confined = ConfineProgramCalls();
+    if (confined.ok()) confined = GiveUp({CAP_SETUID, CAP_SETGID});  // only mapped ids need them
     pid = confined.ok() ? SpawnProgram(spec) : confined;
   }).join();
   return pid;
 }
 
-absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command, const UniqueFd& held,
-                            const std::vector<std::string>& environment) {
+absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command,
+                            const std::vector<int>& held, const std::vector<std::string>& environment) {
   MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   SpawnSpec spec = {.program = program,
                     .arguments = command,
@@ -80,7 +83,9 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
                     .descriptors = {{pipe.writer.get(), STDOUT_FILENO}, {pipe.writer.get(), STDERR_FILENO}},
                     .leads_group = true};
   spec.variables->insert(spec.variables->end(), environment.begin(), environment.end());
-  if (held.ok()) spec.descriptors.emplace_back(held.get(), STDERR_FILENO + 1);
+  for (const int file : held) {
+    if (file >= 0) spec.descriptors.emplace_back(file, static_cast<int>(spec.descriptors.size()) + 1);
+  }
   Child child;
   MOORING_ASSIGN_OR_RETURN(child.pid, SpawnConfined(spec));
   ::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
@@ -130,7 +135,7 @@ absl::Status ProgramWasKilled(std::string_view program, const std::string& path,
 }
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
-                                         std::chrono::seconds limit, const UniqueFd& held,
+                                         std::chrono::seconds limit, const std::vector<int>& held,
                                          const std::vector<std::string>& environment) {
   const std::string program = Locate(command[0]);
   if (program.empty()) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/file/unique_fd.h"
 
 namespace mooring {
 
@@ -24,13 +23,13 @@ struct CommandResult {
 absl::Status ProgramWasKilled(std::string_view program, const std::string& path, const CommandResult& result);
 
 // Searches PATH for command[0], and runs it without a shell and with an empty stdin. Its environment is PATH, LC_ALL=C
-// and `environment`. It inherits `held`: a lock on that file lasts until the program has ended, even if this process
-// ends first. It can neither mount nor use sockets (mounter/process/helper_calls.h).
+// and `environment`. It inherits the open files `held`, as 3 and so on. So a lock on one lasts until the program has
+// ended, even if this process ends first. It can neither mount nor use sockets (mounter/process/helper_calls.h).
 //
 // FAILED_PRECONDITION: the program is not installed; the message names `package`. DEADLINE_EXCEEDED: it was killed
 // after `limit`; the message says whether it still runs a second later.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
-                                         std::chrono::seconds limit, const UniqueFd& held = UniqueFd(),
+                                         std::chrono::seconds limit, const std::vector<int>& held = {},
                                          const std::vector<std::string>& environment = {});
 
 }  // namespace mooring

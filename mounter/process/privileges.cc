@@ -20,6 +20,11 @@ struct FreeCapabilities {
 };
 using Capabilities = std::unique_ptr<std::remove_pointer_t<cap_t>, FreeCapabilities>;
 
+void Set(const Capabilities& set, cap_flag_t flag, int capability, cap_flag_value_t value) {
+  const cap_value_t one = capability;
+  ::cap_set_flag(set.get(), flag, 1, &one, value);
+}
+
 bool Has(const Capabilities& set, int capability) {
   cap_flag_value_t value = CAP_CLEAR;
   return ::cap_get_flag(set.get(), capability, CAP_PERMITTED, &value) == 0 && value == CAP_SET;
@@ -48,6 +53,16 @@ void DropFromBoundingSet(const std::vector<int>& keep) {
   }
 }
 
+absl::Status GiveUp(const std::vector<int>& capabilities) {
+  const Capabilities set(::cap_get_proc());
+  if (set == nullptr) return ErrnoStatus(errno, "read the capabilities of this process");
+  for (const int capability : capabilities) {
+    for (const cap_flag_t flag : {CAP_INHERITABLE, CAP_PERMITTED, CAP_EFFECTIVE}) Set(set, flag, capability, CAP_CLEAR);
+  }
+  if (::cap_set_proc(set.get()) != 0) return ErrnoStatus(errno, "give up capabilities");
+  return absl::OkStatus();
+}
+
 absl::Status KeepOnly(const std::vector<int>& capabilities) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return ErrnoStatus(errno, "set no_new_privs");
   const Capabilities had(::cap_get_proc());
@@ -57,9 +72,7 @@ absl::Status KeepOnly(const std::vector<int>& capabilities) {
   if (wanted == nullptr) return ErrnoStatus(errno, "make a set of capabilities");
   for (const int capability : capabilities) {
     if (!Has(had, capability)) continue;
-    const cap_value_t value = capability;
-    ::cap_set_flag(wanted.get(), CAP_PERMITTED, 1, &value, CAP_SET);
-    ::cap_set_flag(wanted.get(), CAP_EFFECTIVE, 1, &value, CAP_SET);
+    for (const cap_flag_t flag : {CAP_PERMITTED, CAP_EFFECTIVE}) Set(wanted, flag, capability, CAP_SET);
   }
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   if (::cap_set_proc(wanted.get()) != 0) return ErrnoStatus(errno, "give up capabilities");

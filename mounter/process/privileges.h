@@ -20,6 +20,9 @@ const std::vector<Privilege>& HelperPrivileges();
 // CAP_SETPCAP, and does nothing without it.
 void DropFromBoundingSet(const std::vector<int>& keep);
 
+// Gives them up for this thread and all that it starts, if no_new_privs is set or the bounding set lacks them.
+absl::Status GiveUp(const std::vector<int>& capabilities);
+
 // Keeps only the named capabilities, limits the bounding set to them (with CAP_SETPCAP), and sets no_new_privs. This is
 // permanent, for this thread and everything that it starts. Call it while the process has one thread.
 absl::Status KeepOnly(const std::vector<int>& capabilities);

@@ -51,7 +51,15 @@ TEST(CommandTest, ArgumentsAreNoShellText) {
   EXPECT_EQ(result->output, "a b|$HOME|; false|'\"|");
 }
 
-// This limits an exploited e2fsck.
+// This and the next limit an exploited e2fsck.
+TEST(CommandTest, AProgramCannotBecomeAnotherUser) {
+  const auto result = RunCommand({"setpriv", "--reuid=4242", "--clear-groups", "true"}, "util-linux", seconds(20));
+  ASSERT_OK(result);
+  EXPECT_NE(result->exit_code, 0);
+  EXPECT_THAT(result->output, ::testing::HasSubstr("not permitted"));
+  EXPECT_EQ(::mooring::testing::Run("setpriv --reuid=4242 --clear-groups true"), 0) << "this process keeps its rights";
+}
+
 TEST(CommandTest, AProgramCanNeitherMountNorUseSocketsNorMakeDevices) {
   const TempDir dir;
   const std::string place = dir / "place";

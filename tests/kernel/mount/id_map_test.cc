@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <csignal>
 
 #include "mounter/process/call_filter.h"
@@ -30,6 +31,22 @@ TEST(IdMapTest, EndsWithACommandThatIsKilled) {
   EXPECT_TRUE(Eventually(has_no_child));
   if (!has_no_child()) ::mooring::testing::Run(fmt::format("pkill -KILL -P {}", ::getpid()));
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// As RestrictNamespaces= of systemd does it.
+TEST(IdMapTest, ARefusedNamespaceSaysWhoMayRefuseIt) {
+  const pid_t confined = ::fork();
+  if (confined == 0) {
+    CallFilter filter(SCMP_ACT_ALLOW);
+    filter.AddAll(SCMP_ACT_ERRNO(EPERM), std::array{"unshare"});
+    if (!filter.Load().ok()) ::_exit(1);
+    const absl::Status refused = OpenIdMap("b:0:100000:65536").status();
+    const bool says = refused.message().find("RestrictNamespaces=") != std::string_view::npos;
+    ::_exit(absl::IsFailedPrecondition(refused) && says ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(confined, &status, 0), confined);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
