@@ -6,13 +6,44 @@ import time
 from csi import Refused
 from generator import Generator
 from host import mounts, run
+from model import Model
 from world import PATIENCE, World
 
 EXPORTS = "/etc/exports.d/played.exports"
 PLACES = "/run/mooring-nfs"
+UNAVAILABLE = "UNAVAILABLE"
+
+
+class ExportsModel(Model):
+    """NFS keeps a removed file that a task has open (`.nfs…`), so its volume cannot go before the task has ended."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.going = set()  # names of volumes whose deletion waits for a task
+
+    def may_delete(self, step, volume):
+        codes = super().may_delete(step, volume)
+        waits = volume and volume.pool == "plain" and volume.tasks and not volume.used()
+        return codes | {UNAVAILABLE} if waits else codes
+
+    def apply(self, step, code):
+        super().apply(step, code)
+        if step["do"] == "delete":
+            self.going = self.going | {step["volume"]} if code == UNAVAILABLE else self.going - {step["volume"]}
 
 
 class ExportsGenerator(Generator):
+    def next(self):
+        ends = self.mends()
+        return ends[0] if ends else super().next()
+
+    def mends(self):
+        """A deletion that waits goes on after its tasks. A task may keep several volumes."""
+        going = sorted(self.model.going)
+        tasks = {task: None for name in going for task in sorted(self.model.volumes[name].tasks)}
+        return [*super().mends(), *({"do": "end_task", "task": task} for task in tasks),
+                *({"do": "delete", "volume": name} for name in going)]
+
     def a_create(self):
         """An export has its own names of volumes."""
         step = super().a_create()

@@ -2,7 +2,7 @@
 import dataclasses
 
 from devices import DevicesGenerator, DevicesModel, DevicesWorld
-from exports import ExportsGenerator, ExportsWorld
+from exports import ExportsGenerator, ExportsModel, ExportsWorld
 from full import FullGenerator, FullModel, FullWorld, SmallWorld
 from generator import FullDisk, Generator
 from losses import LosingModel
@@ -42,6 +42,6 @@ KINDS = {
     "power-cuts": Kind(0.1, ("ext4", "block", "directory", "memory"), ("ext4", "block"), LosingModel, VolatileGenerator, VolatileWorld),
     "subvolumes": Kind(0.1, ("subvolume", "directory"), ("subvolume",), SubvolumesModel, world=SubvolumesWorld),
     "shared": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), SharedModel, SharedGenerator, Nodes),
-    "exports": Kind(0.1, ("ext4", "directory"), ("directory",), generator=ExportsGenerator, world=ExportsWorld),
+    "exports": Kind(0.1, ("ext4", "directory"), ("directory",), ExportsModel, ExportsGenerator, ExportsWorld),
 }
 NEED_A_MACHINE = ("exports",)  # of their own, with an NFS server: tests/vm
