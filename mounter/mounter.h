@@ -346,6 +346,16 @@ class Contents {
   // is frozen. ABORTED: a Copy is still running.
   virtual absl::Status Thaw(const std::string& image) = 0;
 
+  // Makes the directory of a directory volume, with what is in that of another one: owners, modes, times, links, holes,
+  // extended attributes, sockets and pipes. Extents are shared, or copied by the file server, where the filesystem can.
+  // Crosses no mount and follows no link. All is synced. The caller sees that nobody uses the source, because the copy
+  // could have a part of what is written meanwhile. After an error, or if the process is killed, the caller removes the
+  // destination.
+  //
+  // NOT_FOUND: the source is missing. ALREADY_EXISTS: the destination exists. RESOURCE_EXHAUSTED: no room.
+  // FAILED_PRECONDITION names a mount below the source, or what could not be copied, such as a device node.
+  virtual absl::Status CopyTree(const std::string& source, const std::string& destination) = 0;
+
   // Removes the directory of a directory volume with its contents. Crosses no mount and follows no link. OK if it is
   // gone already. FAILED_PRECONDITION names a mount below it.
   virtual absl::Status RemoveTree(const std::string& directory) = 0;

@@ -359,13 +359,24 @@ absl::Status GuardedMounter::Thaw(const std::string& image) {
   return mounter_.Thaw(image);
 }
 
-absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", directory));
-  if (IsVolumeDirectory(normal)) return mounter_.RemoveTree(normal);
+absl::StatusOr<std::string> GuardedMounter::CheckVolume(const std::string& directory) const {
+  MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath("path", directory));
+  if (IsVolumeDirectory(normal)) return normal;
   return Refuse(
-      "refused to remove what is no volume",
+      "refused a directory that is no volume",
       fmt::format("{} lies directly below none of the volume directories that the mount helper was started with",
                   Quote(normal)));
+}
+
+absl::Status GuardedMounter::CopyTree(const std::string& source, const std::string& destination) {
+  MOORING_ASSIGN_OR_RETURN(const std::string from, CheckVolume(source));
+  MOORING_ASSIGN_OR_RETURN(const std::string to, CheckVolume(destination));
+  return mounter_.CopyTree(from, to);
+}
+
+absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, CheckVolume(directory));
+  return mounter_.RemoveTree(normal);
 }
 
 absl::Status GuardedMounter::CheckSubvolumePool(std::string_view pool) const {

@@ -93,6 +93,7 @@ class GuardedMounter final : public Mounter {
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
+  absl::Status CopyTree(const std::string& source, const std::string& destination) override;
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status PrepareSubvolumes(const std::string& pool) override;
   absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
@@ -115,6 +116,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   absl::Status CheckExport(const MountRequest& request) const;
   bool IsVolumeDirectory(const std::string& path) const;
+  absl::StatusOr<std::string> CheckVolume(const std::string& directory) const;  // its path, normalised
   absl::Status CheckSubvolume(const std::string& path) const;
   absl::Status CheckSubvolumePool(std::string_view pool) const;
   absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;

@@ -106,6 +106,10 @@ absl::Status MounterClient::Copy(const std::vector<ImageCopy>& copies) {
 
 absl::Status MounterClient::Thaw(const std::string& image) { return Execute(calls::kThaw, image, image); }
 
+absl::Status MounterClient::CopyTree(const std::string& source, const std::string& destination) {
+  return Execute(calls::kCopyTree, source, source, destination);
+}
+
 absl::Status MounterClient::RemoveTree(const std::string& directory) {
   return Execute(calls::kRemoveTree, directory, directory);
 }

@@ -40,6 +40,7 @@ class MounterClient : public Mounter {
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
+  absl::Status CopyTree(const std::string& source, const std::string& destination) override;
   absl::Status RemoveTree(const std::string& directory) override;
   absl::Status PrepareSubvolumes(const std::string& pool) override;
   absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;

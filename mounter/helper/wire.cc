@@ -192,6 +192,11 @@ absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message) {
   return copies;
 }
 
+absl::StatusOr<std::pair<std::string, std::string>> From(const pb::CopyTreeRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.destination()}));
+  return std::pair(message.source(), message.destination());
+}
+
 absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
   if (message.seen_outside_size() > kMostOptions) {
     return InvalidArgument("a request to the mount helper has {} directories", message.seen_outside_size());
@@ -303,6 +308,11 @@ void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message) {
     added.set_bytes(copy.bytes);
     added.set_renew_fs_type(copy.renew_fs_type);
   }
+}
+
+void To(const std::string& source, const std::string& destination, pb::CopyTreeRequest& message) {
+  message.set_source(source);
+  message.set_destination(destination);
 }
 
 void To(const Needs& needs, pb::NeedsRequest& message) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -11,11 +12,10 @@
 namespace mooring {
 namespace {
 
-// Allowed to the helper and refused to the programs that it runs: mounts and device nodes. libmount 2.38.1 mounts with
+// Allowed to the helper and refused to the programs that it runs: mounts. libmount 2.38.1 mounts with
 // mount(2), and 2.41 with the newer calls. Mooring itself makes all of these but fsmount(2).
 constexpr const char* kHelperOnlyCalls[] = {
-    "fsconfig",   "fsmount",   "fsopen",  "fspick", "mount",   "mount_setattr",
-    "move_mount", "open_tree", "umount2", "mknod",  "mknodat",
+    "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree", "umount2",
 };
 
 // Allowed to both, besides BasicCalls(). The helper receives its sockets and makes none.
@@ -23,8 +23,11 @@ constexpr const char* kHelperCalls[] = {
     // files
     "chdir", "chmod", "chown", "copy_file_range", "creat", "fchdir", "fchmod", "fchmodat", "fchown", "fchownat",
     "fcntl", "fgetxattr", "fremovexattr", "fsetxattr", "getdents", "getxattr", "lchown", "lgetxattr", "link", "linkat",
-    "mincore", "msync", "name_to_handle_at", "open", "openat", "openat2", "preadv2", "pwritev2", "readahead",
-    "sendfile", "sync", "sync_file_range", "syncfs", "truncate",
+    "mincore", "mknod", "mknodat", "msync", "name_to_handle_at", "open", "openat", "openat2", "preadv2", "pwritev2",
+    "readahead", "sendfile", "sync", "sync_file_range", "syncfs", "truncate",
+    // files that cp copies
+    "flistxattr", "listxattr", "llistxattr", "lremovexattr", "lsetxattr", "removexattr", "setxattr", "symlink",
+    "symlinkat", "utimensat",
     // processes: the helpers, the programs, their threads
     "alarm", "capget", "capset", "execve", "fork", "getcpu", "getgroups", "getitimer", "getpgid", "getpgrp",
     "getpriority", "getresgid", "getresuid", "getsid", "kill", "pause", "pidfd_send_signal", "pipe", "prlimit64",
@@ -109,6 +112,10 @@ absl::Status ConfineHelperCalls() {
 absl::Status ConfineProgramCalls() {
   CallFilter filter(SCMP_ACT_ALLOW);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kHelperOnlyCalls);
+  for (const scmp_datum_t kind : {S_IFBLK, S_IFCHR}) {  // cp makes sockets and pipes
+    filter.Add(SCMP_ACT_ERRNO(EPERM), "mknod", {{1, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
+    filter.Add(SCMP_ACT_ERRNO(EPERM), "mknodat", {{2, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
+  }
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kOfTheHost);
   return filter.Load();

@@ -135,12 +135,13 @@ absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Ca
   for (const auto type :
        {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES, Type::GET_CAPACITY,
         Type::PUBLISH_READONLY, Type::EXPAND_VOLUME, Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME,
-        Type::SINGLE_NODE_MULTI_WRITER, Type::MODIFY_VOLUME, Type::VOLUME_CONDITION}) {
+        Type::SINGLE_NODE_MULTI_WRITER, Type::MODIFY_VOLUME, Type::VOLUME_CONDITION, Type::CLONE_VOLUME}) {
     if (type == Type::EXPAND_VOLUME && !offers_.grows) continue;
+    if (type == Type::CLONE_VOLUME && !offers_.clones) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
-  if (!offers_.has_snapshots) return response;
-  for (const auto type : {Type::CREATE_DELETE_SNAPSHOT, Type::LIST_SNAPSHOTS, Type::GET_SNAPSHOT, Type::CLONE_VOLUME}) {
+  if (!offers_.snapshots) return response;
+  for (const auto type : {Type::CREATE_DELETE_SNAPSHOT, Type::LIST_SNAPSHOTS, Type::GET_SNAPSHOT}) {
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
   return response;

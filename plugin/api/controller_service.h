@@ -12,10 +12,9 @@ namespace mooring {
 
 class ControllerService final : public csi::v1::Controller::Service {
  public:
-  // Optional features. `grows`: ControllerExpandVolume is offered. `has_snapshots`: at least one pool makes snapshots
-  // and copies.
+  // Optional features. `grows`: ControllerExpandVolume is offered. The others: at least one pool makes them.
   struct Offers {
-    bool grows = true, has_snapshots = true;
+    bool grows = true, snapshots = true, clones = true;
   };
 
   // All references outlive the service.

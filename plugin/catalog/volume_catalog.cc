@@ -78,7 +78,7 @@ VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, cons
       publications_(store, lookup_, pools, settings.node_id, settings.max_volumes, settings.serves_node),
       remover_(store, lookup_, pools, contents),
       reconciler_(store, snapshots, pools, volume_locks, lookup_, remover_),
-      maker_(store, pools, volume_locks, lookup_, room_, remover_, reconciler_,
+      maker_(store, pools, volume_locks, lookup_, room_, publications_, remover_, reconciler_,
              {std::move(settings.node_id), std::move(settings.topology)}) {}
 
 std::vector<KnownDevice> VolumeCatalog::KnownDevices() {

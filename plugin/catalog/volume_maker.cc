@@ -60,8 +60,8 @@ absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std:
 
 absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::string_view what) {
   if (TraitsOf(kind).clones) return absl::OkStatus();
-  return FailedPrecondition(
-      "{} pool {}, whose backend copies no volumes: only images and btrfs subvolumes can be copied", what, Quote(pool));
+  return FailedPrecondition("{} pool {}, whose backend copies no volumes (docs/backends.md says which do)", what,
+                            Quote(pool));
 }
 
 absl::Status CheckSameKind(BackendKind source, BackendKind wanted, const std::string& pool) {
@@ -250,6 +250,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
                            MakingText(spec.making), Quote(spec.source.id), MakingText(source.making));
   }
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
+  if (TraitsOf(source.kind).clones_unused) MOORING_RETURN_IF_ERROR(publications_.CheckNoUses(spec.source.id));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
   if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
   return VolumeRecord{.id = NewVolumeId(pool->tag),

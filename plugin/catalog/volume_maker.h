@@ -12,6 +12,7 @@
 #include "plugin/backends/pools.h"
 #include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/store/snapshot_store.h"
+#include "plugin/catalog/volume_publications.h"
 #include "plugin/catalog/volume_reconciler.h"
 #include "plugin/model/call.h"
 #include "plugin/model/volume_specs.h"
@@ -56,12 +57,13 @@ class VolumeMaker {
   };
 
   VolumeMaker(CatalogStore& store, const Pools& pools, KeyedLocks& locks, VolumeLookup& lookup, PoolRoom& room,
-              VolumeRemover& remover, VolumeReconciler& reconciler, Node node)
+              VolumePublications& publications, VolumeRemover& remover, VolumeReconciler& reconciler, Node node)
       : store_(store),
         pools_(pools),
         locks_(locks),
         lookup_(lookup),
         room_(room),
+        publications_(publications),
         remover_(remover),
         reconciler_(reconciler),
         node_(std::move(node)) {}
@@ -90,6 +92,7 @@ class VolumeMaker {
   KeyedLocks& locks_;
   VolumeLookup& lookup_;
   PoolRoom& room_;
+  VolumePublications& publications_;
   VolumeRemover& remover_;
   VolumeReconciler& reconciler_;
   const Node node_;

@@ -48,7 +48,8 @@ struct BackendTraits {
   bool block = false;                      // raw block volumes
   bool snapshots = false;                  // single and in groups
   bool snapshot_blocks = false;            // the allocated and changed blocks of snapshots
-  bool clones = false;                     // volumes from snapshots and from volumes
+  bool clones = false;                     // volumes from snapshots, and from volumes
+  bool clones_unused = false;              // a copy is not of one instant, so nobody may use its source
   bool grows = false;                      // ControllerExpandVolume
   bool enforces_size = false;              // a volume cannot hold more than its size
   bool keeps_data = false;                 // over unstage and reboot

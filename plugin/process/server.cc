@@ -138,15 +138,16 @@ struct PluginServer::Parts {
              has_snapshot_blocks},
             readiness, [this] { return Health(); }, rpc),
         controller_service(catalog, snapshots, node_volumes,
-                           {pools.AnyCan(&BackendTraits::grows) && !config.grow_on_node, has_snapshots}, rpc),
+                           {pools.AnyCan(&BackendTraits::grows) && !config.grow_on_node, has_snapshots,
+                            pools.AnyCan(&BackendTraits::clones)},
+                           rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
         node_service(rpc, node_volumes, ephemeral_volumes,
                      {config.node_id, config.max_volumes, config.topology, config.mount_roots, config.root_links,
                       pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog)}),
         serves_node(config.serves_node()),
-        serves_controller(config.serves_controller()),
-        availability(std::move(shared.availability)) {
+        serves_controller(config.serves_controller()) {
     if (config.kubelet_registration_dir.empty()) return;
     kubelet.emplace(KubeletRegistration::Settings{.directory = config.kubelet_registration_dir,
                                                   .driver_name = config.driver_name,
@@ -200,7 +201,6 @@ struct PluginServer::Parts {
   std::condition_variable changed;
   bool stopping = false;
   bool reconciler_ended = false;
-  std::map<std::string, std::shared_ptr<Availability>> availability;  // SharedPools::availability
   std::vector<std::unique_ptr<ExportPool>> exports;
   std::optional<HeapTrimmer> trimmer;  // made by the reconciler, so that its thread is confined
   std::thread reconciler;
@@ -261,12 +261,11 @@ absl::Status PluginServer::Parts::Reconcile() {
 void PluginServer::Parts::OpenExports(const Config& config, const std::string& boot_id, Mounter& mounter,
                                       const Outside& outside) {
   for (const PoolConfig& pool : config.pools) {
-    const auto own = availability.find(pool.name);
     const auto made = pools.Find(pool.name);
-    if (own == availability.end() || !made.ok()) continue;
+    if (!made.ok() || (*made)->availability == nullptr) continue;
     exports.push_back(std::make_unique<ExportPool>(
-        ExportPool::Parts{config, boot_id, pool, own->second, *outside.resolver, mounter, *catalog_store, *volume_locks,
-                          [this, name = pool.name, &tag = (*made)->tag] {
+        ExportPool::Parts{config, boot_id, pool, (*made)->availability, *outside.resolver, mounter, *catalog_store,
+                          *volume_locks, [this, name = pool.name, &tag = (*made)->tag] {
                             const auto is_of_pool = [&tag](const std::string& key) { return TagOfKey(key) == tag; };
                             absl::Status reconciled = volume_locks->EndLeftLocks(is_of_pool);
                             if (serves_controller) reconciled.Update(catalog.ReconcilePool(name));

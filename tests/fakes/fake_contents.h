@@ -38,6 +38,13 @@ class FakeContents final : public Contents {
     return absl::OkStatus();
   }
 
+  absl::Status CopyTree(const std::string& source, const std::string& destination) override {
+    std::error_code error;
+    if (!failure.ok()) return failure;
+    std::filesystem::copy(source, destination, std::filesystem::copy_options::recursive, error);
+    return error ? Internal(error.message()) : absl::OkStatus();
+  }
+
   absl::Status RemoveTree(const std::string& directory) override {
     std::error_code error;
     std::filesystem::remove_all(directory, error);

@@ -194,6 +194,10 @@ absl::Status FakeMounter::Copy(const std::vector<ImageCopy>& copies) {
 
 absl::Status FakeMounter::Thaw(const std::string& image) { return Enter("Thaw", image); }
 
+absl::Status FakeMounter::CopyTree(const std::string& source, const std::string& destination) {
+  return Enter("CopyTree", source, destination);
+}
+
 absl::Status FakeMounter::RemoveTree(const std::string& directory) {
   MOORING_RETURN_IF_ERROR(Enter("RemoveTree", directory));
   return With([&](FakeKernel& kernel) { return kernel.RemoveTree(directory); });

@@ -106,7 +106,8 @@ class Generator:
             of = self.model.source_of({"source": source})
             block = bool(of and of.block and not self.rarely())  # the bytes of a filesystem are not known
             fs = of.fs if of else "ext4"
-            return {"volume": name, "pool": "default", "block": block, "fs": None if block else fs, "source": source,
+            pool = "plain" if getattr(of, "pool", None) == "plain" and not self.rarely() else "default"
+            return {"volume": name, "pool": pool, "block": block, "fs": None if block else fs, "source": source,
                     "size": of.size if of else 16 * MIB}
         pool, fs = self.pick(self.backends)
         block = pool in ("default", "disks") and fs is None

@@ -128,6 +128,8 @@ class Model:
         source = self.source_of(step)
         if not source:
             return {NOT_FOUND}
+        if step["pool"] == "plain" and isinstance(source, Volume) and source.pool == "plain":
+            return {PRECONDITION} if source.used() else {OK}
         if step["pool"] != "default" or not (isinstance(source, Snapshot) or source.image()):
             return {PRECONDITION, INVALID}
         if source.block and not step["block"]:

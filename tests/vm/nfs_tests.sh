@@ -341,6 +341,50 @@ test_nb_programs_of_others_find_no_damage() {
   play judges/sessions.py --exports --volumes directory --images tmpfs
 }
 
+# The server copies by itself, so the data does not cross the network.
+test_nc_a_clone_is_copied_by_the_server() {
+  local id copy
+  stop_nodes
+  start_first
+  await "the pool is mounted" first capacity --param pool=share
+  id=$(first create cloned --size 64MiB --param pool=share --json | id_of)
+  inside mkdir -p /srv/n-clone
+  # shellcheck disable=SC2086 # words
+  first stage "$id" --staging-path /srv/n-clone $many
+  inside sh -c 'cd /srv/n-clone && mkdir d && head -c 8M /dev/urandom >d/data && ln -s d/data link && mkfifo pipe && chown -R 4711:4712 d'
+  refused 'in use' first create copy --size 64MiB --from-volume "$id"
+  first unstage "$id" --staging-path /srv/n-clone
+  copy=$(first create copy --size 64MiB --from-volume "$id" --json | id_of)
+  inside sh -c "cmp /share/$id/d/data /share/$copy/link && test -p /share/$copy/pipe"
+  expect "the owner of the copy" "$(inside stat -c %u:%g "/share/$copy/d/data")" 4711:4712
+  expect_match "the copies by the server" "$(inside sed -n 's/^[[:space:]]*COPY: //p' /proc/self/mountstats)" '(^|[[:space:]])[1-9][0-9]* '
+  first delete "$id"
+  first delete "$copy"
+  expect "the rest of them" "$(inside sh -c "ls -d /share/$id* /share/$copy* 2>/dev/null | wc -l")" 0
+}
+
+test_nd_the_manager_attaches_a_volume_of_an_export() {
+  inside install -d -m 0755 -o mooring -g mooring /share-of-manager
+  inside sh -c 'echo "/share-of-manager 127.0.0.1(rw,no_root_squash,no_subtree_check)" >>/etc/exports.d/mooring.exports && exportfs -ra'
+  add_pool 'name=managed,backend=nfs,server=127.0.0.1,export=/share-of-manager'
+  await "the pool is mounted" csi capacity --param pool=managed
+  inside mooring volume create on-export --plugin mooring.csi --size 64MiB --access multi-node-multi-writer --param pool=managed
+  inside mooring attach on-export /srv/managed-1 --for one
+  inside mooring attach on-export /srv/managed-2 --for two
+  inside sh -c 'echo kept >/srv/managed-1/kept && sync /srv/managed-1/kept'
+  expect "what the other task sees" "$(content /srv/managed-2/kept)" kept
+  inside systemctl restart mooring-plugin.service mooring-manager.service
+  await "the manager is back" inside mooring volume status on-export
+  expect "the content after a restart" "$(content /srv/managed-2/kept)" kept
+  inside mooring detach /srv/managed-1
+  expect "what a task keeps" "$(content /srv/managed-2/kept)" kept
+  inside mooring detach /srv/managed-2
+  inside mooring volume delete on-export
+  expect "what is left on the export" "$(inside ls /share-of-manager)" ''
+  inside sed -i 's/;name=managed,[^;]*//' /etc/default/mooring-plugin
+  inside systemctl restart mooring-plugin.service
+}
+
 # play PROGRAM FLAG...: a program of tests/model or tests/judges, which starts plugins of its own. All that it prints is shown.
 play() {
   local tree=/var/lib/tree built=$MOORING_ROOT/build/release program=$1

@@ -30,7 +30,7 @@
 namespace mooring {
 namespace {
 
-constexpr std::string_view kDeleting = ".deleting";
+constexpr std::string_view kMaking = ".making", kDeleting = ".deleting";
 
 // A pool of this host alone needs no server.
 absl::Status CheckIsLocal(const std::string& directory) {
@@ -54,6 +54,7 @@ class DirectoryBackend final : public Backend {
 
   // OUT_OF_RANGE: larger than the free space. A failure leaves no directory.
   absl::Status Create(const VolumeDraft& draft) override;
+  absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
   absl::Status CheckUnused(const std::string& id) override;
   absl::Status Delete(const std::string& id) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
@@ -67,6 +68,7 @@ class DirectoryBackend final : public Backend {
   absl::Status CheckThere() const { return is_shared() ? availability_->Check() : absl::OkStatus(); }
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   std::string Shown(const std::string& name) const { return shown_ + "/" + name; }
+  absl::Status RemoveUnfinished(const std::string& id);
   absl::Status RemoveRenamed(const std::string& name);
   absl::Status CheckGone(const std::string& name) const;
 
@@ -87,6 +89,27 @@ absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   return SyncDirectoryOf(path);
 }
 
+// Nobody sees the copy before it is whole.
+absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>& drafts) {
+  const CopyDraft& draft = drafts.front();
+  if (drafts.size() != 1 || !IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
+  MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
+  MOORING_RETURN_IF_ERROR(CheckNotMounted(mounts_, std::string(NameOf(draft.source))));
+  const std::string path = PathOf(draft.id), making = draft.id + std::string(kMaking);
+  MOORING_RETURN_IF_ERROR(RemoveUnfinished(draft.id));
+  MOORING_RETURN_IF_ERROR(contents_.CopyTree(draft.source, Shown(making)));
+  if (::rename(PathOf(making).c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename", PathOf(making));
+  return SyncDirectoryOf(path);
+}
+
+// A copy that failed, or was killed.
+absl::Status DirectoryBackend::RemoveUnfinished(const std::string& id) {
+  const std::string making = id + std::string(kMaking);
+  struct stat found = {};
+  if (::lstat(PathOf(making).c_str(), &found) == 0) return RemoveRenamed(making);
+  return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at", PathOf(making));
+}
+
 absl::Status DirectoryBackend::CheckUnused(const std::string& id) {
   MOORING_RETURN_IF_ERROR(CheckThere());
   return CheckNotMounted(mounts_, id);
@@ -104,6 +127,7 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
     if (::rename(path.c_str(), deleting.c_str()) != 0) return ErrnoStatus(errno, "rename the directory", path);
   }
   MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
+  MOORING_RETURN_IF_ERROR(RemoveUnfinished(id));
   return is_shared() ? CheckGone(id) : absl::OkStatus();
 }
 
@@ -175,7 +199,9 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   absl::Status left;
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
-    const std::string path = directory_ + "/" + name;
+    const std::string path = directory_ + "/" + name, made = IdOfFile(name, kMaking);
+    // A copy: its record tells whether a call still makes it. An earlier release left empty directories of this name.
+    if (IsVolumeId(made) && (is_shared() || ::rmdir(path.c_str()) != 0)) ids.insert(made);
     if (!IsVolumeId(IdOfFile(name, kDeleting))) continue;
     left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is a deleted volume"));
   }
@@ -197,7 +223,11 @@ std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig&, const std::stri
 
 const BackendType& DirectoryBackendType() {
   static const BackendType kType = {
-      .traits = {.name = "directory", .staging = Staging::kDirectory, .keeps_data = true},
+      .traits = {.name = "directory",
+                 .staging = Staging::kDirectory,
+                 .clones = true,
+                 .clones_unused = true,
+                 .keeps_data = true},
       .pool_keys = {"path", "overcommit"},
       .complete = CompleteDirectoryPool,
       .owns_path = true,

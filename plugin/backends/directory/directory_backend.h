@@ -4,7 +4,7 @@
 // sum of all volumes may.
 //
 // The files of a volume belong to tasks, so the mounter, which is privileged, removes them. The directory is renamed to
-// <id>.deleting first, so that a volume is either whole or gone.
+// <id>.deleting first, so that a volume is either whole or gone. A copy is made as <id>.making.
 #pragma once
 
 #include "plugin/backends/interface/backend_type.h"

@@ -61,10 +61,10 @@ class Backend {
   // Creates the volume, or finishes an unfinished one. OK if it exists with this size. RESOURCE_EXHAUSTED: no room.
   virtual absl::Status Create(const VolumeDraft& draft) = 0;
 
-  // Makes all copies, at one instant, or none. ALREADY_EXISTS: one of them exists. UNIMPLEMENTED: the kind has no
-  // snapshots.
+  // Makes all copies, at one instant, or none. ALREADY_EXISTS: one of them exists. FAILED_PRECONDITION:
+  // BackendTraits::clones_unused, and this host uses the source. UNIMPLEMENTED: the kind has no clones.
   virtual absl::Status Copy(const std::vector<CopyDraft>& /*drafts*/) {
-    return Unimplemented("volumes of this backend cannot be copied: it has no snapshots and no clones");
+    return Unimplemented("volumes of this backend cannot be copied");
   }
 
   // FAILED_PRECONDITION: something on this host still uses the volume, or another host has attached it. OK if it does

@@ -121,6 +121,8 @@ const BackendType& NfsBackendType() {
   static const BackendType kType = {
       .traits = {.name = "nfs",
                  .staging = Staging::kDirectory,
+                 .clones = true,
+                 .clones_unused = true,
                  .keeps_data = true,
                  .many_nodes = true,
                  .sets_aside = true,

@@ -342,15 +342,21 @@ TEST_F(HelperGuardTest, ADirectoryWithTheNameOfAVolumeIsRefused) {
   ASSERT_EQ(::rmdir(Path("outside/vol-1").c_str()), 0);
 }
 
-TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
+TEST_F(HelperGuardTest, OnlyVolumesAreCopiedAndRemoved) {
   Dir("dirs/vol-1/inside");
+  ASSERT_EQ(Tool("cd " + Path("dirs/vol-1") + " && echo data > f && chown 1234:2345 f && ln -s f link && mkfifo p"), 0);
   std::filesystem::create_directory_symlink(Path("outside"), Path("dirs/link"));
   for (const std::string& path : {Path("outside"), Path("dirs"), Path("dirs/vol-1/inside"), Path("volumes"),
                                   Path("own"), Path("dirs/link"), Path("dirs/../outside"), Path("csi")}) {
     EXPECT_FALSE(helper().RemoveTree(path).ok()) << path;
+    EXPECT_FALSE(helper().CopyTree(path, Path("dirs/vol-2")).ok()) << path;
+    EXPECT_FALSE(helper().CopyTree(Path("dirs/vol-1"), path).ok()) << path;
   }
-  EXPECT_TRUE(Exists(Path("dirs/vol-1/inside")));
-  EXPECT_TRUE(Exists(Image("a.img")));
+  EXPECT_TRUE(Exists(Path("dirs/vol-1/inside")) && Exists(Image("a.img")));
+  EXPECT_OK(helper().CopyTree(Path("dirs/vol-1"), Path("dirs/vol-2")));
+  EXPECT_EQ(ReadFile(Path("dirs/vol-2/link")), "data\n");
+  EXPECT_EQ(StatOf(Path("dirs/vol-2/f")).st_gid, 2345U);
+  EXPECT_TRUE(S_ISFIFO(StatOf(Path("dirs/vol-2/p")).st_mode));
   EXPECT_OK(helper().RemoveTree(Path("dirs/vol-1")));
   EXPECT_FALSE(Exists(Path("dirs/vol-1")));
 }

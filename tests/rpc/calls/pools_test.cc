@@ -1,5 +1,6 @@
 // Volumes of pools without images, on the real kernel. Each backend keeps its promises, and refuses other requests with
 // the reason.
+#include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/reboot.h"
 
@@ -24,6 +25,11 @@ class PoolsTest : public RpcTest {
   }
   std::string CreatedIn(const std::string& pool, std::int64_t bytes = kVolumeBytes) {
     return Created(Request(pool, pool + "-" + std::to_string(++made_), kSharedMount, bytes));
+  }
+  static CreateVolumeRequest CloneRequest(const std::string& name, const std::string& source) {
+    CreateVolumeRequest request = CreateRequest(name, kSharedMount, kVolumeBytes);
+    request.mutable_volume_content_source()->mutable_volume()->set_volume_id(source);
+    return request;
   }
 
  private:
@@ -269,6 +275,64 @@ TEST_F(PoolsTest, StartFinishesTheRemovalOfADirectory) {
   Start();
   EXPECT_TRUE(Eventually([&] { return !fs::exists((dir() / "dirs/") + id + ".deleting"); }));
   EXPECT_TRUE(fs::exists((dir() / "dirs/") + id));
+}
+
+TEST_F(PoolsTest, ADirectoryIsClonedWhileNobodyUsesIt) {
+  const std::string id = CreatedIn("dirs");
+  StageAndPublish(id, Target("a"), kSharedMount);
+  ASSERT_EQ(Shell("cd " + Target("a") + " && mkdir d && echo data > d/file && ln -s d/file link && mkfifo pipe && " +
+                  "chown -R 4711:4712 . && chmod 2770 ."),
+            0);
+  ExpectRefused(CloneRequest("copy", id), Code::kFailedPrecondition, "unpublish and unstage it first");
+  UnpublishAndUnstage(id, Target("a"));
+  const std::string copy = Created(CloneRequest("copy", id));
+  EXPECT_EQ(Created(CloneRequest("copy", id)), copy);
+  ASSERT_OK(driver().Delete(id));
+  StageAndPublish(copy, Target("b"), kSharedMount);
+  EXPECT_EQ(ReadFile(Target("b") + "/link"), "data\n");
+  EXPECT_EQ(StatOf(Target("b") + "/pipe").st_uid, 4711U);
+  EXPECT_EQ(StatOf(Target("b")).st_mode & 07777, 02770U);
+  EXPECT_EQ(StatOf(Target("b")).st_gid, 4712U);
+}
+
+TEST_F(PoolsTest, ACloneOfAnotherKindIsRefused) {
+  const std::string directory = CreatedIn("dirs"), memory = CreatedIn("mem");
+  CreateVolumeRequest request = CloneRequest("copy", directory);
+  (*request.mutable_parameters())["pool"] = "fast";
+  ExpectRefused(request, Code::kFailedPrecondition, "a copy keeps its source's");
+  ExpectRefused(CloneRequest("copy", memory), Code::kFailedPrecondition, "copies no volumes");
+}
+
+TEST_F(PoolsTest, ACloneThatIsKilledLeavesNothing) {
+  std::future<absl::Status> clone, stage;
+  HeldTool cp(*this, "cp");
+  RestartWithPath(cp.path());
+  const std::string id = CreatedIn("dirs"), path = (dir() / "dirs/") + id;
+  ASSERT_EQ(TryWrite(path + "/file", "data"), 0);
+  clone = std::async(std::launch::async, [&] { return driver().Send(CloneRequest("copy", id)).status; });
+  EXPECT_TRUE(Eventually([&] { return ToolRuns("cp").size() == 1; }));
+  stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging(id), kSharedMount).status; });
+  EXPECT_EQ(stage.wait_for(milliseconds(100)), std::future_status::timeout) << "a task could write to the source now";
+  plugin().Kill();
+  EXPECT_FALSE(clone.get().ok());
+  EXPECT_FALSE(stage.get().ok());
+  plugin().options().environment.clear();
+  Start();
+  const auto names = [&] { return std::distance(fs::directory_iterator(dir() / "dirs"), fs::directory_iterator()); };
+  EXPECT_TRUE(Eventually([&] { return names() == 1; }));
+  cp.Release();
+  EXPECT_TRUE(Eventually([&] { return !Runs(ToolRuns("cp").front()); }));
+  EXPECT_EQ(names(), 1) << "what ran on has written into the pool";
+  EXPECT_EQ(ReadFile((dir() / "dirs/") + Created(CloneRequest("copy", id)) + "/file"), "data");
+}
+
+// A release that made a volume under this name was killed.
+TEST_F(PoolsTest, AnEmptyDirectoryThatWasNotFinishedIsRemoved) {
+  const std::string left = (dir() / "dirs/") + CreatedIn("dirs") + ".making";
+  plugin().Kill();
+  ASSERT_EQ(Shell("mkdir " + left), 0);
+  Start();
+  EXPECT_TRUE(Eventually([&] { return !fs::exists(left); }));
 }
 
 TEST_F(PoolsTest, ProbeFailsWhileOthersMayWriteInThePool) {

@@ -23,7 +23,7 @@ class HeldTool {
  public:
   HeldTool(RpcTest& test, const std::string& program) : gate_(test.dir() / program + ".gate") {
     EXPECT_EQ(::mkfifo(gate_.c_str(), 0600), 0) << gate_;
-    path_ = test.Wrapper(program, ": < " + gate_ + "\nexec /usr/sbin/" + program + " \"$@\"");
+    path_ = test.Wrapper(program, ": < " + gate_ + "\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\nexec " + program + " \"$@\"");
   }
   HeldTool(const HeldTool&) = delete;
   HeldTool& operator=(const HeldTool&) = delete;

@@ -15,6 +15,11 @@ inline constexpr char kTag[] = "0a1b2c3d";
 
 class RealTrees final : public FakeMounter {
  public:
+  absl::Status CopyTree(const std::string& source, const std::string& destination) override {
+    MOORING_RETURN_IF_ERROR(FakeMounter::CopyTree(source, destination));
+    std::filesystem::copy(source, destination, std::filesystem::copy_options::recursive);
+    return absl::OkStatus();
+  }
   absl::Status RemoveTree(const std::string& directory) override {
     MOORING_RETURN_IF_ERROR(FakeMounter::RemoveTree(directory));
     std::filesystem::remove_all(directory);
@@ -80,6 +85,22 @@ class NfsPool : public ::testing::Test {
     const auto made = host.catalog.Create(spec, Patient());
     EXPECT_OK(made);
     return made.ok() ? made->id : "";
+  }
+  static absl::StatusOr<VolumeInfo> Clone(Host& host, const std::string& name, const std::string& source) {
+    CreateVolumeSpec spec;
+    spec.name = name;
+    spec.pool = "share";
+    spec.is_mounted = true;
+    spec.source = {.kind = ContentSource::Kind::kVolume, .id = source};
+    return host.catalog.Create(spec, Patient());
+  }
+  std::string Making(const std::string& id) const { return shared_ / "share/" + id + ".making"; }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(shared_ / ".share")) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
   }
   static absl::Status Publish(Host& host, const std::string& id, const std::string& node, AccessMode mode,
                               bool read_only = false) {

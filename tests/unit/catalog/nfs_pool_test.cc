@@ -111,6 +111,49 @@ TEST_F(NfsPool, ADeletedVolumeKeepsItsDataUnderAnotherName) {
   }
 }
 
+TEST_F(NfsPool, AVolumeIsClonedWhileNobodyUsesIt) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  std::ofstream(shared_ / "share/" + id + "/data") << "copied";
+  ASSERT_OK(there_.catalog.BeginUse(id, Mode(AccessMode::kMultiNodeReaderOnly), true));
+  EXPECT_THAT(Clone(here_, "b", id).status(), FailsWith(StatusCode::kFailedPrecondition, "in use on node 'n2'"));
+  EXPECT_OK(there_.catalog.EndUse(id));
+  const auto made = Clone(here_, "b", id);
+  ASSERT_OK(made);
+  EXPECT_EQ(ReadFile(shared_ / "share/" + made->id + "/data"), "copied");
+  EXPECT_EQ(Clone(there_, "b", id)->id, made->id) << "again, on another host";
+  EXPECT_OK(there_.catalog.Delete(id, Patient()));
+  EXPECT_EQ(ReadFile(shared_ / "share/" + made->id + "/data"), "copied");
+}
+
+TEST_F(NfsPool, ACloneThatFailsLeavesNothing) {
+  OpenBoth();
+  const std::string id = Created(here_, "a");
+  here_.mounter.Fail("CopyTree", ResourceExhausted("no room"));
+  EXPECT_THAT(Clone(here_, "b", id).status(), FailsWith(StatusCode::kResourceExhausted, "no room"));
+  EXPECT_THAT(Names(), UnorderedElementsAre(id));
+  EXPECT_THAT(here_.store->FindByName("b", kTag)->has_value(), false);
+}
+
+// Another host may be at work on a copy. Its record tells whether that has ended.
+TEST_F(NfsPool, OnlyTheRestOfAnInterruptedCloneIsRemoved) {
+  OpenBoth();
+  const std::string id = Created(here_, "a"), copy = NewVolumeId(kTag), of_other = NewVolumeId(kTag);
+  for (const std::string& name : {copy, of_other}) std::filesystem::create_directories(Making(name) + "/part");
+  const auto insert = [&](const std::string& name, const std::string& of) {
+    EXPECT_OK(here_.store->Insert({.id = of, .name = name, .fs_type = "nfs", .pool = "share", .source = id}));
+  };
+  insert("b", copy);
+  insert("c", of_other);
+  const auto at_work = there_.locks->Acquire(of_other, "volume", Patient().wait_until);
+  ASSERT_OK(at_work);
+  EXPECT_OK(here_.catalog.ReconcilePool("share"));
+  EXPECT_FALSE(std::filesystem::exists(Making(copy)));
+  EXPECT_TRUE(std::filesystem::exists(Making(of_other) + "/part"));
+  EXPECT_FALSE(here_.store->FindByName("b", kTag)->has_value());
+  EXPECT_TRUE(here_.store->FindByName("c", kTag)->has_value());
+}
+
 // It may be the name of a volume again by then, for a server that shows old names.
 TEST_F(NfsPool, AVolumeThatIsKeptIsNeverDeleted) {
   OpenBoth();

@@ -1,0 +1,79 @@
+// Copies the contents of a directory volume. A tenant may have made them, and other hosts may change them meanwhile. So
+// cp(1) gets both directories as mounts on which no link is followed, and which are attached nowhere.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/kernel/kernel_mounter.h"
+#include "mounter/mount/new_mount.h"
+#include "mounter/path/target.h"
+#include "mounter/process/command.h"
+#include "mounter/table/mount_table.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::chrono::hours kLimit{11};  // less than that of the call: mounter/helper/call_table.h
+
+absl::StatusOr<UniqueFd> OpenVolume(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd parent,
+                           OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY));
+  UniqueFd volume = OpenDirectoryBelow(parent, std::string(NameOf(directory)));
+  if (volume.ok()) return volume;
+  if (errno != EXDEV) return ErrnoStatus(errno, "open the directory", directory);
+  return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));
+}
+
+absl::StatusOr<UniqueFd> MakeVolume(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd parent,
+                           OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY));
+  const std::string name(NameOf(directory));
+  if (::mkdirat(parent.get(), name.c_str(), 0700) != 0) {
+    return errno == EEXIST ? AlreadyExists("{} exists", Quote(directory))
+                           : ErrnoStatus(errno, "make the directory", directory);
+  }
+  return OpenVolume(directory);
+}
+
+absl::StatusOr<NewMount> ViewOf(const UniqueFd& directory, const std::string& path, bool read_only) {
+  MOORING_ASSIGN_OR_RETURN(NewMount view, CloneMount(directory, path, /*recursive=*/false));
+  const MountFlags flags = {.read_only = read_only, .nosuid = true, .nodev = true, .noexec = true, .nosymfollow = true};
+  MOORING_RETURN_IF_ERROR(view.Set(flags, Propagation::kPrivate, /*recursive=*/false));
+  return view;
+}
+
+absl::Status Failure(const std::string& source, const std::string& destination, const CommandResult& result) {
+  if (result.WasKilled()) return ProgramWasKilled("cp", destination, result);
+  const std::string message = fmt::format("copy {} to {}: cp ended with {}: {}", Quote(source), Quote(destination),
+                                          result.exit_code, Quote(result.output, 2048));
+  return result.MeansFullDisk() ? ResourceExhausted(message) : FailedPrecondition(message);
+}
+
+}  // namespace
+
+absl::Status KernelMounter::CopyTree(const std::string& source, const std::string& destination) {
+  MOORING_RETURN_IF_ERROR(CheckNothingMountedBelow(source));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd from, OpenVolume(source));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd to, MakeVolume(destination));
+  MOORING_ASSIGN_OR_RETURN(const NewMount read, ViewOf(from, source, /*read_only=*/true));
+  MOORING_ASSIGN_OR_RETURN(const NewMount written, ViewOf(to, destination, /*read_only=*/false));
+  // The numbers are those that the program inherits. "/." is the directory behind the link.
+  const std::vector<std::string> command = {
+      "cp", "--archive",         "--reflink=auto",  "--sparse=auto", "--one-file-system",
+      "--", "/proc/self/fd/3/.", "/proc/self/fd/4/"};
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result,
+                           RunCommand(command, "coreutils", kLimit, {read.fd().get(), written.fd().get()}));
+  if (result.exit_code != 0) return Failure(source, destination, result);
+  const UniqueFd copy(::openat(to.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!copy.ok() || ::syncfs(copy.get()) != 0) return ErrnoStatus(errno, "write to the disk", destination);
+  return absl::OkStatus();
+}
+
+}  // namespace mooring
