@@ -349,6 +349,12 @@ class Contents {
   // Removes the directory of a directory volume with its contents. Crosses no mount and follows no link. OK if it is
   // gone already. FAILED_PRECONDITION names a mount below it.
   virtual absl::Status RemoveTree(const std::string& directory) = 0;
+
+  // Holds a directory, with everything in it, to this size (mounter/quota/project_quota.h). Its name has the random
+  // digits of its volume. A name with kMakingEnd: it is new and empty. Any other may be in use, and gets back
+  // what it has lost; a limit that is larger stays. RemoveTree takes the limit away. FAILED_PRECONDITION: the
+  // filesystem enforces no limits. ABORTED: a new one needs another name, because its project is in use.
+  virtual absl::Status LimitDirectory(const std::string& directory, std::uint64_t bytes) = 0;
 };
 
 // Requirements that only the host, or the configuration of the container, can meet.

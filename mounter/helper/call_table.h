@@ -98,6 +98,8 @@ inline constexpr Call kCopy{Request::kCopy, &Contents::Copy, &Request::mutable_c
 inline constexpr Call kThaw{Request::kThaw, &Contents::Thaw, &Request::mutable_thaw, Changes("thaw")};
 inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &Request::mutable_remove_tree,
                                   Changes("remove", kRemoveLimit)};
+inline constexpr Call kLimitDirectory{Request::kLimitDirectory, &Contents::LimitDirectory,
+                                      &Request::mutable_limit_directory, Changes("limit", kRemoveLimit)};
 inline constexpr Call kPrepareSubvolumes{Request::kPrepareSubvolumes, &Subvolumes::PrepareSubvolumes,
                                          &Request::mutable_prepare_subvolumes, Changes("prepare the subvolumes of")};
 inline constexpr Call kMakeSubvolumes{Request::kMakeSubvolumes, &Subvolumes::MakeSubvolumes,
@@ -118,10 +120,10 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
 
 // All rows. The server answers only these.
 inline constexpr std::tuple kAll{
-    kMount,          kBind,           kUnmount,        kChange,   kFind,      kList,       kStats,
-    kAttachLoop,     kDetachLoop,     kResizeLoop,     kTuneLoop, kFindLoops, kProbe,      kFormat,
-    kCheck,          kGrow,           kHealthProblem,  kCopy,     kThaw,      kRemoveTree, kNeeds,
-    kBindIf,         kUnmountIf,      kExamine,        kHoldLoop, kFlush,     kIsInUse,    kPrepareSubvolumes,
-    kMakeSubvolumes, kLimitSubvolume, kRemoveSubvolume};
+    kMount,          kBind,           kUnmount,         kChange,        kFind,      kList,       kStats,
+    kAttachLoop,     kDetachLoop,     kResizeLoop,      kTuneLoop,      kFindLoops, kProbe,      kFormat,
+    kCheck,          kGrow,           kHealthProblem,   kCopy,          kThaw,      kRemoveTree, kNeeds,
+    kBindIf,         kUnmountIf,      kExamine,         kHoldLoop,      kFlush,     kIsInUse,    kPrepareSubvolumes,
+    kMakeSubvolumes, kLimitSubvolume, kRemoveSubvolume, kLimitDirectory};
 
 }  // namespace mooring::calls
