@@ -346,19 +346,25 @@ class Contents {
   // is frozen. ABORTED: a Copy is still running.
   virtual absl::Status Thaw(const std::string& image) = 0;
 
-  // Makes the directory of a directory volume, with what is in that of another one: owners, modes, times, links, holes,
-  // extended attributes, sockets and pipes. Extents are shared, or copied by the file server, where the filesystem can.
-  // Crosses no mount and follows no link. All is synced. The caller sees that nobody uses the source, because the copy
-  // could have a part of what is written meanwhile. After an error, or if the process is killed, the caller removes the
-  // destination.
+  // Copies what is in the directory of one volume to that of another, which is empty or made here. Keeps owners, modes,
+  // times, links, holes, extended attributes, sockets and pipes. Extents are shared, or copied by the file server, where
+  // the filesystem can. Crosses no mount and follows no link. All is synced. The caller sees that nobody uses the
+  // source, because the copy could have a part of what is written meanwhile. After an error, or if the process is
+  // killed, the caller removes the destination.
   //
-  // NOT_FOUND: the source is missing. ALREADY_EXISTS: the destination exists. RESOURCE_EXHAUSTED: no room.
+  // NOT_FOUND: the source is missing. ALREADY_EXISTS: the destination is not empty. RESOURCE_EXHAUSTED: no room.
   // FAILED_PRECONDITION names a mount below the source, or what could not be copied, such as a device node.
   virtual absl::Status CopyTree(const std::string& source, const std::string& destination) = 0;
 
   // Removes the directory of a directory volume with its contents. Crosses no mount and follows no link. OK if it is
   // gone already. FAILED_PRECONDITION names a mount below it.
   virtual absl::Status RemoveTree(const std::string& directory) = 0;
+
+  // Holds a directory, with everything in it, to this size (mounter/quota/project_quota.h). Its name has the random
+  // digits of its volume. A name with kMakingEnd: it is new and empty. Any other may be in use, and gets back
+  // what it has lost; a limit that is larger stays. RemoveTree takes the limit away. FAILED_PRECONDITION: the
+  // filesystem enforces no limits. ABORTED: a new one needs another name, because its project is in use.
+  virtual absl::Status LimitDirectory(const std::string& directory, std::uint64_t bytes) = 0;
 };
 
 // Requirements that only the host, or the configuration of the container, can meet.

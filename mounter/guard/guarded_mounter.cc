@@ -379,6 +379,18 @@ absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
   return mounter_.RemoveTree(normal);
 }
 
+absl::Status GuardedMounter::LimitDirectory(const std::string& directory, std::uint64_t bytes) {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", directory));
+  const auto& pools = policy_.sized_pools;
+  if (normal == directory && std::find(pools.begin(), pools.end(), ParentOf(normal)) != pools.end()) {
+    return mounter_.LimitDirectory(normal, bytes);
+  }
+  return Refuse("refused to limit what is no volume",
+                fmt::format("{} lies directly below none of the pools of sized directories that the mount helper was "
+                            "started with",
+                            Quote(directory)));
+}
+
 absl::Status GuardedMounter::CheckSubvolumePool(std::string_view pool) const {
   const auto& pools = policy_.subvolume_pools;
   if (std::find(pools.begin(), pools.end(), pool) != pools.end()) return absl::OkStatus();

@@ -19,6 +19,7 @@
 //   mapped ids    from 65536 on: the lower ones are users of the host (mounter/id_mappings.h)
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   subvolumes    directly below a pool of subvolumes
+//   limits        of directories directly below a pool of sized directories
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label
 //   reading       Find, List, Stats, HealthProblem, FindLoops: everything
@@ -50,6 +51,7 @@ struct HelperPolicy {
   std::vector<std::string> exports = {};             // ExportText of each export that may be mounted
   std::vector<std::string> fs_types = {};            // of devices, beside ext4, xfs and btrfs
   std::vector<std::string> subvolume_pools = {};     // each subvolume directly below one of these is a volume
+  std::vector<std::string> sized_pools = {};         // each directory directly below one of these may get a limit
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
 
@@ -95,6 +97,7 @@ class GuardedMounter final : public Mounter {
   absl::Status Thaw(const std::string& image) override;
   absl::Status CopyTree(const std::string& source, const std::string& destination) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status LimitDirectory(const std::string& directory, std::uint64_t bytes) override;
   absl::Status PrepareSubvolumes(const std::string& pool) override;
   absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
   absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;

@@ -100,6 +100,8 @@ inline constexpr Call kCopyTree{Request::kCopyTree, &Contents::CopyTree, &Reques
                                 Changes("copy", kCopyLimit)};
 inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &Request::mutable_remove_tree,
                                   Changes("remove", kRemoveLimit)};
+inline constexpr Call kLimitDirectory{Request::kLimitDirectory, &Contents::LimitDirectory,
+                                      &Request::mutable_limit_directory, Changes("limit", kRemoveLimit)};
 inline constexpr Call kPrepareSubvolumes{Request::kPrepareSubvolumes, &Subvolumes::PrepareSubvolumes,
                                          &Request::mutable_prepare_subvolumes, Changes("prepare the subvolumes of")};
 inline constexpr Call kMakeSubvolumes{Request::kMakeSubvolumes, &Subvolumes::MakeSubvolumes,
@@ -120,10 +122,10 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
 
 // All rows. The server answers only these.
 inline constexpr std::tuple kAll{
-    kMount,          kBind,           kUnmount,         kChange,   kFind,      kList,       kStats,
-    kAttachLoop,     kDetachLoop,     kResizeLoop,      kTuneLoop, kFindLoops, kProbe,      kFormat,
-    kCheck,          kGrow,           kHealthProblem,   kCopy,     kThaw,      kRemoveTree, kNeeds,
-    kBindIf,         kUnmountIf,      kExamine,         kHoldLoop, kFlush,     kIsInUse,    kPrepareSubvolumes,
-    kMakeSubvolumes, kLimitSubvolume, kRemoveSubvolume, kCopyTree};
+    kMount,          kBind,           kUnmount,         kChange,         kFind,      kList,       kStats,
+    kAttachLoop,     kDetachLoop,     kResizeLoop,      kTuneLoop,       kFindLoops, kProbe,      kFormat,
+    kCheck,          kGrow,           kHealthProblem,   kCopy,           kThaw,      kRemoveTree, kNeeds,
+    kBindIf,         kUnmountIf,      kExamine,         kHoldLoop,       kFlush,     kIsInUse,    kPrepareSubvolumes,
+    kMakeSubvolumes, kLimitSubvolume, kRemoveSubvolume, kLimitDirectory, kCopyTree};
 
 }  // namespace mooring::calls

@@ -24,6 +24,7 @@ constexpr ListFlag kListFlags[] = {
     {"forbid", &HelperPolicy::forbidden_places},
     {"volume-directory", &HelperPolicy::volume_directories},
     {"subvolume-pool", &HelperPolicy::subvolume_pools},
+    {"sized-pool", &HelperPolicy::sized_pools},
     {"device-links", &HelperPolicy::device_links},
     {"export", &HelperPolicy::exports},
     {"fs-type", &HelperPolicy::fs_types},

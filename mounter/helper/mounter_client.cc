@@ -114,6 +114,10 @@ absl::Status MounterClient::RemoveTree(const std::string& directory) {
   return Execute(calls::kRemoveTree, directory, directory);
 }
 
+absl::Status MounterClient::LimitDirectory(const std::string& directory, std::uint64_t bytes) {
+  return Execute(calls::kLimitDirectory, directory, directory, bytes);
+}
+
 absl::Status MounterClient::PrepareSubvolumes(const std::string& pool) {
   return Execute(calls::kPrepareSubvolumes, pool, pool);
 }

@@ -17,7 +17,7 @@ absl::StatusOr<std::vector<NewSubvolume>> From(const pb::MakeSubvolumesRequest& 
   return subvolumes;
 }
 
-absl::StatusOr<std::pair<std::string, std::uint64_t>> From(const pb::LimitSubvolumeRequest& message) {
+absl::StatusOr<std::pair<std::string, std::uint64_t>> From(const pb::LimitRequest& message) {
   MOORING_ASSIGN_OR_RETURN(std::string path, From(message.path()));
   return std::pair(std::move(path), std::uint64_t{message.bytes()});
 }
@@ -32,7 +32,7 @@ void To(const std::vector<NewSubvolume>& subvolumes, pb::MakeSubvolumesRequest& 
   }
 }
 
-void To(const std::string& path, std::uint64_t bytes, pb::LimitSubvolumeRequest& message) {
+void To(const std::string& path, std::uint64_t bytes, pb::LimitRequest& message) {
   message.set_path(path);
   message.set_bytes(bytes);
 }

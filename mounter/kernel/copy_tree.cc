@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -31,15 +32,18 @@ absl::StatusOr<UniqueFd> OpenVolume(const std::string& directory) {
   return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));
 }
 
+// Or opens an empty one.
 absl::StatusOr<UniqueFd> MakeVolume(const std::string& directory) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd parent,
                            OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY));
   const std::string name(NameOf(directory));
-  if (::mkdirat(parent.get(), name.c_str(), 0700) != 0) {
-    return errno == EEXIST ? AlreadyExists("{} exists", Quote(directory))
-                           : ErrnoStatus(errno, "make the directory", directory);
+  if (::mkdirat(parent.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoStatus(errno, "make the directory", directory);
   }
-  return OpenVolume(directory);
+  MOORING_ASSIGN_OR_RETURN(UniqueFd volume, OpenVolume(directory));
+  MOORING_ASSIGN_OR_RETURN(const std::string path, ProcFdPath(volume));
+  if (!IsKnownEmpty(path)) return AlreadyExists("{} has something in it", Quote(directory));
+  return volume;
 }
 
 absl::StatusOr<NewMount> ViewOf(const UniqueFd& directory, const std::string& path, bool read_only) {

@@ -20,6 +20,7 @@
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/path/target.h"
+#include "mounter/quota/sized_directory.h"
 #include "mounter/subvolume/inner_subvolumes.h"
 #include "mounter/table/mount_table.h"
 
@@ -51,6 +52,7 @@ class Remover {
   Remover(UniqueFd top, std::string path) : top_(std::move(top)), path_(std::move(path)) {}
 
   absl::Status Empty() { return Empty(top_, top_, 0); }
+  const UniqueFd& top() const { return top_; }
 
  private:
   // Repeats while it makes progress, because a process may still be writing. Some filesystems never report why a
@@ -138,9 +140,15 @@ absl::Status KernelMounter::RemoveTree(const std::string& directory) {
     return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));
   }
   if (!top.ok()) return ErrnoStatus(errno, "open the directory", directory);
-  MOORING_RETURN_IF_ERROR(Remover(std::move(top), directory).Empty());
+  Remover remover(std::move(top), directory);
+  MOORING_RETURN_IF_ERROR(remover.Empty());
+  MOORING_RETURN_IF_ERROR(DropDirectoryLimit(remover.top(), directory));
   if (::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
   return ErrnoStatus(errno, "remove the directory", directory);
+}
+
+absl::Status KernelMounter::LimitDirectory(const std::string& directory, std::uint64_t bytes) {
+  return SetDirectoryLimit(directory, bytes);
 }
 
 }  // namespace mooring

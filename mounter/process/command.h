@@ -15,7 +15,9 @@ struct CommandResult {
   std::string output;  // the last 2 KiB of stdout and stderr together, on one line
 
   bool WasKilled() const { return exit_code > 128; }
-  bool MeansFullDisk() const { return output.find("No space left") != std::string::npos; }
+  bool MeansFullDisk() const {
+    return output.find("No space left") != std::string::npos || output.find("quota exceeded") != std::string::npos;
+  }
 };
 
 // ABORTED: `program` was killed by a signal while it worked on `path`. Its result tells nothing about the file. Check

@@ -1,6 +1,8 @@
 #include "mounter/process/helper_calls.h"
 
 #include <fcntl.h>
+#include <linux/dqblk_xfs.h>
+#include <linux/quota.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -38,6 +40,11 @@ constexpr const char* kHelperCalls[] = {
 
 // From Linux 6.6 and 6.8. libseccomp 2.5 does not know their names.
 constexpr int kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
+
+// From Linux 5.14. The helper alone may read and set the limits of projects (mounter/quota/project_quota.cc).
+constexpr int kQuotaCtlFd = 443;
+constexpr scmp_datum_t kQuotaCommands[] = {QCMD(Q_XGETQSTATV, PRJQUOTA), QCMD(Q_XGETQUOTA, PRJQUOTA),
+                                           QCMD(Q_XSETQLIM, PRJQUOTA)};
 
 // The allowed groups of ioctl(2), by the byte that names their driver or filesystem. In this order: loop devices; block
 // devices; FIFREEZE and xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; disk geometry. This leaves out
@@ -104,6 +111,9 @@ absl::Status ConfineHelperCalls() {
   filter.AddAll(SCMP_ACT_ALLOW, kHelperOnlyCalls);
   filter.AddAll(SCMP_ACT_ALLOW, kHelperCalls);
   for (const int call : {kFchmodat2, kStatmount, kListmount}) filter.AddNumber(SCMP_ACT_ALLOW, call);
+  for (const scmp_datum_t command : kQuotaCommands) {
+    filter.AddNumber(SCMP_ACT_ALLOW, kQuotaCtlFd, {{1, SCMP_CMP_EQ, command, 0}});
+  }
   AllowIoctls(filter);
   AllowProcesses(filter);
   return filter.Load();
@@ -117,6 +127,7 @@ absl::Status ConfineProgramCalls() {
     filter.Add(SCMP_ACT_ERRNO(EPERM), "mknodat", {{2, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
   }
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);
+  filter.AddNumber(SCMP_ACT_ERRNO(EPERM), kQuotaCtlFd);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kOfTheHost);
   return filter.Load();
 }

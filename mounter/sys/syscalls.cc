@@ -10,6 +10,7 @@ namespace mooring::sys {
 namespace {
 
 // The same numbers on x86-64 and on every architecture with the generic table.
+constexpr long kQuotaCtlFdNumber = 443;
 constexpr long kStatMountNumber = 457;
 constexpr long kListMountNumber = 458;
 
@@ -30,6 +31,10 @@ bool HasCapability(unsigned capability) {
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data = {};
   if (::syscall(SYS_capget, &header, data.data()) != 0) return true;
   return (data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability)) != 0;
+}
+
+int QuotaCtlFd(int fd, unsigned command, unsigned id, void* data) {
+  return static_cast<int>(::syscall(kQuotaCtlFdNumber, fd, command, id, data));
 }
 
 int OpenAt2(int dirfd, const char* path, const open_how& how) {

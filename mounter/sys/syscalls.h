@@ -15,6 +15,8 @@ int PidFdSendSignal(int process, int signal);  // glibc 2.36 declares it for C o
 
 bool HasCapability(unsigned capability);  // in the effective set; true if the kernel does not say
 
+int QuotaCtlFd(int fd, unsigned command, unsigned id, void* data);  // Linux 5.14
+
 int OpenAt2(int dirfd, const char* path, const open_how& how);
 
 // The fixed part of the answer of statmount(2), Linux 6.8. The strings follow it, at the offsets that it holds.

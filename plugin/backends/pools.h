@@ -31,8 +31,10 @@ struct Pool {
   std::vector<FilesystemOption> options = {};
   std::shared_ptr<Availability> availability = nullptr;  // of such a pool
 
+  std::optional<BackendTraits> own_traits = std::nullopt;  // TraitsOf its PoolConfig; empty: those of its kind
+
   bool shared() const { return !tag.empty(); }
-  const BackendTraits& traits() const { return TraitsOf(kind); }
+  const BackendTraits& traits() const { return own_traits ? *own_traits : TraitsOf(kind); }
 };
 
 class Pools {

@@ -27,6 +27,12 @@ const BackendType& TypeOf(BackendKind kind) {
   return ImageBackendType();  // not reached: the switch has every kind
 }
 
+BackendTraits TraitsOf(const PoolConfig& pool) {
+  BackendTraits traits = TraitsOf(pool.kind);
+  TypeOf(pool.kind).adapt(pool, traits);
+  return traits;
+}
+
 std::string_view DefaultFsTypeOf(BackendKind kind) {
   if (kind == BackendKind::kBtrfs) return kSubvolumeFsType;
   const BackendTraits& traits = TraitsOf(kind);

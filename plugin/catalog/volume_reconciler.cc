@@ -200,6 +200,11 @@ absl::Status VolumeReconciler::CompareWithPools() {
 
 void VolumeReconciler::CompareSize(const VolumeRecord& record) {
   const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
+  if (pool.ok() && (*pool)->traits().enforces_size) {
+    const absl::Status held = (*pool)->backend->HoldToSize(record.id, record.bytes);
+    if (!absl::IsNotFound(held))
+      log::WarningIfFailed(held, "a volume may not be held to its size", {{"volume", record.id}});
+  }
   const absl::StatusOr<VolumeLocation> found = pool.ok() ? (*pool)->backend->Locate(record.id) : pool.status();
   if (!found.ok()) {
     const log::Fields fields = {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}};

@@ -76,6 +76,7 @@ HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std
                          .volume_directories = access.volume_directories};
   if (!config.kubelet_registration_dir.empty()) policy.forbidden_places.push_back(config.kubelet_registration_dir);
   policy.subvolume_pools = access.subvolume_pools;
+  policy.sized_pools = access.sized_pools;
   policy.most_memory = access.most_memory;
   policy.device_links = access.device_links;
   policy.fs_types = config.fs_types;

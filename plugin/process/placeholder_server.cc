@@ -34,7 +34,7 @@ constexpr timespec kLookAgain{.tv_sec = 1, .tv_nsec = 0};
 
 bool AnyPoolCan(const Config& config, bool BackendTraits::*ability) {
   return std::any_of(config.pools.begin(), config.pools.end(),
-                     [ability](const PoolConfig& pool) { return TraitsOf(pool.kind).*ability; });
+                     [ability](const PoolConfig& pool) { return TraitsOf(pool).*ability; });
 }
 
 // Returns only if it cannot serve.

@@ -93,7 +93,7 @@ Pools MakePools(const Config& config, const SharedPools& shared, Mounter& mounte
     const MountRequest own = type.own_mount == nullptr ? MountRequest() : type.own_mount(pool).request;
     pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit,
                      tag == shared.tags.end() ? "" : tag->second, own.source, own.options,
-                     availability == shared.availability.end() ? nullptr : availability->second});
+                     availability == shared.availability.end() ? nullptr : availability->second, TraitsOf(pool)});
   }
   return Pools(std::move(pools));
 }

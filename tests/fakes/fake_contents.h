@@ -51,6 +51,10 @@ class FakeContents final : public Contents {
     return error ? Internal(error.message()) : absl::OkStatus();
   }
 
+  absl::Status LimitDirectory(const std::string& /*directory*/, std::uint64_t /*bytes*/) override {
+    return absl::OkStatus();
+  }
+
   std::vector<std::vector<ImageCopy>> copied() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return copied_;

@@ -203,6 +203,10 @@ absl::Status FakeMounter::RemoveTree(const std::string& directory) {
   return With([&](FakeKernel& kernel) { return kernel.RemoveTree(directory); });
 }
 
+absl::Status FakeMounter::LimitDirectory(const std::string& directory, std::uint64_t bytes) {
+  return Enter("LimitDirectory", directory, fmt::format("{}", bytes));
+}
+
 absl::Status FakeMounter::PrepareSubvolumes(const std::string& pool) { return Enter("PrepareSubvolumes", pool); }
 
 absl::Status FakeMounter::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {

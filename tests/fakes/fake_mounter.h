@@ -82,6 +82,7 @@ class FakeMounter : public Mounter {
   absl::Status Thaw(const std::string& image) override;
   absl::Status CopyTree(const std::string& source, const std::string& destination) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status LimitDirectory(const std::string& directory, std::uint64_t bytes) override;
   absl::Status PrepareSubvolumes(const std::string& pool) override;
   absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
   absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;

@@ -198,8 +198,7 @@ absl::Status CompleteBtrfsPool(PoolConfig& pool) {
   if (pool.path.empty()) return InvalidArgument("path is missing: name the directory where its btrfs is mounted");
   std::string& quota = pool.own_keys[std::string(kQuotaKey)];
   if (quota.empty()) quota = kEnforced;
-  if (quota == kEnforced || quota == kAdvisory) return absl::OkStatus();
-  return InvalidArgument("quota is {} or {}, not {}", kEnforced, kAdvisory, Quote(quota));
+  return CheckQuotaWord(quota);
 }
 
 std::unique_ptr<Backend> MakeBtrfsBackend(const PoolConfig& pool, const std::string& directory,

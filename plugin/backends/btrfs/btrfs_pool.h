@@ -2,21 +2,16 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "mounter/subvolume/quota.h"
 #include "plugin/backends/interface/backend_type.h"
+#include "plugin/backends/interface/quota_word.h"
 
 namespace mooring {
 
-inline constexpr std::string_view kQuotaKey = "quota";
-inline constexpr std::string_view kEnforced = "enforced", kAdvisory = "advisory";  // values of the key
-
 // The id in the name of an unfinished subvolume (mounter/subvolume/subvolume_pool.cc). Empty: it is none.
 std::string IdOfUnfinished(const std::string& name);
-
-inline bool IsAdvisory(const PoolConfig& pool) { return pool.own_keys.at(std::string(kQuotaKey)) == kAdvisory; }
 
 // Closes the directory to other users. FAILED_PRECONDITION: the path is not the top of a btrfs. Without volumes also:
 // it holds something else; its quotas, or the kernel, cannot limit volumes. Volumes that are there are served in any

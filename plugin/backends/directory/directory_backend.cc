@@ -8,12 +8,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <set>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -23,14 +23,16 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/mounter.h"
+#include "mounter/subvolumes.h"
+#include "plugin/backends/directory/directory_pool.h"
 #include "plugin/backends/interface/pool_space.h"
+#include "plugin/backends/interface/quota_word.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
+#include "plugin/model/volume_size.h"
 
 namespace mooring {
 namespace {
-
-constexpr std::string_view kMaking = ".making", kDeleting = ".deleting";
 
 // A pool of this host alone needs no server.
 absl::Status CheckIsLocal(const std::string& directory) {
@@ -42,14 +44,14 @@ absl::Status CheckIsLocal(const std::string& directory) {
 
 class DirectoryBackend final : public Backend {
  public:
-  // `directory` is absolute, exists, and its path has no symbolic link. `new_mode`: of the directories of new volumes
-  // (mounter/guard/source_guard.h).
-  DirectoryBackend(const std::string& directory, const BackendParts& parts)
+  // `directory` is absolute, exists, and its path has no symbolic link. `quota`: the word of the pool.
+  DirectoryBackend(const std::string& directory, const BackendParts& parts, std::string quota)
       : directory_(parts.availability == nullptr ? directory : PlaceForCalls(directory)),
         shown_(directory),
         mounts_(parts.mounter),
         contents_(parts.mounter),
         new_mode_(parts.new_directory_mode),
+        quota_(std::move(quota)),
         availability_(parts.availability) {}
 
   // OUT_OF_RANGE: larger than the free space. A failure leaves no directory.
@@ -57,6 +59,8 @@ class DirectoryBackend final : public Backend {
   absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
   absl::Status CheckUnused(const std::string& id) override;
   absl::Status Delete(const std::string& id) override;
+  absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
+  absl::Status HoldToSize(const std::string& id, std::uint64_t bytes) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
   absl::Status SetAside(const std::string& id, const std::string& name) override;
@@ -68,46 +72,86 @@ class DirectoryBackend final : public Backend {
   absl::Status CheckThere() const { return is_shared() ? availability_->Check() : absl::OkStatus(); }
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   std::string Shown(const std::string& name) const { return shown_ + "/" + name; }
+  bool is_enforced() const { return quota_ == kEnforced; }
+  absl::Status MakeLimited(const std::string& id, std::uint64_t bytes);
+  absl::Status ShowMade(const std::string& id);
   absl::Status RemoveUnfinished(const std::string& id);
+  absl::Status SetLimit(const std::string& id, VolumeLocation& location) const;
   absl::Status RemoveRenamed(const std::string& name);
   absl::Status CheckGone(const std::string& name) const;
 
   const std::string directory_, shown_;  // for this process; for the mounter and tasks
   Mounts& mounts_;
   Contents& contents_;
-  const mode_t new_mode_;
+  const mode_t new_mode_;  // of the directories of new volumes (mounter/guard/source_guard.h)
+  const std::string quota_;
   const std::shared_ptr<const Availability> availability_;  // null: only this host has the pool
 };
 
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
-  if (Locate(draft.id).ok()) return absl::OkStatus();
+  if (Locate(draft.id).ok()) return HoldToSize(draft.id, draft.bytes);
   MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
+  if (is_enforced()) {
+    MOORING_RETURN_IF_ERROR(RemoveUnfinished(draft.id));
+    absl::Status made = MakeLimited(draft.id, draft.bytes);
+    if (made.ok()) made = ShowMade(draft.id);
+    if (!made.ok()) {
+      log::WarningIfFailed(RemoveUnfinished(draft.id), "an unfinished volume is still on disk", {{"volume", draft.id}});
+    }
+    return made;
+  }
   const std::string path = PathOf(draft.id);
   if (::mkdir(path.c_str(), new_mode_) != 0) return ErrnoStatus(errno, "create the directory", path);
   return SyncDirectoryOf(path);
 }
 
-// Nobody sees the copy before it is whole.
+// The directory has its limit before it has its name, and before a copy has data.
+absl::Status DirectoryBackend::MakeLimited(const std::string& id, std::uint64_t bytes) {
+  const std::string making = PathOf(id) + std::string(kMakingEnd);
+  if (::mkdir(making.c_str(), new_mode_) != 0) return ErrnoStatus(errno, "create the directory", making);
+  return contents_.LimitDirectory(making, bytes);
+}
+
+absl::Status DirectoryBackend::ShowMade(const std::string& id) {
+  const std::string path = PathOf(id), making = path + std::string(kMakingEnd);
+  return ::rename(making.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : ErrnoStatus(errno, "rename", making);
+}
+
 absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>& drafts) {
   const CopyDraft& draft = drafts.front();
   if (drafts.size() != 1 || !IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
   MOORING_RETURN_IF_ERROR(CheckNotMounted(mounts_, std::string(NameOf(draft.source))));
-  const std::string path = PathOf(draft.id), making = draft.id + std::string(kMaking);
   MOORING_RETURN_IF_ERROR(RemoveUnfinished(draft.id));
-  MOORING_RETURN_IF_ERROR(contents_.CopyTree(draft.source, Shown(making)));
-  if (::rename(PathOf(making).c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename", PathOf(making));
-  return SyncDirectoryOf(path);
+  if (is_enforced()) MOORING_RETURN_IF_ERROR(MakeLimited(draft.id, draft.bytes));
+  MOORING_RETURN_IF_ERROR(contents_.CopyTree(draft.source, Shown(draft.id + std::string(kMakingEnd))));
+  return ShowMade(draft.id);
 }
 
-// A copy that failed, or was killed.
+// A call that failed or was killed has left it.
 absl::Status DirectoryBackend::RemoveUnfinished(const std::string& id) {
-  const std::string making = id + std::string(kMaking);
+  const std::string name = id + std::string(kMakingEnd);
   struct stat found = {};
-  if (::lstat(PathOf(making).c_str(), &found) == 0) return RemoveRenamed(making);
-  return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at", PathOf(making));
+  if (::lstat(PathOf(name).c_str(), &found) == 0) return RemoveRenamed(name);
+  return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look for", PathOf(name));
+}
+
+absl::Status DirectoryBackend::HoldToSize(const std::string& id, std::uint64_t bytes) {
+  return is_enforced() ? contents_.LimitDirectory(PathOf(id), bytes) : absl::OkStatus();
+}
+
+absl::Status DirectoryBackend::Grow(const std::string& id, std::uint64_t bytes) {
+  if (quota_.empty()) return Backend::Grow(id, bytes);
+  MOORING_ASSIGN_OR_RETURN(const VolumeLocation found, Locate(id));
+  if (!is_enforced() && !found.is_limited) return absl::OkStatus();  // else it is from before quota=advisory
+  const std::uint64_t now = found.is_limited ? std::min(found.bytes, bytes) : bytes;
+  MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, bytes - now));
+  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, SpaceIn(directory_));
+  if (bytes < capacity.total) return contents_.LimitDirectory(PathOf(id), bytes);
+  return OutOfRange("{} are asked for, and the whole filesystem of {} has {}: ask for less", SizeText(bytes),
+                    Quote(directory_), SizeText(capacity.total));
 }
 
 absl::Status DirectoryBackend::CheckUnused(const std::string& id) {
@@ -119,14 +163,14 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckThere());
   MOORING_RETURN_IF_ERROR(CheckUnused(id));
-  const std::string path = PathOf(id), deleting = path + std::string(kDeleting);
+  const std::string path = PathOf(id), deleting = path + std::string(kDeletingEnd);
   if (::rename(path.c_str(), deleting.c_str()) != 0 && errno != ENOENT) {
     // An unfinished deletion left a directory of this name.
     if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoStatus(errno, "rename the directory", path);
-    MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
+    MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeletingEnd)));
     if (::rename(path.c_str(), deleting.c_str()) != 0) return ErrnoStatus(errno, "rename the directory", path);
   }
-  MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeleting)));
+  MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeletingEnd)));
   MOORING_RETURN_IF_ERROR(RemoveUnfinished(id));
   return is_shared() ? CheckGone(id) : absl::OkStatus();
 }
@@ -182,7 +226,23 @@ absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) c
   }
   if (!S_ISDIR(found.stx_mode)) return Internal("{} is no directory", Quote(location.path));
   location.inode = found.stx_ino;
+  if (!quota_.empty()) MOORING_RETURN_IF_ERROR(SetLimit(id, location));
   return location;
+}
+
+// The kernel answers any user with the limit, if the directory has its project and the limit is enforced. Else it
+// answers with the whole filesystem.
+absl::Status DirectoryBackend::SetLimit(const std::string& id, VolumeLocation& location) const {
+  MOORING_ASSIGN_OR_RETURN(const BackendCapacity volume, SpaceIn(PathOf(id)));
+  MOORING_ASSIGN_OR_RETURN(const BackendCapacity pool, SpaceIn(directory_));
+  location.is_limited = volume.total < pool.total;
+  if (location.is_limited) location.bytes = volume.total;
+  if (location.is_limited || !is_enforced()) return absl::OkStatus();
+  location.problem = fmt::format(
+      "its directory {} has lost its limit, so it is not held to its size: start the plugin again, which sets the "
+      "limit, or says in its log why it cannot",
+      Quote(location.path));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const {
@@ -199,41 +259,41 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   absl::Status left;
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
-    const std::string path = directory_ + "/" + name, made = IdOfFile(name, kMaking);
-    // A copy: its record tells whether a call still makes it. An earlier release left empty directories of this name.
-    if (IsVolumeId(made) && (is_shared() || ::rmdir(path.c_str()) != 0)) ids.insert(made);
-    if (!IsVolumeId(IdOfFile(name, kDeleting))) continue;
-    left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is a deleted volume"));
+    const std::string path = directory_ + "/" + name, made = IdOfFile(name, kMakingEnd);
+    const bool is_rest = !is_shared() && IsVolumeId(made) && IsKnownEmpty(path);
+    if (IsVolumeId(made) && !is_rest) ids.insert(made);  // a copy: its record tells whether a call still makes it
+    if (!is_rest && !IsVolumeId(IdOfFile(name, kDeletingEnd))) continue;
+    left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is an unfinished or deleted volume"));
   }
   if (is_shared()) MOORING_RETURN_IF_ERROR(left);  // it is called again
-  log::WarningIfFailed(left, "a deleted volume is still on disk", {{"directory", directory_}});
+  log::WarningIfFailed(left, "an unfinished or deleted volume is still on disk", {{"directory", directory_}});
   return std::vector<std::string>(ids.begin(), ids.end());
 }
 
-absl::Status CompleteDirectoryPool(PoolConfig& pool) {
-  return pool.path.empty() ? InvalidArgument("path is missing") : absl::OkStatus();
-}
-
-std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig&, const std::string& directory,
+std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig& pool, const std::string& directory,
                                               const BackendParts& parts) {
-  return std::make_unique<DirectoryBackend>(directory, parts);
+  return std::make_unique<DirectoryBackend>(directory, parts, QuotaWordOf(pool));
 }
 
 }  // namespace
 
 const BackendType& DirectoryBackendType() {
-  static const BackendType kType = {
-      .traits = {.name = "directory",
-                 .staging = Staging::kDirectory,
-                 .clones = true,
-                 .clones_unused = true,
-                 .keeps_data = true},
-      .pool_keys = {"path", "overcommit"},
-      .complete = CompleteDirectoryPool,
-      .owns_path = true,
-      .tasks_files = true,
-      .make = MakeDirectoryBackend,
-      .allow = [](const PoolConfig& pool, PoolAccess& access) { access.volume_directories.push_back(pool.path); }};
+  static const BackendType kType = {.traits = {.name = "directory",
+                                               .staging = Staging::kDirectory,
+                                               .clones = true,
+                                               .clones_unused = true,
+                                               .keeps_data = true},
+                                    .adapt = AddQuotaAbilities,
+                                    .pool_keys = {"path", "overcommit", kQuotaKey},
+                                    .complete = CompleteDirectoryPool,
+                                    .owns_path = true,
+                                    .tasks_files = true,
+                                    .check_host = CheckDirectoryPool,
+                                    .make = MakeDirectoryBackend,
+                                    .allow = [](const PoolConfig& pool, PoolAccess& access) {
+                                      access.volume_directories.push_back(pool.path);
+                                      if (!QuotaWordOf(pool).empty()) access.sized_pools.push_back(pool.path);
+                                    }};
   return kType;
 }
 

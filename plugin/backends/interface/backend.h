@@ -91,6 +91,11 @@ class Backend {
     return Unimplemented("volumes of this backend do not grow");
   }
 
+  // BackendTraits::enforces_size: gives an existing volume back what holds it to its size. A restored backup or a check
+  // of the filesystem may have taken that away. `bytes`: as recorded; a size that is larger stays. It is called at each
+  // start, before Locate.
+  virtual absl::Status HoldToSize(const std::string& /*id*/, std::uint64_t /*bytes*/) { return absl::OkStatus(); }
+
   // NOT_FOUND: the volume does not exist. UNAVAILABLE: its device is not there now, and may come back. It is fast, and
   // waits for nothing that may hang.
   virtual absl::StatusOr<VolumeLocation> Locate(const std::string& id) const = 0;

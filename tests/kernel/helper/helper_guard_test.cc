@@ -377,6 +377,19 @@ TEST_F(HelperGuardTest, OnlySubvolumesOfThePoolsAreTouched) {
   EXPECT_THAT(helper().RemoveSubvolume(Path("pool/") + name), Refused("does not lie on a btrfs"));
 }
 
+TEST_F(HelperGuardTest, OnlyDirectoriesOfSizedPoolsAreLimited) {
+  const std::string name = "vol-" + std::string(32, 'a');
+  Dir("dirs/" + name);
+  Dir("sized/" + name + "/" + name);
+  for (const std::string& directory : {"dirs", "outside", "sized/" + name, "sized/../outside"}) {
+    EXPECT_FALSE(helper().LimitDirectory(Path(directory + "/" + name), kMiB).ok()) << directory;
+  }
+  EXPECT_THAT(helper().LimitDirectory(Path("dirs/" + name), kMiB), Refused("none of the pools"));
+  std::filesystem::create_directory_symlink(Path("outside"), Path("sized/vol-" + std::string(32, 'b')));
+  EXPECT_FALSE(helper().LimitDirectory(Path("sized/vol-" + std::string(32, 'b')), kMiB).ok());
+  EXPECT_THAT(helper().LimitDirectory(Path("sized/data"), kMiB), FailsWith(StatusCode::kInvalidArgument, "no name"));
+}
+
 TEST_F(HelperGuardTest, TargetsInAVolumeDirectoryAreRefused) {
   Dir("dirs/vol-1");
   Dir("csi/alias");

@@ -111,7 +111,7 @@ class HostileTest : public HelperProcessTest {
     std::vector<pb::Request> all;
     for (const std::string& path : {Path("outside/kept"), Target("x"), Image("a.img"), std::string("/dev/loop0")}) {
       const std::size_t first = all.size();
-      all.resize(first + 26);
+      all.resize(first + 27);
       all[first].mutable_mount()->set_source(path);
       all[first].mutable_mount()->set_target(path);
       all[first].mutable_mount()->set_fs_type("ext4");
@@ -145,6 +145,7 @@ class HostileTest : public HelperProcessTest {
       all[first + 23].mutable_make_subvolumes()->add_subvolumes()->set_path(path);
       all[first + 24].mutable_limit_subvolume()->set_path(path);
       all[first + 25].set_remove_subvolume(path);
+      all[first + 26].mutable_limit_directory()->set_path(path);
     }
     return all;
   }

@@ -68,6 +68,7 @@ absl::StatusOr<HelperSpawner> HelperProcessTest::StartSpawner(const std::string&
                                          .device_links = {Path("links/disk-*")},
                                          .fs_types = {"ext2", "f2fs", "proc"},
                                          .subvolume_pools = {Path("pool")},
+                                         .sized_pools = {Path("sized")},
                                          .most_memory = 4 * kMiB},
                                         "info",
                                         "text"});

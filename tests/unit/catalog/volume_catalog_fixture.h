@@ -53,7 +53,13 @@ class HookedBackend : public ImageBackend {
     return capacity;
   }
 
+  absl::Status HoldToSize(const std::string& id, std::uint64_t bytes) override {
+    held.emplace_back(id, bytes);
+    return absl::OkStatus();
+  }
+
   Hook before, after;
+  std::vector<std::pair<std::string, std::uint64_t>> held;
   std::uint64_t total = 0;  // BackendCapacity::total; 0: that of the real filesystem
 
  private:

@@ -46,6 +46,14 @@ TEST_F(CatalogRestartTest, ReconcilingSkipsVolumesThatAnotherProcessWorksOn) {
   }
 }
 
+// A restored backup may have no quotas.
+TEST_F(CatalogRestartTest, ReconcilingHoldsReadyVolumesToTheirRecordedSizes) {
+  const std::string id = Created("db"), half = Created("half");
+  ASSERT_TRUE(*here().store->Move(half, VolumeState::kReady, VolumeState::kDeleting));
+  EXPECT_OK(catalog().Reconcile());
+  EXPECT_THAT(here().backend.held, Contains(std::pair(id, (*here().store->FindById(id))->bytes)));
+}
+
 class KilledCatalogTest : public KilledProcessTest {};
 
 TEST_F(KilledCatalogTest, ARetryKeepsAnInterruptedCreationThatHoldsData) {

@@ -38,6 +38,7 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
                               .device_links = {"/dev/disk/by-id/nvme-*", "/a b/[x]?"},
                               .fs_types = {"vfat", "ext2"},
                               .subvolume_pools = {"/srv/btrfs"},
+                              .sized_pools = {"/srv/sized"},
                               .most_memory = 1ULL << 40U},
                              "debug",
                              "json"};
@@ -52,6 +53,7 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
   EXPECT_THAT(parsed->policy.device_links, ElementsAre("/dev/disk/by-id/nvme-*", "/a b/[x]?"));
   EXPECT_THAT(parsed->policy.fs_types, ElementsAre("vfat", "ext2"));
   EXPECT_THAT(parsed->policy.subvolume_pools, ElementsAre("/srv/btrfs"));
+  EXPECT_THAT(parsed->policy.sized_pools, ElementsAre("/srv/sized"));
   EXPECT_EQ(parsed->policy.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");
