@@ -347,8 +347,8 @@ class Contents {
   virtual absl::Status Thaw(const std::string& image) = 0;
 
   // Copies what is in the directory of one volume to that of another, which is empty or made here. Keeps owners, modes,
-  // times, links, holes, extended attributes, sockets and pipes. Extents are shared, or copied by the file server, where
-  // the filesystem can. Crosses no mount and follows no link. All is synced. The caller sees that nobody uses the
+  // times, links, holes, extended attributes, sockets and pipes. Extents are shared, or copied by the file server,
+  // where the filesystem can. Crosses no mount and follows no link. All is synced. The caller sees that nobody uses the
   // source, because the copy could have a part of what is written meanwhile. After an error, or if the process is
   // killed, the caller removes the destination.
   //
