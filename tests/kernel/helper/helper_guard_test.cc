@@ -381,7 +381,8 @@ TEST_F(HelperGuardTest, OnlyDirectoriesOfSizedPoolsAreLimited) {
   const std::string name = "vol-" + std::string(32, 'a');
   Dir("dirs/" + name);
   Dir("sized/" + name + "/" + name);
-  for (const std::string& directory : {"dirs", "outside", "sized/" + name, "sized/../outside"}) {
+  for (const std::string& directory :
+       {std::string("dirs"), std::string("outside"), "sized/" + name, std::string("sized/../outside")}) {
     EXPECT_FALSE(helper().LimitDirectory(Path(directory + "/" + name), kMiB).ok()) << directory;
   }
   EXPECT_THAT(helper().LimitDirectory(Path("dirs/" + name), kMiB), Refused("none of the pools"));
