@@ -53,7 +53,7 @@ class Looks:
                 return content
         files = {}
         for name in sorted(os.listdir(path)):
-            if name != "lost+found":
+            if name != "lost+found" and not name.startswith(".nfs"):  # on NFS: it was removed, and a task has it open
                 with open(f"{path}/{name}", "rb") as file:
                     files[name] = file.read()
         return files

@@ -42,6 +42,14 @@ absl::Status CheckIsLocal(const std::string& directory) {
   return FailedPrecondition("{} lies on NFS, whose server may stop: use a pool with backend=nfs", Quote(directory));
 }
 
+// Not from a cache.
+absl::Status AskFor(const std::string& path) {
+  struct statx found = {};
+  const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
+  if (::statx(AT_FDCWD, path.c_str(), flags, STATX_BASIC_STATS, &found) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "look at", path);
+}
+
 class DirectoryBackend final : public Backend {
  public:
   // `directory` is absolute, exists, and its path has no symbolic link. `quota`: the word of the pool.
@@ -79,6 +87,8 @@ class DirectoryBackend final : public Backend {
   absl::Status SetLimit(const std::string& id, VolumeLocation& location) const;
   absl::Status RemoveRenamed(const std::string& name);
   absl::Status CheckGone(const std::string& name) const;
+  // The kernel looks a name that was missing up anew only if the directory is known to have changed.
+  absl::Status LookAnew() const { return is_shared() ? AskFor(directory_) : absl::OkStatus(); }
 
   const std::string directory_, shown_;  // for this process; for the mounter and tasks
   Mounts& mounts_;
@@ -116,6 +126,7 @@ absl::Status DirectoryBackend::MakeLimited(const std::string& id, std::uint64_t 
 
 absl::Status DirectoryBackend::ShowMade(const std::string& id) {
   const std::string path = PathOf(id), making = path + std::string(kMakingEnd);
+  MOORING_RETURN_IF_ERROR(LookAnew());  // the mounter has made it in another mount
   return ::rename(making.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : ErrnoStatus(errno, "rename", making);
 }
 
@@ -133,6 +144,7 @@ absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>& drafts) {
 // A call that failed or was killed has left it.
 absl::Status DirectoryBackend::RemoveUnfinished(const std::string& id) {
   const std::string name = id + std::string(kMakingEnd);
+  MOORING_RETURN_IF_ERROR(LookAnew());
   struct stat found = {};
   if (::lstat(PathOf(name).c_str(), &found) == 0) return RemoveRenamed(name);
   return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look for", PathOf(name));
@@ -198,20 +210,14 @@ absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {
   return SyncDirectoryOf(path);
 }
 
-// The mounter removes files in the mount for tasks. That may be gone, so that its place is empty, and it may know the
-// name as missing for a while. The server knows what is there.
+// The mounter works in the mount for tasks. That may be gone, so that its place is empty, and it may know the name as
+// missing for a while. The server knows what is there.
 absl::Status DirectoryBackend::CheckGone(const std::string& name) const {
   const std::string path = PathOf(name);
-  struct statx found = {};
-  const auto ask = [&found](const std::string& what) {
-    const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_FORCE_SYNC;
-    return ::statx(AT_FDCWD, what.c_str(), flags, STATX_BASIC_STATS, &found) == 0 ? 0 : errno;
-  };
-  // This asks for the directory first, because the kernel looks a missing name up anew only if that has changed.
-  if (const int error = ask(directory_); error != 0) return ErrnoStatus(error, "look at", directory_);
-  const int error = ask(path);
-  if (error == ENOENT) return absl::OkStatus();
-  if (error != 0) return ErrnoStatus(error, "look at", path);
+  MOORING_RETURN_IF_ERROR(LookAnew());
+  const absl::Status there = AskFor(path);
+  if (absl::IsNotFound(there)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(there);
   return Unavailable("{} is still on the server: the mount at {} does not show it now", Quote(path), Quote(shown_));
 }
 
