@@ -229,6 +229,23 @@ test_q8_a_deleted_volume_leaves_no_limit() {
   done
 }
 
+test_q8b_a_clone_is_held_to_its_size() {
+  local type id copy
+  for type in "${quota_types[@]}"; do
+    id=$(created_on "$type" "cloned-$type" 32MiB)
+    fits "/srv/quota-cloned-$type/kept" 20
+    refused 'in use' quota_csi create "copy-$type" --size 32MiB --from-volume "$id"
+    quota_csi unpublish "$id" --target-path "/srv/quota-cloned-$type"
+    quota_csi unstage "$id" --staging-path "/srv/quota-stage-cloned-$type"
+    copy=$(quota_csi create "copy-$type" --size 32MiB --from-volume "$id" --json | jq -r .volume.volume_id)
+    published "$copy" "copy-$type"
+    inside cmp "/srv/quota/$type/pool/$id/kept" "/srv/quota-copy-$type/kept"
+    does_not_fit "/srv/quota-copy-$type/more" 20
+    removed_volume "$copy" "copy-$type"
+    quota_csi delete "$id"
+  done
+}
+
 test_q9_csi_sanity_passes() {
   local said=$work/q-sanity.log csi_sanity=/usr/local/bin/csi-sanity
   inside_with_input sh -c "cat >$csi_sanity && chmod 755 $csi_sanity" <"$MOORING_ROOT/build/tools/bin/csi-sanity"
