@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/status.h"
@@ -21,6 +22,8 @@
 namespace mooring {
 namespace {
 
+// The files that the program inherits. "/." is the directory behind the link.
+constexpr char kFrom[] = "/proc/self/fd/3/.", kTo[] = "/proc/self/fd/4/";
 constexpr std::chrono::hours kLimit{11};  // less than that of the call: mounter/helper/call_table.h
 
 absl::StatusOr<UniqueFd> OpenVolume(const std::string& directory) {
@@ -55,8 +58,9 @@ absl::StatusOr<NewMount> ViewOf(const UniqueFd& directory, const std::string& pa
 
 absl::Status Failure(const std::string& source, const std::string& destination, const CommandResult& result) {
   if (result.WasKilled()) return ProgramWasKilled("cp", destination, result);
+  const std::string said = absl::StrReplaceAll(result.output, {{kFrom, source}, {kTo, destination + "/"}});
   const std::string message = fmt::format("copy {} to {}: cp ended with {}: {}", Quote(source), Quote(destination),
-                                          result.exit_code, Quote(result.output, 2048));
+                                          result.exit_code, Quote(said, 2048));
   return result.MeansFullDisk() ? ResourceExhausted(message) : FailedPrecondition(message);
 }
 
@@ -68,15 +72,15 @@ absl::Status KernelMounter::CopyTree(const std::string& source, const std::strin
   MOORING_ASSIGN_OR_RETURN(const UniqueFd to, MakeVolume(destination));
   MOORING_ASSIGN_OR_RETURN(const NewMount read, ViewOf(from, source, /*read_only=*/true));
   MOORING_ASSIGN_OR_RETURN(const NewMount written, ViewOf(to, destination, /*read_only=*/false));
-  // The numbers are those that the program inherits. "/." is the directory behind the link.
+  // The views have no mounts below them, and a btrfs subvolume inside is a part of the volume. Named alone, `xattr`
+  // makes an attribute that cannot be copied an error.
   const std::vector<std::string> command = {
-      "cp", "--archive",         "--reflink=auto",  "--sparse=auto", "--one-file-system",
-      "--", "/proc/self/fd/3/.", "/proc/self/fd/4/"};
+      "cp", "--archive", "--preserve=xattr", "--reflink=auto", "--sparse=auto", "--", kFrom, kTo};
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand(command, "coreutils", kLimit, {read.fd().get(), written.fd().get()}));
   if (result.exit_code != 0) return Failure(source, destination, result);
-  const UniqueFd copy(::openat(to.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!copy.ok() || ::syncfs(copy.get()) != 0) return ErrnoStatus(errno, "write to the disk", destination);
+  // Opened before the copy, so that it has seen each failed write.
+  if (::syncfs(to.get()) != 0) return ErrnoStatus(errno, "write to the disk", destination);
   return absl::OkStatus();
 }
 

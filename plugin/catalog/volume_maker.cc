@@ -250,7 +250,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
                            MakingText(spec.making), Quote(spec.source.id), MakingText(source.making));
   }
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
-  if (TraitsOf(source.kind).clones_unused) MOORING_RETURN_IF_ERROR(publications_.CheckNoUses(spec.source.id));
+  if (TraitsOf(source.kind).clones_unused) MOORING_RETURN_IF_ERROR(publications_.CheckNone(spec.source.id));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
   if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
   return VolumeRecord{.id = NewVolumeId(pool->tag),
@@ -333,10 +333,12 @@ absl::Status VolumeMaker::ClearName(const VolumeRecord& unfinished, const Call& 
 
 absl::Status VolumeMaker::Copy(const Pool& pool, const VolumeRecord& record, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const CopySource source, lookup_.FindSource(spec.source));
-  return pool.backend->Copy({{.id = record.id,
-                              .source = source.path,
-                              .bytes = record.bytes,
-                              .renew_fs_type = spec.is_mounted ? record.fs_type : ""}});
+  MOORING_RETURN_IF_ERROR(pool.backend->Copy({{.id = record.id,
+                                               .source = source.path,
+                                               .bytes = record.bytes,
+                                               .renew_fs_type = spec.is_mounted ? record.fs_type : ""}}));
+  // A file server gives the locks of a host away that was silent, and another host may use the source since then.
+  return TraitsOf(source.kind).clones_unused ? publications_.CheckNone(spec.source.id) : absl::OkStatus();
 }
 
 }  // namespace mooring

@@ -46,8 +46,6 @@ class VolumePublications {
 
   // FAILED_PRECONDITION: the volume is published, or in use on a node.
   absl::Status CheckNone(const std::string& id);
-  // FAILED_PRECONDITION: a node uses the volume. Only a pool for many nodes knows the uses of other nodes.
-  absl::Status CheckNoUses(const std::string& id);
   std::string CommandsToUnpublish(const std::string& id);  // for people; empty: it is published to no node
 
   // As VolumeSource.
@@ -61,6 +59,8 @@ class VolumePublications {
  private:
   // FAILED_PRECONDITION: the volume is published to another node than this one.
   absl::Status CheckNotElsewhere(const std::string& id);
+  // FAILED_PRECONDITION: a node uses the volume.
+  absl::Status CheckNoUses(const std::string& id);
   const Pool* PoolForManyNodes(const std::string& id) const;  // null: one node at a time can use the volume
   // FAILED_PRECONDITION: another node uses the volume, and that leaves no room for `wanted`.
   absl::Status CheckBesidesUses(const std::vector<PublicationRecord>& uses, const PublicationRecord& wanted);

@@ -131,10 +131,12 @@ absl::Status DirectoryBackend::ShowMade(const std::string& id) {
 }
 
 absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>& drafts) {
+  if (drafts.size() != 1) return Internal("{} copies of directories at once", drafts.size());
   const CopyDraft& draft = drafts.front();
-  if (drafts.size() != 1 || !IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
+  if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
   MOORING_RETURN_IF_ERROR(CheckNotMounted(mounts_, std::string(NameOf(draft.source))));
+  MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   MOORING_RETURN_IF_ERROR(RemoveUnfinished(draft.id));
   if (is_enforced()) MOORING_RETURN_IF_ERROR(MakeLimited(draft.id, draft.bytes));
   MOORING_RETURN_IF_ERROR(contents_.CopyTree(draft.source, Shown(draft.id + std::string(kMakingEnd))));
@@ -266,7 +268,7 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
     const std::string path = directory_ + "/" + name, made = IdOfFile(name, kMakingEnd);
-    const bool is_rest = !is_shared() && IsVolumeId(made) && IsKnownEmpty(path);
+    const bool is_rest = !is_shared() && !is_enforced() && IsVolumeId(made) && IsKnownEmpty(path);
     if (IsVolumeId(made) && !is_rest) ids.insert(made);  // a copy: its record tells whether a call still makes it
     if (!is_rest && !IsVolumeId(IdOfFile(name, kDeletingEnd))) continue;
     left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is an unfinished or deleted volume"));

@@ -78,13 +78,29 @@ TEST_F(CopyTreeTest, NothingOutsideIsCopiedThroughASwappedDirectory) {
   std::thread task([&] {
     while (!stop) ::renameat2(AT_FDCWD, Path("v/a").c_str(), AT_FDCWD, Path("v/link").c_str(), RENAME_EXCHANGE);
   });
+  bool has_own = false;
   for (int round = 0; round < 30; ++round) {
     Copy().IgnoreError();
+    has_own = has_own || Tool("grep -rqs own " + Path("copy")) == 0;
     EXPECT_NE(Tool("grep -rqs secret " + Path("copy")), 0) << "round " << round;
     EXPECT_OK(mounter_.RemoveTree(Path("copy")));
   }
   stop = true;
   task.join();
+  EXPECT_TRUE(has_own) << "no copy came so far";
+}
+
+TEST_F(CopyTreeTest, ASubvolumeInsideIsAPartOfTheVolume) {
+  Dir("pool");
+  const std::string disk = Path("disk");
+  ASSERT_EQ(
+      Tool("truncate -s 128M " + disk + " && mkfs.btrfs -q " + disk + " && mount -o loop " + disk + " " + Path("pool")),
+      0);
+  ASSERT_EQ(
+      Tool("cd " + Path("pool") + " && mkdir v && btrfs -q subvolume create v/inside && echo data >v/inside/file"), 0);
+  EXPECT_OK(mounter_.CopyTree(Path("pool/v"), Path("pool/copy")));
+  EXPECT_EQ(ReadFile(Path("pool/copy/inside/file")), "data\n");
+  ASSERT_EQ(::umount(Path("pool").c_str()), 0);
 }
 
 TEST_F(CopyTreeTest, NothingIsCopiedBesideAMount) {

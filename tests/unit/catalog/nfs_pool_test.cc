@@ -3,6 +3,7 @@
 #include <fstream>
 #include <map>
 
+#include "plugin/catalog/catalog_locks.h"
 #include "tests/support/kernel.h"
 #include "tests/unit/catalog/nfs_pool_fixture.h"
 
@@ -145,7 +146,7 @@ TEST_F(NfsPool, OnlyTheRestOfAnInterruptedCloneIsRemoved) {
   };
   insert("b", copy);
   insert("c", of_other);
-  const auto at_work = there_.locks->Acquire(of_other, "volume", Patient().wait_until);
+  const auto at_work = LockName(*there_.locks, kVolumeName, "c", Patient(), kTag);
   ASSERT_OK(at_work);
   EXPECT_OK(here_.catalog.ReconcilePool("share"));
   EXPECT_FALSE(std::filesystem::exists(Making(copy)));
