@@ -76,8 +76,7 @@ absl::StatusOr<UniqueFd> MakeNamespace(const IdMappings& mappings) {
   if (told && answer == EPERM) {
     return FailedPrecondition(
         "make a user namespace: this program may not. RestrictNamespaces= of its unit must allow \"user\", and so must "
-        "the "
-        "seccomp profile of its container");
+        "the seccomp profile of its container");
   }
   if (!told || answer != 0) return ErrnoStatus(told ? answer : ECHILD, "make a user namespace");
   MOORING_RETURN_IF_ERROR(WriteMap(child, "uid_map", mappings.users));
