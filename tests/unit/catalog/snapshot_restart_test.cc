@@ -117,8 +117,10 @@ TEST_F(SnapshotRestartTest, WaitsForACopyThatAMountHelperStillMakes) {
     std::filesystem::rename(working, Image(half));
     helper.reset();
   });
-  EXPECT_EQ(Snapped("s", volume), half);
+  const std::string id = Snapped("s", volume);
   finisher.join();
+  // If the copy becomes whole while the retry rolls it back, the retry removes it and makes another.
+  EXPECT_TRUE(id == half || !std::filesystem::exists(Image(half)));
   EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
   ExpectConsistent();
 }
