@@ -26,24 +26,18 @@ namespace {
 constexpr char kFrom[] = "/proc/self/fd/3/.", kTo[] = "/proc/self/fd/4/";
 constexpr std::chrono::hours kLimit{11};  // less than that of the call: mounter/helper/call_table.h
 
-absl::StatusOr<UniqueFd> OpenVolume(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd parent,
-                           OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY));
-  UniqueFd volume = OpenDirectoryBelow(parent, std::string(NameOf(directory)));
-  if (volume.ok()) return volume;
-  if (errno != EXDEV) return ErrnoStatus(errno, "open the directory", directory);
-  return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));
+absl::StatusOr<UniqueFd> OpenPoolOf(const std::string& directory) {
+  return OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY);
 }
 
 // Or opens an empty one.
 absl::StatusOr<UniqueFd> MakeVolume(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd parent,
-                           OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenPoolOf(directory));
   const std::string name(NameOf(directory));
-  if (::mkdirat(parent.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
+  if (::mkdirat(pool.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
     return ErrnoStatus(errno, "make the directory", directory);
   }
-  MOORING_ASSIGN_OR_RETURN(UniqueFd volume, OpenVolume(directory));
+  MOORING_ASSIGN_OR_RETURN(UniqueFd volume, OpenVolumeIn(pool, directory));
   MOORING_ASSIGN_OR_RETURN(const std::string path, ProcFdPath(volume));
   if (!IsKnownEmpty(path)) return AlreadyExists("{} has something in it", Quote(directory));
   return volume;
@@ -68,7 +62,8 @@ absl::Status Failure(const std::string& source, const std::string& destination, 
 
 absl::Status KernelMounter::CopyTree(const std::string& source, const std::string& destination) {
   MOORING_RETURN_IF_ERROR(CheckNothingMountedBelow(source));
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd from, OpenVolume(source));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenPoolOf(source));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd from, OpenVolumeIn(pool, source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd to, MakeVolume(destination));
   MOORING_ASSIGN_OR_RETURN(const NewMount read, ViewOf(from, source, /*read_only=*/true));
   MOORING_ASSIGN_OR_RETURN(const NewMount written, ViewOf(to, destination, /*read_only=*/false));

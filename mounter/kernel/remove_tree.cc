@@ -133,16 +133,13 @@ absl::Status KernelMounter::RemoveTree(const std::string& directory) {
   if (absl::IsNotFound(parent.status())) return absl::OkStatus();
   if (!parent.ok()) return parent.status();
   MOORING_RETURN_IF_ERROR(CheckNothingMountedBelow(directory));
-  const std::string name(NameOf(directory));
-  UniqueFd top = OpenDirectoryBelow(*parent, name);
-  if (!top.ok() && errno == ENOENT) return absl::OkStatus();
-  if (!top.ok() && errno == EXDEV) {
-    return FailedPrecondition("something is mounted at {}: unmount it first", Quote(directory));
-  }
-  if (!top.ok()) return ErrnoStatus(errno, "open the directory", directory);
-  Remover remover(std::move(top), directory);
+  absl::StatusOr<UniqueFd> top = OpenVolumeIn(*parent, directory);
+  if (absl::IsNotFound(top.status())) return absl::OkStatus();
+  if (!top.ok()) return top.status();
+  Remover remover(*std::move(top), directory);
   MOORING_RETURN_IF_ERROR(remover.Empty());
   MOORING_RETURN_IF_ERROR(DropDirectoryLimit(remover.top(), directory));
+  const std::string name(NameOf(directory));
   if (::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
   return ErrnoStatus(errno, "remove the directory", directory);
 }

@@ -128,6 +128,13 @@ UniqueFd OpenDirectoryBelow(const UniqueFd& directory, const std::string& path) 
   return OpenResolved(directory.get(), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, RESOLVE_BENEATH | RESOLVE_NO_XDEV);
 }
 
+absl::StatusOr<UniqueFd> OpenVolumeIn(const UniqueFd& pool, const std::string& path) {
+  UniqueFd volume = OpenDirectoryBelow(pool, std::string(NameOf(path)));
+  if (volume.ok()) return volume;
+  if (errno != EXDEV) return ErrnoStatus(errno, "open the directory", path);
+  return FailedPrecondition("something is mounted at {}: unmount it first", Quote(path));
+}
+
 std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd) {
   std::ifstream file(fmt::format("/proc/self/fdinfo/{}", fd.get()));
   std::uint64_t id = 0;

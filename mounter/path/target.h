@@ -113,6 +113,10 @@ absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t f
 // EXDEV: something is mounted there.
 UniqueFd OpenDirectoryBelow(const UniqueFd& directory, const std::string& path);
 
+// The same for the directory of a volume at `path`, in its pool. NOT_FOUND: there is none. FAILED_PRECONDITION:
+// something is mounted there.
+absl::StatusOr<UniqueFd> OpenVolumeIn(const UniqueFd& pool, const std::string& path);
+
 // `directory` has just been opened for reading. `path` is for messages. NOT_FOUND: rmdir(2) is removing the directory.
 // For a moment its path still leads to it.
 absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path);

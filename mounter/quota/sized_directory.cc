@@ -25,15 +25,6 @@ namespace {
 constexpr std::uint64_t kBytesForInode = 16384;  // as mkfs.ext4 has it
 constexpr std::uint64_t kLeastInodes = 1024;
 
-std::string OpenPath(const UniqueFd& file) { return fmt::format("/proc/self/fd/{}", file.get()); }
-
-absl::StatusOr<UniqueFd> OpenVolume(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenNoSymlinks(std::string(ParentOf(path)), O_PATH | O_DIRECTORY));
-  UniqueFd directory = OpenDirectoryBelow(pool, std::string(NameOf(path)));
-  if (directory.ok()) return directory;
-  return ErrnoStatus(errno, "open the directory", path);
-}
-
 absl::Status CheckUnused(const ProjectUsage& usage, std::uint32_t project, const std::string& path) {
   if (usage.most_bytes == 0 && usage.most_inodes == 0 && usage.bytes == 0 && usage.inodes == 0) return absl::OkStatus();
   return Aborted("the project id {} of {} is in use by something else on this filesystem: call again for another one",
@@ -61,7 +52,8 @@ class Marker {
   absl::Status MarkEntriesOf(const std::string& place) {
     const UniqueFd directory = OpenDirectoryBelow(top_, place);
     if (!directory.ok()) return ErrnoStatus(errno, fmt::format("open {} below", Quote(place)), path_);
-    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(OpenPath(directory)));
+    MOORING_ASSIGN_OR_RETURN(const std::string path, ProcFdPath(directory));
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(path));
     for (const std::string& name : names) {
       Note(MarkEntry(directory, name));
       struct stat status = {};
@@ -79,7 +71,8 @@ class Marker {
     }
     const bool is_directory = S_ISDIR(status.st_mode);
     if ((!is_directory && !S_ISREG(status.st_mode)) || status.st_dev != top.st_dev) return absl::OkStatus();
-    const UniqueFd file(::open(OpenPath(place).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    MOORING_ASSIGN_OR_RETURN(const std::string path, ProcFdPath(place));
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.ok()) return ErrnoStatus(errno, fmt::format("open {} in", Quote(name)), path_);
     return SetMark(file, {.project = project_, .inherits = is_directory}, path_);
   }
@@ -102,7 +95,8 @@ absl::Status SetDirectoryLimit(const std::string& path, std::uint64_t bytes) {
   const std::uint32_t project = ProjectOf(NameOf(path));
   if (project == 0) return InvalidArgument("{} is no name of a volume: it has no 12 hexadecimal digits", Quote(path));
   if (bytes == 0) return InvalidArgument("a limit of 0 bytes for {}", Quote(path));
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenVolume(path));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenNoSymlinks(std::string(ParentOf(path)), O_PATH | O_DIRECTORY));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenVolumeIn(pool, path));
   MOORING_RETURN_IF_ERROR(CheckEnforcesProjects(directory, path));
   const ProjectMark wanted = {.project = project, .inherits = true};
   MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
