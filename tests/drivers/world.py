@@ -171,9 +171,15 @@ class World:
                               env={"PATH": os.environ["PATH"], "LC_ALL": "C", "MOORING_TIMEOUT": str(timeout)})
 
     def mooring(self, *words, timeout=PATIENCE):
+        """The command must succeed. It is repeated while a driver that comes and goes is away, as its error asks for."""
+        end = time.monotonic() + timeout
         done = self.try_mooring(*words, timeout=timeout)
-        if done.returncode != 0:
-            raise Wrong(f"mooring {' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
+        while done.returncode != 0:
+            waits = any(reason in done.stderr for reason in ("ABORTED", "UNAVAILABLE", "not released by its controller yet"))
+            if not self.driver.comes_and_goes or not waits or time.monotonic() > end:
+                raise Wrong(f"mooring {' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
+            time.sleep(0.2)
+            done = self.try_mooring(*words, timeout=timeout)
         return done.stdout
 
     def asked(self, *words):
@@ -217,17 +223,8 @@ class World:
 
     def attach(self, volume, place=None, *flags, user="web-1", timeout=PATIENCE):
         path = self.place(place or volume)
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
-                return path
-            except Wrong as wrong:
-                # The release of the use before waits for the driver, or the call does. The caller has to try again.
-                waits = any(words in str(wrong) for words in ("ABORTED", "UNAVAILABLE", "not released by its controller yet"))
-                if not self.driver.comes_and_goes or not waits or time.monotonic() > end:
-                    raise
-                time.sleep(0.2)
+        self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
+        return path
 
     def detach(self, path, timeout=PATIENCE):
         self.mooring("detach", path, timeout=timeout)
