@@ -1,11 +1,18 @@
-"""The kinds of volumes that are measured, and what each is measured beside."""
+"""The kinds of volumes that are measured, and the plain file that each is measured beside."""
 import contextlib
 import json
 import os
 import subprocess
 import time
+import typing
 
-GIB = 1 << 30
+KINDS = ("image", "block", "loop", "directory", "subvolume", "sized")
+GIB, MIB = 1 << 30, 1 << 20
+
+
+class Place(typing.NamedTuple):
+    path: str  # of fio's file or device
+    plain: str  # the file that it is beside
 
 
 def run(*command):
@@ -17,11 +24,8 @@ def run(*command):
 
 
 class Plugin:
-    """A plugin with the pools of the kinds. Without a pool of a kind, it has no argument for it."""
-
     def __init__(self, programs, work, pools):
-        self.programs, self.socket = programs, f"{work}/csi.sock"
-        self.log = f"{work}/plugin.log"
+        self.programs, self.socket, self.log = programs, f"{work}/csi.sock", f"{work}/plugin.log"
         with open(self.log, "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(  # pylint: disable=consider-using-with
                 [f"{programs}/mooring-plugin", "--endpoint", self.socket, "--state-dir", f"{work}/state", "--mount-root", work,
@@ -40,13 +44,13 @@ class Plugin:
     def csi(self, *words):
         return run(f"{self.programs}/mooring", "csi", "--endpoint", self.socket, *words)
 
-    def publish(self, name, pool, path, how):
-        """A volume at `path`."""
-        made = json.loads(self.csi("--json", "create", name, "--size", str(2 * GIB), "--param", f"pool={pool}", *how))
-        volume = made["volume"]["volume_id"]
-        os.mkdir(f"{path}.staging")
-        self.csi("stage", volume, "--staging-path", f"{path}.staging", *how)
-        self.csi("publish", volume, "--staging-path", f"{path}.staging", "--target-path", path, *how)
+    def publish(self, name, pool, size, path, capability):
+        """Makes a volume, and publishes it at `path`."""
+        made = json.loads(self.csi("--json", "create", name, "--size", str(size), "--param", f"pool={pool}", *capability))
+        volume, staging = made["volume"]["volume_id"], f"{path}.staging"
+        os.mkdir(staging)
+        self.csi("stage", volume, "--staging-path", staging, *capability)
+        self.csi("publish", volume, "--staging-path", staging, "--target-path", path, *capability)
 
     def end(self):
         self.process.terminate()
@@ -54,69 +58,70 @@ class Plugin:
 
 
 class Bench:
-    """Makes each kind below `work`, and takes all away at the end."""
+    """Makes each kind below `work`. `clean` takes all away."""
 
-    def __init__(self, programs, work):
+    def __init__(self, programs, work, size):
         self.programs, self.work = programs, work
+        self.volume = max(512 * MIB, 2 * size)
+        self.disk = max(4 * GIB, 6 * size)  # a btrfs keeps old blocks for a while
         self.clean = contextlib.ExitStack()
 
-    def loop(self, name, size):
-        """A loop device with direct I/O over a new file, made by hand."""
-        path = f"{self.work}/{name}.file"
-        run("truncate", "-s", str(size), path)
-        device = run("losetup", "--find", "--show", "--direct-io=on", path)
-        self.clean.callback(run, "losetup", "-d", device)
-        return device
-
-    def mount(self, device, name, *options):
-        path = f"{self.work}/{name}"
-        os.mkdir(path)
-        run("mount", *options, device, path)
-        self.clean.callback(run, "umount", path)
-        return path
-
-    def filesystem(self, name, mkfs, *options):
+    def filesystem(self, name, size, mkfs, *options):
         """A filesystem on a loop device of its own, or None if this kernel does not mount it so."""
-        device = self.loop(name, 5 * GIB)
+        file, path = f"{self.work}/{name}.file", f"{self.work}/{name}"
+        run("truncate", "-s", str(size), file)
+        device = run("losetup", "--find", "--show", "--direct-io=on", file)
+        self.clean.callback(run, "losetup", "-d", device)
         run(*mkfs, device)
-        path = f"{self.work}/{name}"
         os.mkdir(path)
-        if subprocess.run(["mount", *options, device, path], check=False, capture_output=True).returncode != 0:
+        mounted = subprocess.run(["mount", *options, device, path], check=False, capture_output=True, text=True)
+        if mounted.returncode != 0:
+            print(f"{name} is not measured: {mounted.stderr.strip()}", flush=True)
             return None
         self.clean.callback(run, "umount", path)
         return path
 
     def make(self, kinds):
-        """{kind: (the path for fio, the plain file that it is beside)}; a file that does not exist yet is made by fio."""
-        plain, pools, wanted, found = f"{self.work}/plain", [], {}, {}
+        """{kind: Place} of the kinds that this kernel has. fio makes the files."""
+        pools = {"images": f"backend=image,path={self.work}/images", "plain": f"backend=directory,path={self.work}/directories"}
+        plain, places, volumes = f"{self.work}/plain", {}, {}
+        os.mkdir(f"{self.work}/images", 0o700)
         for kind in kinds:
             if kind in ("image", "block"):
-                wanted[kind] = ("images", ["--block"] if kind == "block" else ["--fs-type", "ext4"], plain)
+                volumes[kind] = "images"
+                places[kind] = Place(f"{self.work}/{kind}" + "/file" * (kind == "image"), plain)
             elif kind == "directory":
-                pools.append(f"name=plain,backend=directory,path={self.work}/directories")
-                wanted[kind] = ("plain", [], plain)
+                volumes[kind] = "plain"
+                places[kind] = Place(f"{self.work}/directory/file", plain)
             elif kind == "loop":
-                device = self.loop("bare", 2 * GIB)
-                run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", device)
-                found[kind] = (f"{self.mount(device, 'bare')}/file", plain)
-            elif kind == "subvolume":
-                ground = self.filesystem("btrfs", ("mkfs.btrfs", "-q"))
-                pools.append(f"name=btrfs,backend=btrfs,path={ground},quota=advisory")
-                wanted[kind] = ("btrfs", [], f"{ground}/plain/file")
-            elif kind == "sized":
-                ground = self.filesystem("xfs", ("mkfs.xfs", "-q"), "-o", "prjquota")
-                if ground is None:
-                    print("no sized directories: this kernel mounts no xfs with prjquota", flush=True)
+                mkfs = ("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0")
+                places[kind] = Place(f"{self.filesystem('bare', self.volume, mkfs)}/file", plain)
+            else:
+                disk = (self.filesystem("btrfs", self.disk, ("mkfs.btrfs", "-q")) if kind == "subvolume" else
+                        self.filesystem("xfs", self.disk, ("mkfs.xfs", "-q"), "-o", "prjquota"))
+                if disk is None:
                     continue
-                pools.append(f"name=sized,backend=directory,path={ground}/pool,quota=enforced")
-                wanted[kind] = ("sized", [], f"{ground}/file")
-        os.mkdir(f"{self.work}/images", 0o700)
-        plugin = Plugin(self.programs, self.work, [f"name=images,backend=image,path={self.work}/images", *pools])
+                pools[kind] = (f"backend=btrfs,path={disk},quota=advisory" if kind == "subvolume" else
+                               f"backend=directory,path={disk}/pool,quota=enforced")
+                volumes[kind] = kind
+                places[kind] = Place(f"{self.work}/{kind}/file", f"{disk}/plain/file")
+        if not places:
+            raise SystemExit("this kernel has none of these kinds")
+        self.start({name: pool for name, pool in pools.items() if name == "images" or name in volumes.values()}, volumes)
+        for place in places.values():
+            os.makedirs(os.path.dirname(place.plain), exist_ok=True)  # a btrfs that holds anything else is no pool at the start
+        return places
+
+    def start(self, pools, volumes):
+        plugin = Plugin(self.programs, self.work, [f"name={name},{pool}" for name, pool in pools.items()])
         self.clean.callback(plugin.end)
         plugin.wait()
-        for kind, (pool, how, beside) in wanted.items():
-            os.makedirs(os.path.dirname(beside), exist_ok=True)  # a pool of subvolumes does not start beside it
-            target = f"{self.work}/{kind}"
-            plugin.publish(kind, pool, target, how)
-            found[kind] = (target if kind == "block" else f"{target}/file", beside)
-        return {kind: found[kind] for kind in kinds if kind in found}
+        for kind, pool in volumes.items():
+            capability = {"image": ["--fs-type", "ext4"], "block": ["--block"]}.get(kind, [])
+            plugin.publish(kind, pool, self.volume, f"{self.work}/{kind}", capability)
+
+    def loops(self):
+        """{file: whether its loop device has direct I/O}. Without it, memory of the host answers."""
+        listed = json.loads(run("losetup", "--list", "--json", "--output", "BACK-FILE,DIO"))["loopdevices"]
+        return {os.path.relpath(loop["back-file"], self.work): loop["dio"] in (True, "1") for loop in listed
+                if (loop["back-file"] or "").startswith(f"{self.work}/")}

@@ -1,6 +1,11 @@
 """The rows of the table: a run of fio each."""
 import dataclasses
 
+DIRECT = ("--ioengine=libaio", "--direct=1")
+JOURNAL = ("--ioengine=psync", "--fdatasync=1")  # as a database writes it
+BUFFERED = ("--ioengine=psync", "--fsync=256")
+KIB, MIB = 1 << 10, 1 << 20
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -9,21 +14,23 @@ class Row:
     block: int  # bytes
     depth: int = 1
     jobs: int = 1
-    more: tuple = ()
+    engine: tuple = DIRECT
 
     def arguments(self, path, size):
         """For eight jobs each has an eighth of the file, which has `size` bytes."""
         share = size // self.jobs
-        return ["fio", "--name=row", "--output-format=json", "--group_reporting", f"--filename={path}", "--time_based",
-                f"--rw={self.pattern}", f"--bs={self.block}", f"--iodepth={self.depth}", f"--numjobs={self.jobs}",
-                f"--size={share}", f"--offset_increment={share}", "--allow_file_create=0", "--norandommap",
-                *(self.more or DIRECT)]
+        return [*fio(self.jobs), f"--filename={path}", f"--rw={self.pattern}", f"--bs={self.block}", f"--iodepth={self.depth}",
+                f"--size={share}", f"--offset_increment={share}", "--allow_file_create=0", "--norandommap", *self.engine]
 
 
-DIRECT = ("--ioengine=libaio", "--direct=1")
-JOURNAL = ("--ioengine=psync", "--fdatasync=1")  # a database's journal
-BUFFERED = ("--ioengine=psync", "--fsync=256", "--invalidate=1")
-KIB, MIB = 1 << 10, 1 << 20
+def fio(jobs):
+    return ["fio", "--name=row", "--output-format=json", "--group_reporting", "--time_based", f"--numjobs={jobs}"]
+
+
+def idle(jobs):
+    """Hardly any work: its processor time is what fio takes for itself."""
+    return [*fio(jobs), "--ioengine=null", "--rw=read", "--size=1M", "--rate_iops=5"]
+
 
 ROWS = [
     *(Row(f"random {operation}, 4 KiB, depth {depth}, jobs {jobs}", f"rand{operation}", 4 * KIB, depth, jobs)

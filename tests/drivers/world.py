@@ -19,6 +19,7 @@ from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts, mount
 MANAGER_SOCKET = "/run/mooring/manager.sock"
 DOCKER_SOCKET = "/run/docker/plugins/mooring.sock"
 DRIVER_SOCKET = "/run/driver.sock"
+AWAY = ("ABORTED", "UNAVAILABLE")  # what the manager answers while it cannot reach the driver
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
 
@@ -171,16 +172,22 @@ class World:
                               env={"PATH": os.environ["PATH"], "LC_ALL": "C", "MOORING_TIMEOUT": str(timeout)})
 
     def mooring(self, *words, timeout=PATIENCE):
-        """The command must succeed. It is repeated while a driver that comes and goes is away, as its error asks for."""
-        end = time.monotonic() + timeout
         done = self.try_mooring(*words, timeout=timeout)
-        while done.returncode != 0:
-            waits = any(reason in done.stderr for reason in ("ABORTED", "UNAVAILABLE", "not released by its controller yet"))
-            if not self.driver.comes_and_goes or not waits or time.monotonic() > end:
-                raise Wrong(f"mooring {' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
-            time.sleep(0.2)
-            done = self.try_mooring(*words, timeout=timeout)
+        if done.returncode != 0:
+            raise Wrong(f"mooring {' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
         return done.stdout
+
+    def persist(self, *words, timeout=PATIENCE):
+        """As `mooring`, for a command that calls the driver. If that comes and goes, an error asks to repeat it."""
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                return self.mooring(*words, timeout=timeout)
+            except Wrong as wrong:
+                waits = any(reason in str(wrong) for reason in (*AWAY, "not released by its controller yet"))
+                if not self.driver.comes_and_goes or not waits or time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
 
     def asked(self, *words):
         return json.loads(self.mooring(*words, "--json"))
@@ -190,7 +197,7 @@ class World:
         end = time.monotonic() + PATIENCE
         done = self.try_mooring(*words, timeout=timeout)
         while self.driver.comes_and_goes and said not in done.stderr and time.monotonic() < end:
-            if not any(code in done.stderr for code in ("UNAVAILABLE", "ABORTED")):
+            if not any(code in done.stderr for code in AWAY):
                 break
             time.sleep(0.2)
             done = self.try_mooring(*words, timeout=timeout)
@@ -203,14 +210,14 @@ class World:
         if not any(flag.startswith("--access") for flag in flags):
             words += ["--access", "single-node-writer"]
         if "create" in self.driver.can:
-            return self.mooring("volume", "create", *words, *self.driver.size, *self.driver.places)
+            return self.persist("volume", "create", *words, *self.driver.size, *self.driver.places)
         return self.mooring("volume", "register", *words, "--external-id", name, "--context",
                             self.driver.context or f"serial=of {name}")
 
     def remove_volume(self, name):
         verb = "delete" if "create" in self.driver.can else "deregister"
         self.await_release(name)
-        self.mooring("volume", verb, name)
+        self.persist("volume", verb, name)
 
     def await_release(self, name):
         """A driver that comes and goes is called later."""
@@ -223,11 +230,11 @@ class World:
 
     def attach(self, volume, place=None, *flags, user="web-1", timeout=PATIENCE):
         path = self.place(place or volume)
-        self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
+        self.persist("attach", volume, path, "--for", user, *flags, timeout=timeout)
         return path
 
     def detach(self, path, timeout=PATIENCE):
-        self.mooring("detach", path, timeout=timeout)
+        self.persist("detach", path, timeout=timeout)
 
     def attachments(self):
         return self.asked("attachments").get("attachments", [])
