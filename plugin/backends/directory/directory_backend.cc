@@ -267,14 +267,13 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   absl::Status left;
   for (const std::string& name : names) {
     if (IsVolumeId(name)) ids.insert(name);
-    const std::string path = directory_ + "/" + name, made = IdOfFile(name, kMakingEnd);
-    const bool is_rest = !is_shared() && !is_enforced() && IsVolumeId(made) && IsKnownEmpty(path);
-    if (IsVolumeId(made) && !is_rest) ids.insert(made);  // a copy: its record tells whether a call still makes it
-    if (!is_rest && !IsVolumeId(IdOfFile(name, kDeletingEnd))) continue;
-    left.Update(Annotate(RemoveRenamed(name), Quote(path) + " is an unfinished or deleted volume"));
+    const std::string made = IdOfFile(name, kMakingEnd);
+    if (IsVolumeId(made)) ids.insert(made);  // its record tells whether a call still makes it, even if it is empty
+    if (!IsVolumeId(IdOfFile(name, kDeletingEnd))) continue;
+    left.Update(Annotate(RemoveRenamed(name), Quote(directory_ + "/" + name) + " is a deleted volume"));
   }
   if (is_shared()) MOORING_RETURN_IF_ERROR(left);  // it is called again
-  log::WarningIfFailed(left, "an unfinished or deleted volume is still on disk", {{"directory", directory_}});
+  log::WarningIfFailed(left, "a deleted volume is still on disk", {{"directory", directory_}});
   return std::vector<std::string>(ids.begin(), ids.end());
 }
 

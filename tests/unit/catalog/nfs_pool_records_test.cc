@@ -59,8 +59,7 @@ TEST_F(NfsPool, AReconcileIsDoneOnceItLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(other));
   std::filesystem::create_directory(other);
   here_.mounter.Fail("RemoveTree", open, 2);
-  EXPECT_THAT(here_.catalog.ReconcilePool("share"),
-              FailsWith(StatusCode::kFailedPrecondition, "unfinished or deleted volume"));
+  EXPECT_THAT(here_.catalog.ReconcilePool("share"), FailsWith(StatusCode::kFailedPrecondition, "is a deleted volume"));
   EXPECT_FALSE(std::filesystem::exists(left));
   EXPECT_OK(here_.catalog.ReconcilePool("share"));
   EXPECT_FALSE(std::filesystem::exists(other));
