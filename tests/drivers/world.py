@@ -234,7 +234,7 @@ class World:
         return path
 
     def detach(self, path, timeout=PATIENCE):
-        self.persist("detach", path, timeout=timeout)
+        self.mooring("detach", path, timeout=timeout)
 
     def attachments(self):
         return self.asked("attachments").get("attachments", [])
