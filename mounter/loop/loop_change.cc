@@ -5,24 +5,22 @@
 #include <linux/loop.h>
 #include <linux/major.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <vector>
 
 #include "base/status.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_config.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/raw_device.h"
+#include "mounter/loop/unwritten_pages.h"
 
 namespace mooring {
 namespace {
@@ -40,30 +38,6 @@ absl::Status ChangeStatus(int fd, const std::string& device, const std::function
   return ErrnoStatus(errno, "change the status of", device);
 }
 
-// The kernel takes pages for clean whose write has failed, and the next fsync(2) finds nothing to write. This makes all
-// cached pages dirty again, without changing them: a task may write at the same time.
-void MakeDirtyAgain(int fd) {
-  const UniqueFd writable(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDWR | O_CLOEXEC));
-  std::uint64_t bytes = 0;
-  if (!writable.ok() || ::ioctl(fd, BLKGETSIZE64, &bytes) != 0) return;
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  constexpr std::size_t kChunk = std::size_t{64} << 20U;
-  for (std::uint64_t at = 0; at < bytes; at += kChunk) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, bytes - at));
-    void* const memory =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, writable.get(), static_cast<off_t>(at));
-    if (memory == MAP_FAILED) return;
-    std::vector<unsigned char> cached((size + page - 1) / page);
-    if (::mincore(memory, size, cached.data()) == 0) {
-      for (std::size_t i = 0; i < cached.size(); ++i) {
-        if ((cached[i] & 1U) != 0)
-          __atomic_fetch_or(static_cast<unsigned char*>(memory) + i * page, 0, __ATOMIC_RELAXED);
-      }
-    }
-    ::munmap(memory, size);
-  }
-}
-
 // The number of a raw device; nullopt: it is another one.
 absl::StatusOr<std::optional<unsigned>> RawNumberOf(int fd, const std::string& device) {
   struct stat status = {};
@@ -72,17 +46,13 @@ absl::StatusOr<std::optional<unsigned>> RawNumberOf(int fd, const std::string& d
   return raw ? std::optional(minor(status.st_rdev)) : std::nullopt;
 }
 
-struct Flushed {
-  int now = 0, before = 0;  // the errno of this flush, and of an earlier write
-};
-
 // Tasks may have been told of writes that failed before.
-absl::StatusOr<Flushed> FlushOnce(int fd, std::optional<unsigned> raw) {
+absl::StatusOr<FlushedHold> FlushOnce(int fd, std::optional<unsigned> raw) {
   const int now = ::fsync(fd) == 0 ? 0 : errno;
-  const absl::StatusOr<int> before = raw ? FlushHold(*raw, now != 0) : 0;
-  if (now != 0 || before.value_or(EIO) != 0) MakeDirtyAgain(fd);
-  MOORING_RETURN_IF_ERROR(before.status());
-  return Flushed{now, *before};
+  absl::StatusOr<FlushedHold> flushed = raw ? FlushHold(*raw, now != 0) : FlushedHold();
+  if (now != 0 && flushed.ok()) flushed->now = now;
+  if (!flushed.ok()) MakeUnwrittenDirty(fd);
+  return flushed;
 }
 
 absl::Status WithAdvice(const absl::Status& status, const char* advice) {
@@ -95,19 +65,22 @@ absl::Status WithAdvice(const absl::Status& status, const char* advice) {
 // needs some. Nobody knows whether all of it was still there. So each failure is told once.
 absl::Status FlushDevice(int fd, const std::string& device) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<unsigned> raw, RawNumberOf(fd, device));
-  MOORING_ASSIGN_OR_RETURN(const Flushed first, FlushOnce(fd, raw));
-  if (first.now == 0 && first.before == 0) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const Flushed again, FlushOnce(fd, raw));
-  if (raw) ForgetFailure(*raw);
+  MOORING_ASSIGN_OR_RETURN(const FlushedHold first, FlushOnce(fd, raw));
+  if (first.now == 0 && first.noted == FailureNote::kNone) return absl::OkStatus();
+  MakeUnwrittenDirty(fd);
+  MOORING_ASSIGN_OR_RETURN(FlushedHold again, FlushOnce(fd, raw));
+  if (again.now == 0 && MakeUnwrittenDirty(fd) != 0) again.now = EIO;
+  if (raw) NoteFailure(*raw, again.now == 0 ? FailureNote::kNone : FailureNote::kTold);
+  constexpr char kWhat[] = "write to its file or disk the data that tasks wrote to";
   if (again.now != 0) {
     return WithAdvice(
-        ErrnoStatus(again.now, "write to its file or disk the data that tasks wrote to", device),
+        ErrnoStatus(again.now, kWhat, device),
         ": the device stays attached, with what memory still has of that data; make room for its file, or "
         "mend the filesystem or disk of that file, and call again");
   }
+  if (first.now == 0 && first.noted == FailureNote::kTold) return absl::OkStatus();
   return WithAdvice(
-      ErrnoStatus(first.now != 0 ? first.now : first.before, "write to its file or disk the data that tasks wrote to",
-                  device),
+      ErrnoStatus(first.now != 0 ? first.now : EIO, kWhat, device),
       ": that was earlier. What memory still had of that data has been written now, but some may be lost: "
       "check the content of the volume, and call again to go on");
 }

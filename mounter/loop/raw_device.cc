@@ -82,16 +82,24 @@ absl::StatusOr<OpenHold> OpenHoldOf(unsigned raw_number) {
   return hold;
 }
 
-// The kernel has told a process of a failed write, and tells it only once. The process may be killed before it can tell
-// its caller. So it notes it in the hold, whose read-ahead (in sectors) nothing else uses.
-constexpr unsigned long kReadAhead = 256, kFailed = 37 * 128;  // whole pages of up to 64 KiB
+// The note is the read-ahead of the hold, in sectors, which nothing else uses: whole pages of up to 64 KiB. An earlier
+// version knows kUntold, and takes any other value for kNone.
+constexpr long kNoneSectors = 256, kUntoldSectors = 37 * 128, kToldSectors = 38 * 128;
 
-bool HasFailed(const OpenHold& hold) {
+FailureNote NoteOf(const OpenHold& hold) {
   long sectors = 0;
-  return ::ioctl(hold.fd.get(), BLKRAGET, &sectors) == 0 && sectors == static_cast<long>(kFailed);
+  if (::ioctl(hold.fd.get(), BLKRAGET, &sectors) != 0) return FailureNote::kNone;
+  if (sectors == kUntoldSectors) return FailureNote::kUntold;
+  return sectors == kToldSectors ? FailureNote::kTold : FailureNote::kNone;
 }
 
-void SetReadAhead(const OpenHold& hold, unsigned long sectors) { ::ioctl(hold.fd.get(), BLKRASET, sectors); }
+void Note(const OpenHold& hold, FailureNote note) {
+  if (NoteOf(hold) == note) return;
+  const long sectors = note == FailureNote::kNone     ? kNoneSectors
+                       : note == FailureNote::kUntold ? kUntoldSectors
+                                                      : kToldSectors;
+  ::ioctl(hold.fd.get(), BLKRASET, static_cast<unsigned long>(sectors));
+}
 
 absl::Status Relabel(OpenHold& hold, const std::string& label, unsigned number) {
   if (LabelIn(hold.status) == label && (hold.status.lo_flags & LO_FLAGS_AUTOCLEAR) == 0) return absl::OkStatus();
@@ -176,21 +184,20 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label) {
                             LoopPath(raw_number), LoopPath(number), LoopPath(number));
 }
 
-absl::StatusOr<int> FlushHold(unsigned raw_number, bool has_failed) {
+absl::StatusOr<FlushedHold> FlushHold(unsigned raw_number, bool has_failed) {
+  FlushedHold flushed;
   MOORING_ASSIGN_OR_RETURN(const OpenHold hold, OpenHoldOf(raw_number));
-  if (!hold.fd.ok()) return 0;
-  if (has_failed && !HasFailed(hold)) SetReadAhead(hold, kFailed);
-  if (::fsync(hold.fd.get()) != 0) {
-    const int error = errno;
-    if (!HasFailed(hold)) SetReadAhead(hold, kFailed);
-    return error;
-  }
-  return HasFailed(hold) ? EIO : 0;
+  if (!hold.fd.ok()) return flushed;
+  if (has_failed) Note(hold, FailureNote::kUntold);
+  flushed.now = ::fsync(hold.fd.get()) == 0 ? 0 : errno;
+  if (flushed.now != 0) Note(hold, FailureNote::kUntold);
+  flushed.noted = NoteOf(hold);
+  return flushed;
 }
 
-void ForgetFailure(unsigned raw_number) {
+void NoteFailure(unsigned raw_number, FailureNote note) {
   const absl::StatusOr<OpenHold> hold = OpenHoldOf(raw_number);
-  if (hold.ok() && hold->fd.ok() && HasFailed(*hold)) SetReadAhead(*hold, kReadAhead);
+  if (hold.ok() && hold->fd.ok()) Note(*hold, note);
 }
 
 absl::Status RemoveHold(unsigned raw_number) {

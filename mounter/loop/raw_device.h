@@ -52,17 +52,27 @@ absl::StatusOr<std::optional<std::string>> LabelOfHold(unsigned raw_number);
 // program has the number of the hold.
 absl::Status PutHold(int fd, unsigned raw_number, const std::string& label);
 
-// Flushes the raw device through its hold. The kernel reports a failed write once to each open file. If a task has got
-// the report, a file that is opened later gets none. The hold has its file since the device was attached. Returns the
-// errno of the flush, or of an earlier one, until ForgetFailure; 0 also if there is no hold. An error: the hold cannot
-// be asked, so nothing is known.
-//
-// `has_failed`: a flush of the device has failed just now. That is noted first, because the kernel reports it to the
-// hold once. If this process is killed before it makes the note, nobody hears of the failure any more.
-absl::StatusOr<int> FlushHold(unsigned raw_number, bool has_failed = false);
+// What the hold notes of writes to the raw device that have failed. The kernel reports each once, and the process that it
+// told may be killed before it can tell its caller.
+enum class FailureNote {
+  kNone,
+  kUntold,
+  kTold,  // but what memory has of the data was not written yet
+};
 
-// Called when the failure has been told.
-void ForgetFailure(unsigned raw_number);
+struct FlushedHold {
+  int now = 0;  // the errno of this flush
+  FailureNote noted = FailureNote::kNone;
+};
+
+// Flushes the raw device through its hold. The kernel reports a failed write once to each open file. If a task has got
+// the report, a file that is opened later gets none. The hold has its file since the device was attached. `now` is 0 also
+// if there is no hold. An error: the hold cannot be asked, so nothing is known.
+//
+// A failure becomes kUntold. `has_failed`: a flush of the device has failed just now. That is noted first.
+absl::StatusOr<FlushedHold> FlushHold(unsigned raw_number, bool has_failed = false);
+
+void NoteFailure(unsigned raw_number, FailureNote note);
 
 // Detaches the hold. OK if there is none.
 absl::Status RemoveHold(unsigned raw_number);
