@@ -69,7 +69,8 @@ absl::Status FlushDevice(int fd, const std::string& device) {
   if (first.now == 0 && first.noted == FailureNote::kNone) return absl::OkStatus();
   MakeUnwrittenDirty(fd);
   MOORING_ASSIGN_OR_RETURN(FlushedHold again, FlushOnce(fd, raw));
-  if (again.now == 0 && MakeUnwrittenDirty(fd) != 0) again.now = EIO;
+  const bool has_rest = MakeUnwrittenDirty(fd) != 0;  // also after an error: the next writeback tries it again
+  if (again.now == 0 && has_rest) again.now = EIO;
   if (raw) NoteFailure(*raw, again.now == 0 ? FailureNote::kNone : FailureNote::kTold);
   constexpr char kWhat[] = "write to its file or disk the data that tasks wrote to";
   if (again.now != 0) {

@@ -52,8 +52,8 @@ absl::StatusOr<std::optional<std::string>> LabelOfHold(unsigned raw_number);
 // program has the number of the hold.
 absl::Status PutHold(int fd, unsigned raw_number, const std::string& label);
 
-// What the hold notes of writes to the raw device that have failed. The kernel reports each once, and the process that it
-// told may be killed before it can tell its caller.
+// The hold notes failed writes to the raw device. The kernel reports each once, and the process that it told may be
+// killed before it can tell its caller.
 enum class FailureNote {
   kNone,
   kUntold,

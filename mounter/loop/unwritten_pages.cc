@@ -53,49 +53,46 @@ class Comparison {
     if (::ioctl(fd, BLKGETSIZE64, &bytes_) != 0) bytes_ = 0;
   }
 
+  // Compares everything first, because a direct read writes what is dirty near it, and that write may fail again.
   std::size_t MakeUnwrittenDirty() {
-    std::size_t unwritten = 0;
     if (!cached_.ok() || in_cache_.get() == nullptr || below_.get() == nullptr) return 0;
-    for (std::uint64_t at = 0; at < bytes_; at += kChunk) unwritten += InChunk(at);
-    return unwritten;
+    for (std::uint64_t at = 0; at < bytes_; at += kChunk) FindInChunk(at);
+    for (const std::uint64_t at : unwritten_) {
+      const Mapping page(page_, MAP_SHARED, cached_.get(), at);
+      if (page.get() != nullptr) __atomic_fetch_or(page.get(), 0, __ATOMIC_RELAXED);
+    }
+    return unwritten_.size();
   }
 
  private:
-  std::size_t InChunk(std::uint64_t at) const {
+  void FindInChunk(std::uint64_t at) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, bytes_ - at));
     const Mapping chunk(size, MAP_SHARED, cached_.get(), at);
     std::vector<unsigned char> is_cached((size + page_ - 1) / page_);
-    if (chunk.get() == nullptr || ::mincore(chunk.get(), size, is_cached.data()) != 0) return 0;
-    std::size_t unwritten = 0;
+    if (chunk.get() == nullptr || ::mincore(chunk.get(), size, is_cached.data()) != 0) return;
     for (std::size_t begin = 0; begin < size;) {
       std::size_t end = begin;
       while (end < size && end - begin < kRun && (is_cached[end / page_] & 1U) != 0) end += page_;
       end = std::min(end, size);
-      if (end > begin) unwritten += InRun(chunk, at, begin, end);
+      if (end > begin && !IsSame(at + begin, end - begin)) FindInRun(at + begin, at + end);
       begin = std::max(end, begin + page_);
     }
-    return unwritten;
   }
 
-  std::size_t InRun(const Mapping& chunk, std::uint64_t at, std::size_t begin, std::size_t end) const {
-    if (IsSame(at + begin, end - begin)) return 0;
-    std::size_t unwritten = 0;
-    for (std::size_t page = begin; page < end; page += page_) {
-      if (!IsUnwritten(at + page, std::min(page_, end - page))) continue;
-      __atomic_fetch_or(chunk.get() + page, 0, __ATOMIC_RELAXED);
-      ++unwritten;
+  void FindInRun(std::uint64_t begin, std::uint64_t end) {
+    for (std::uint64_t at = begin; at < end; at += page_) {
+      if (IsUnwritten(at, static_cast<std::size_t>(std::min<std::uint64_t>(page_, end - at)))) unwritten_.push_back(at);
     }
-    return unwritten;
   }
 
   // The direct read writes what is dirty first.
-  [[nodiscard]] bool IsSame(std::uint64_t at, std::size_t size) const {
+  bool IsSame(std::uint64_t at, std::size_t size) {
     return ReadAt(cached_, in_cache_.get(), size, at) && ReadAt(direct_, below_.get(), size, at) &&
            std::memcmp(in_cache_.get(), below_.get(), size) == 0;
   }
 
   // A page that a task changes at this moment is dirty without this.
-  [[nodiscard]] bool IsUnwritten(std::uint64_t at, std::size_t size) const {
+  bool IsUnwritten(std::uint64_t at, std::size_t size) {
     if (IsSame(at, size)) return false;
     const std::vector<unsigned char> before(in_cache_.get(), in_cache_.get() + size);
     return !ReadAt(cached_, in_cache_.get(), size, at) || std::memcmp(in_cache_.get(), before.data(), size) == 0;
@@ -104,6 +101,7 @@ class Comparison {
   const std::size_t page_ = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   UniqueFd cached_, direct_;
   std::uint64_t bytes_ = 0;
+  std::vector<std::uint64_t> unwritten_ = {};  // where such pages begin
   const Mapping in_cache_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};
   const Mapping below_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};  // aligned, as a direct read needs it
 };

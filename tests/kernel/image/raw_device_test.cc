@@ -272,8 +272,9 @@ TEST_F(RawDeviceTest, AWriteThatIsOnlyHalfDoneIsNotBelieved) {
   ASSERT_EQ(::truncate(ballast.c_str(), StatOf(ballast).st_size - static_cast<off_t>(kPage)), 0);
   for (int call = 0; call < 2; ++call) EXPECT_THAT(mounter_.DetachLoop(loop), is_told) << "room for one of two pages";
   std::filesystem::remove(ballast);
+  EXPECT_EQ(::fsync(Task(loop, O_RDWR).get()), 0);
+  EXPECT_TRUE(ReadFile(image).substr(kMiB, data.size()) == data) << "the kernel did not know of the rest";
   EXPECT_OK(mounter_.DetachLoop(loop));
-  EXPECT_TRUE(ReadFile(image).substr(kMiB, data.size()) == data);
   EXPECT_TRUE(Eventually([&] { return ::umount(Path("pool").c_str()) == 0; })) << "the kernel needs a moment";
 }
 
