@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/path/target.h"
+#include "mounter/quota/project_quota.h"
 #include "mounter/quota/sized_directory.h"
 #include "mounter/subvolume/inner_subvolumes.h"
 #include "mounter/table/mount_table.h"
@@ -45,6 +47,13 @@ absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, co
   }
   if (errno != 0) return ErrnoStatus(errno, "read a directory of", path);
   return names;
+}
+
+// Moves of other projects into the directory succeed then (mounter/quota). False: it did not refuse them.
+bool AcceptsAnyProject(const UniqueFd& directory, const std::string& path) {
+  const absl::StatusOr<std::optional<ProjectMark>> mark = MarkOf(directory, path);
+  return mark.ok() && *mark && (*mark)->inherits &&
+         SetMark(directory, {.project = (*mark)->project, .inherits = false}, path).ok();
 }
 
 class Remover {
@@ -97,14 +106,17 @@ class Remover {
   }
 
   absl::Status MoveUp(const UniqueFd& directory, const std::string& name, const UniqueFd& to) {
-    for (;;) {
+    for (int refused = 0;;) {
       const std::string above = fmt::format("deep-{}", moved_++);
       const unsigned flags = RENAME_NOREPLACE;
       if (::renameat2(directory.get(), name.c_str(), to.get(), above.c_str(), flags) == 0) {
         ++removed_;
         return absl::OkStatus();
       }
-      if (errno != EEXIST) return errno == ENOENT ? absl::OkStatus() : Failed(errno, name);
+      const int error = errno;
+      // A task may set the mark of the directory again.
+      if (error == EXDEV && ++refused < kFruitless && AcceptsAnyProject(to, path_)) continue;
+      if (error != EEXIST) return error == ENOENT ? absl::OkStatus() : Failed(error, name);
     }
   }
 

@@ -66,8 +66,8 @@ struct FlushedHold {
 };
 
 // Flushes the raw device through its hold. The kernel reports a failed write once to each open file. If a task has got
-// the report, a file that is opened later gets none. The hold has its file since the device was attached. `now` is 0 also
-// if there is no hold. An error: the hold cannot be asked, so nothing is known.
+// the report, a file that is opened later gets none. The hold has its file since the device was attached. `now` is 0
+// also if there is no hold. An error: the hold cannot be asked, so nothing is known.
 //
 // A failure becomes kUntold. `has_failed`: a flush of the device has failed just now. That is noted first.
 absl::StatusOr<FlushedHold> FlushHold(unsigned raw_number, bool has_failed = false);

@@ -9,9 +9,9 @@
 
 namespace mooring {
 
-// Compares the cached pages of the device with a direct read, and makes those dirty again that differ or cannot be read.
-// Changes no content: a task may write at the same time. Returns their number. 0 also if the device cannot be opened for
-// writing: then nothing was written to it through this cache.
+// Compares the cached pages of the device with a direct read, and makes those dirty again that differ or cannot be
+// read. Changes no content: a task may write at the same time. Returns their number. 0 also if the device cannot be
+// opened for writing: then nothing was written to it through this cache.
 std::size_t MakeUnwrittenDirty(int fd);
 
 }  // namespace mooring

@@ -62,13 +62,14 @@ struct Child {
   UniqueFd pidfd;
 };
 
-// Spawns from a new thread, whose system calls are limited to those of programs, and which cannot become another user.
-// The child inherits the limits of that thread. The other threads of this process keep their own.
+// Spawns from a new thread, whose system calls are limited to those of programs. It can become no other user, and cp(1)
+// cannot exceed a project quota of ext4. The child inherits the limits of that thread. The other threads of this
+// process keep their own.
 absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec) {
   absl::StatusOr<pid_t> pid = -1;
   std::thread([&] {
     absl::Status confined = ConfineProgramCalls();
-    if (confined.ok()) confined = GiveUp({CAP_SETUID, CAP_SETGID});  // only mapped ids need them
+    if (confined.ok()) confined = GiveUp({CAP_SETUID, CAP_SETGID, CAP_SYS_RESOURCE});
     pid = confined.ok() ? SpawnProgram(spec) : confined;
   }).join();
   return pid;

@@ -105,6 +105,15 @@ absl::StatusOr<std::optional<ProjectMark>> MarkOf(const UniqueFd& file, const st
       {.project = attributes.fsx_projid, .inherits = (attributes.fsx_xflags & FS_XFLAG_PROJINHERIT) != 0});
 }
 
+absl::Status CheckHasNoProject(const UniqueFd& directory, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
+  if (!mark || (mark->project == 0 && !mark->inherits)) return absl::OkStatus();
+  return FailedPrecondition(
+      "{} is counted for the project {} of a quota, so volumes in it could not have projects of their own: choose "
+      "another directory, or take the project away (chattr -P -p 0)",
+      Quote(path), mark->project);
+}
+
 absl::Status SetMark(const UniqueFd& file, const ProjectMark& mark, const std::string& path) {
   fsxattr attributes = {};
   if (::ioctl(file.get(), FS_IOC_FSGETXATTR, &attributes) != 0) return ErrnoStatus(errno, "read the project of", path);

@@ -1,16 +1,17 @@
 #include "mounter/quota/sized_directory.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -31,81 +32,112 @@ absl::Status CheckUnused(const ProjectUsage& usage, std::uint32_t project, const
                  project, Quote(path));
 }
 
-// Gives all files of a volume its project. They lack it after the volume was restored from a backup. Files are opened
-// by what they are, because opening a device has effects.
+// Gives all files of a volume its project. They lack it after the volume was restored from a backup. A directory gets
+// it before its entries, so that what a task makes there meanwhile has it, too. Files are opened by what they are,
+// because opening a device has effects.
 class Marker {
  public:
   Marker(const UniqueFd& top, std::uint32_t project, const std::string& path)
       : top_(top), project_(project), path_(path) {}
 
-  // Files that cannot be marked are not counted for the volume.
-  void MarkAllBelow() {
+  // Whether something lacked it. Files that cannot be marked are not counted for the volume.
+  bool MarkAllBelow() {
+    const std::uint64_t before = marked_;
+    failed_ = absl::OkStatus();
     for (waiting_ = {"."}; !waiting_.empty();) {
       const std::string place = std::exchange(waiting_.back(), "");
       waiting_.pop_back();
-      Note(MarkEntriesOf(place));
+      failed_.Update(MarkEntriesOf(place));
     }
     log::WarningIfFailed(failed_, "some files of a volume are not counted for its size", {{"directory", path_}});
+    return marked_ != before;
   }
 
  private:
   absl::Status MarkEntriesOf(const std::string& place) {
-    const UniqueFd directory = OpenDirectoryBelow(top_, place);
-    if (!directory.ok()) return ErrnoStatus(errno, fmt::format("open {} below", Quote(place)), path_);
-    MOORING_ASSIGN_OR_RETURN(const std::string path, ProcFdPath(directory));
-    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(path));
-    for (const std::string& name : names) {
-      Note(MarkEntry(directory, name));
-      struct stat status = {};
-      const bool found = ::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-      if (found && S_ISDIR(status.st_mode)) waiting_.push_back(place + "/" + name);
+    UniqueFd directory = OpenDirectoryBelow(top_, place);
+    if (!directory.ok()) {
+      return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, fmt::format("open {} below", Quote(place)), path_);
     }
-    return absl::OkStatus();
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::fdopendir(directory.get()), ::closedir);
+    if (open == nullptr) return ErrnoStatus(errno, fmt::format("read {} below", Quote(place)), path_);
+    const int number = directory.release();
+    for (errno = 0; const dirent* const entry = ::readdir(open.get()); errno = 0) {
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const absl::StatusOr<bool> is_directory = MarkEntry(number, name);
+      failed_.Update(is_directory.status());
+      if (is_directory.value_or(false)) waiting_.push_back(place + "/" + name);
+    }
+    return errno == 0 ? absl::OkStatus() : ErrnoStatus(errno, fmt::format("read {} below", Quote(place)), path_);
   }
 
-  absl::Status MarkEntry(const UniqueFd& directory, const std::string& name) {
-    const UniqueFd place(::openat(directory.get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  // Whether it is a directory of this filesystem.
+  absl::StatusOr<bool> MarkEntry(int directory, const std::string& name) {
+    const UniqueFd place(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status = {}, top = {};
     if (!place.ok() || ::fstat(place.get(), &status) != 0 || ::fstat(top_.get(), &top) != 0) {
-      return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, fmt::format("look at {} in", Quote(name)), path_);
+      if (errno == ENOENT) return false;
+      return ErrnoStatus(errno, fmt::format("look at {} in", Quote(name)), path_);
     }
     const bool is_directory = S_ISDIR(status.st_mode);
-    if ((!is_directory && !S_ISREG(status.st_mode)) || status.st_dev != top.st_dev) return absl::OkStatus();
+    if ((!is_directory && !S_ISREG(status.st_mode)) || status.st_dev != top.st_dev) return false;
     MOORING_ASSIGN_OR_RETURN(const std::string path, ProcFdPath(place));
     const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!file.ok()) return ErrnoStatus(errno, fmt::format("open {} in", Quote(name)), path_);
-    return SetMark(file, {.project = project_, .inherits = is_directory}, path_);
+    const ProjectMark wanted = {.project = project_, .inherits = is_directory};
+    MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(file, path_));
+    if (mark == wanted) return is_directory;
+    MOORING_RETURN_IF_ERROR(SetMark(file, wanted, path_));
+    ++marked_;
+    return is_directory;
   }
-
-  void Note(const absl::Status& status) { failed_.Update(status); }
 
   const UniqueFd& top_;
   const std::uint32_t project_;
   const std::string path_;
   std::vector<std::string> waiting_ = {};  // directories, from the top
   absl::Status failed_;                    // the first failure
+  std::uint64_t marked_ = 0;
 };
+
+// Until all files have the project, the top has it without giving it to new ones. So the next call repeats what was
+// interrupted. After that, what was made or moved meanwhile is left.
+absl::Status MarkAll(const UniqueFd& top, std::uint32_t project, const std::string& path) {
+  constexpr int kRounds = 8;  // a task may move directories all the time
+  Marker marker(top, project, path);
+  MOORING_RETURN_IF_ERROR(SetMark(top, {.project = project, .inherits = false}, path));
+  marker.MarkAllBelow();
+  MOORING_RETURN_IF_ERROR(SetMark(top, {.project = project, .inherits = true}, path));
+  for (int round = 0; round < kRounds && marker.MarkAllBelow(); ++round) {
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
 std::uint64_t InodesFor(std::uint64_t bytes) { return std::max(bytes / kBytesForInode, kLeastInodes); }
 
-// The top gets its mark after its files, so that the next call repeats an interrupted one.
 absl::Status SetDirectoryLimit(const std::string& path, std::uint64_t bytes) {
   const std::uint32_t project = ProjectOf(NameOf(path));
   if (project == 0) return InvalidArgument("{} is no name of a volume: it has no 12 hexadecimal digits", Quote(path));
   if (bytes == 0) return InvalidArgument("a limit of 0 bytes for {}", Quote(path));
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenNoSymlinks(std::string(ParentOf(path)), O_PATH | O_DIRECTORY));
+  const std::string above(ParentOf(path));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenNoSymlinks(above, O_RDONLY | O_DIRECTORY));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenVolumeIn(pool, path));
   MOORING_RETURN_IF_ERROR(CheckEnforcesProjects(directory, path));
+  MOORING_RETURN_IF_ERROR(CheckHasNoProject(pool, above));
   const ProjectMark wanted = {.project = project, .inherits = true};
   MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
   const bool is_new = path.ends_with(kMakingEnd);
   MOORING_ASSIGN_OR_RETURN(const auto found, UsageOfProject(directory, project, path));
   const ProjectUsage usage = found.value_or(ProjectUsage());
   if (is_new) MOORING_RETURN_IF_ERROR(CheckUnused(usage, project, path));
-  if (!is_new && mark != wanted) Marker(directory, project, path).MarkAllBelow();
-  if (mark != wanted) MOORING_RETURN_IF_ERROR(SetMark(directory, wanted, path));
+  if (is_new) {
+    MOORING_RETURN_IF_ERROR(SetMark(directory, wanted, path));
+  } else if (mark != wanted || usage.most_bytes == 0) {
+    MOORING_RETURN_IF_ERROR(MarkAll(directory, project, path));
+  }
   const std::uint64_t most = std::max(bytes, usage.most_bytes);
   return LimitProject(directory, project, most, std::max(InodesFor(most), usage.most_inodes), path);
 }

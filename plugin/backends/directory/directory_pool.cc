@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,16 +31,6 @@ absl::StatusOr<UniqueFd> OpenNearest(std::string path) {
   }
 }
 
-// The kernel renames no directory into one of another project.
-absl::Status CheckHasNoProject(const UniqueFd& directory, const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
-  if (!mark || (mark->project == 0 && !mark->inherits)) return absl::OkStatus();
-  return FailedPrecondition(
-      "{} is counted for the project {} of a quota, so volumes in it could not have projects of their own: choose "
-      "another directory, or take the project away (chattr -P -p 0)",
-      Quote(path), mark->project);
-}
-
 absl::Status CheckCanLimit(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenNearest(path));
   MOORING_RETURN_IF_ERROR(CheckEnforcesProjects(directory, path));
@@ -60,13 +49,18 @@ void AddQuotaAbilities(const PoolConfig& pool, BackendTraits& traits) {
   traits.enforces_size = QuotaWordOf(pool) == kEnforced;
 }
 
-absl::Status CheckDirectoryPool(const PoolConfig& pool, bool /*is_first_start*/) {
+absl::Status CheckDirectoryPool(const PoolConfig& pool, bool is_first_start) {
   const log::Fields fields = {{"pool", pool.name}, {"directory", pool.path}};
   if (IsAdvisory(pool)) log::Warning("size not enforced: the pool has quota=advisory", fields);
   if (QuotaWordOf(pool) != kEnforced) return absl::OkStatus();
   const absl::Status checked = Annotate(CheckCanLimit(pool.path), fmt::format("pool {}", pool.name));
   if (checked.ok()) return checked;
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(pool.path));
+  if (names.empty() && !is_first_start) {  // what is there belongs to the disk below, and so does its filesystem
+    return absl::UnavailableError(
+        fmt::format("pool {}: {} is empty and enforces no sizes: if its disk is not mounted, mount it there. Else: {}",
+                    pool.name, Quote(pool.path), Message(checked)));
+  }
   if (std::none_of(names.begin(), names.end(), IsVolumeId)) return checked;
   log::WarningIfFailed(checked, "a pool does not enforce sizes", fields);
   return absl::OkStatus();

@@ -3,6 +3,8 @@
 
 #include <sys/statvfs.h>
 
+#include <thread>
+
 #include "mounter/subvolumes.h"
 #include "tests/kernel/kernel_test.h"
 
@@ -56,6 +58,21 @@ TEST_F(QuotaTest, AMarkIsKeptAndInherited) {
   Dir("pool/vol/below");
   EXPECT_EQ(Mark(Path("pool/vol/below")), (ProjectMark{kLastProject, true}));
   EXPECT_EQ(Mark(Path("pool")), ProjectMark());
+}
+
+// The kernel moves no directory of another project to the top, and deep ones are moved there.
+TEST_F(QuotaTest, ADeepDirectoryOfAnotherProjectIsRemoved) {
+  if (!MountPool("xfs", "")) GTEST_SKIP() << "no xfs here";
+  const std::string volume = Dir("pool/" + NameOf('a'));
+  ASSERT_OK(SetMark(Open(volume), {.project = ProjectOf(NameOf('a')), .inherits = true}, volume));
+  Dir("pool/" + NameOf('a') + "/out");
+  ASSERT_OK(SetMark(Open(volume + "/out"), {}, volume));
+  std::string deep = volume + "/out";
+  for (int level = 0; level < 80; ++level) ASSERT_EQ(::mkdir((deep += "/d").c_str(), 0755), 0);
+  ASSERT_OK(SetMark(Open(deep), {.project = 7, .inherits = true}, volume));
+  ASSERT_EQ(::mkdir((deep + "/last").c_str(), 0755), 0);
+  ASSERT_OK(mounter_.RemoveTree(volume));
+  EXPECT_FALSE(Exists(volume));
 }
 
 TEST_F(QuotaTest, AFilesystemThatEnforcesNothingIsToldWhatToDo) {
@@ -131,6 +148,38 @@ TEST_P(EnforcedQuotaTest, WhatIsLostIsSetAgain) {
   EXPECT_EQ(Usage('a').most_bytes, 16 * kMiB);
   EXPECT_GE(Usage('a').bytes, 10 * kMiB);
   EXPECT_FALSE(Fits(volume + "/two", 10));
+}
+
+// A task makes files and directories all the time while its volume gets its project.
+TEST_P(EnforcedQuotaTest, WhatIsMadeMeanwhileIsCounted) {
+  const std::string volume = Made('a');
+  ASSERT_EQ(AsTenant("mkdir " + volume + "/d && cd " + volume + "/d && seq 3000 | xargs touch"), 0);
+  ASSERT_EQ(Tool("chattr -R -P -p 0 " + volume), 0);
+  ASSERT_OK(LimitProject(Open(volume), ProjectOf(NameOf('a')), 0, 0, volume));
+  std::thread task(
+      [&volume] { AsTenant("cd " + volume + " && for i in $(seq 300); do mkdir m$i && touch m$i/f t$i d/n$i; done"); });
+  const absl::Status limited = mounter_.LimitDirectory(volume, 160 * kMiB);
+  task.join();
+  ASSERT_OK(limited);
+  EXPECT_EQ(Tool("! lsattr -R -p " + volume + " | grep -E '^ +0 '"), 0) << "something is not counted";
+}
+
+// ext4 lets CAP_SYS_RESOURCE exceed a limit.
+TEST_P(EnforcedQuotaTest, ACopyIsHeldToItsSize) {
+  const std::string volume = Made('a', 64 * kMiB), making = Volume('b') + std::string(kMakingEnd);
+  ASSERT_TRUE(Fits(volume + "/file", 40));
+  Dir("pool/" + NameOf('b') + std::string(kMakingEnd));
+  ASSERT_OK(mounter_.LimitDirectory(making, 16 * kMiB));
+  EXPECT_THAT(mounter_.CopyTree(volume, making), FailsWith(StatusCode::kResourceExhausted, "copy"));
+  EXPECT_LE(Usage('b').bytes, 16 * kMiB);
+}
+
+// Directories made in such a pool would belong to its project, and none could be renamed.
+TEST_P(EnforcedQuotaTest, APoolWithAProjectIsRefused) {
+  const std::string volume = Made('a');
+  ASSERT_OK(SetMark(Open(Path("pool")), {.project = 7, .inherits = true}, "pool"));
+  EXPECT_THAT(mounter_.LimitDirectory(volume, 32 * kMiB), Refused("chattr -P -p 0"));
+  EXPECT_EQ(Usage('a').most_bytes, 16 * kMiB);
 }
 
 // docs/security.md says so: the limit is against accidents.
