@@ -1,4 +1,4 @@
-// `mooring mount`, `umount`, `list`, `show` and `propagation`.
+// `mooring mount`, `umount`, `list`, `show`, `propagation` and `trim`.
 #include <string>
 #include <vector>
 
@@ -47,6 +47,7 @@ constexpr Flag kPid{"--pid", "PID", "Process whose mount namespace to use", &Arg
 constexpr Flag kRemove{"--remove", "", "Also remove DST, an empty directory or file", &Arguments::remove};
 constexpr Flag kIfExists{"--if-exists", "", "Succeed if nothing is mounted at DST", &Arguments::if_exists};
 constexpr Flag kBelow = LocalFlag("--below", "DIR", "List only the mounts at and below DIR", &Arguments::below);
+constexpr Flag kTrimBelow = LocalFlag("--below", "DIR", "Only what is mounted at and below DIR", &Arguments::below);
 constexpr Flag kWord = LocalFlag("WORD", "",
                                  "New propagation: private, slave or shared; rprivate, rslave, rshared or the word "
                                  "of Nomad or Kubernetes also change all mounts below",
@@ -112,6 +113,14 @@ Commands OtherCommands() {
        "Examples:\n"
        "  mooring propagation /var/lib/kubelet\n"
        "  mooring propagation /var/lib/kubelet rshared"},
+      {"trim",
+       "Give space that was freed in mounted volumes back to the disks of their images, as fstrim(8) does",
+       {},
+       {&kTrimBelow},
+       Trim,
+       "Examples:\n"
+       "  mooring trim\n"
+       "  mooring trim --below /var/lib/kubelet"},
   };
 }
 

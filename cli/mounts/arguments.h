@@ -1,4 +1,4 @@
-// The arguments of `mooring mount`, `umount`, `list`, `show` and `propagation`.
+// The arguments of `mooring mount`, `umount`, `list`, `show`, `propagation` and `trim`.
 #pragma once
 
 #include <sys/types.h>
@@ -53,5 +53,6 @@ absl::StatusOr<Answer> Unmount(const Arguments& arguments, std::ostream& err);  
 absl::StatusOr<Answer> List(const Arguments& arguments, std::ostream& err);                  // inspect.cc
 absl::StatusOr<Answer> Show(const Arguments& arguments, std::ostream& err);                  // inspect.cc
 absl::StatusOr<Answer> ShowOrSetPropagation(const Arguments& arguments, std::ostream& err);  // propagation.cc
+absl::StatusOr<Answer> Trim(const Arguments& arguments, std::ostream& err);                  // trim.cc
 
 }  // namespace mooring::cli::mounts_area

@@ -22,8 +22,9 @@ std::string PropagationWord(const TableMount& mount) {
 // "loop3" if the mount shows the filesystem on a loop device, or its device node.
 std::string LoopName(const TableMount& mount) {
   if (major(mount.device) == LOOP_MAJOR) return fmt::format("loop{}", minor(mount.device));
-  if (mount.fs_type != "devtmpfs" && mount.fs_type != "tmpfs") return "";
-  const std::string name(NameOf(mount.root));
+  const bool is_btrfs = mount.fs_type == "btrfs";  // its mounts have numbers of no device
+  if (!is_btrfs && mount.fs_type != "devtmpfs" && mount.fs_type != "tmpfs") return "";
+  const std::string name(NameOf(is_btrfs ? mount.source : mount.root));
   return LoopNumber(name) ? name : "";
 }
 

@@ -86,6 +86,20 @@ test_p5_each_kind_of_volume_works_under_its_restrictions() {
   take_away "$id" raw
 }
 
+# The timer is off by default.
+test_p5b_freed_space_goes_back_to_the_pool() {
+  local id used
+  expect "what systemd-analyze finds" "$(inside systemd-analyze verify --man=no --recursive-errors=yes \
+    mooring-trim.service mooring-trim.timer 2>&1)" ''
+  expect "the timer" "$(inside systemctl is-enabled mooring-trim.timer || true)" disabled
+  id=$(volume trimmed --size 64MiB)
+  inside sh -c 'cd /srv/tasks/trimmed && dd if=/dev/urandom of=gone bs=1M count=32 status=none && sync -f . && rm gone && sync -f .'
+  used=$(inside du -m "/var/lib/mooring/volumes/$id.img" | cut -f 1)
+  inside systemctl start mooring-trim.service
+  [ "$(inside du -m "/var/lib/mooring/volumes/$id.img" | cut -f 1)" -le $((used - 24)) ] || fail "the image kept its space"
+  take_away "$id" trimmed
+}
+
 test_p6_volumes_stay_over_a_restart_and_a_kill() {
   local id process
   id=$(volume kept --size 64MiB)

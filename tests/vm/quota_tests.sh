@@ -178,7 +178,7 @@ test_q5_lost_limits_are_told_and_set_again() {
   expect_match "the log" "$(inside journalctl --no-pager -u mooring-quota.service)" 'if its disk is not mounted, mount it'
   quota_csi delete "$(quota_csi create other --size 16MiB --param pool=other --json | jq -r .volume.volume_id)"
   for type in "${quota_types[@]}"; do
-    refused "$type" quota_csi create refused --size 16MiB --param "pool=$type"
+    refused 'is not mounted, mount it' quota_csi create "refused-$type" --size 16MiB --param "pool=$type"
     expect "what is made on the disk below" "$(inside find "/srv/quota/$type" -mindepth 2)" ''
   done
   inside systemctl stop mooring-quota.service

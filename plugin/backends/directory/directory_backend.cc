@@ -77,7 +77,11 @@ class DirectoryBackend final : public Backend {
 
  private:
   bool is_shared() const { return availability_ != nullptr; }
-  absl::Status CheckThere() const { return is_shared() ? availability_->Check() : absl::OkStatus(); }
+  absl::Status CheckThere() const;
+  absl::Status CheckUsable() const {
+    MOORING_RETURN_IF_ERROR(CheckThere());
+    return is_shared() ? absl::OkStatus() : CheckIsLocal(directory_);
+  }
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   std::string Shown(const std::string& name) const { return shown_ + "/" + name; }
   bool is_enforced() const { return quota_ == kEnforced; }
@@ -98,10 +102,18 @@ class DirectoryBackend final : public Backend {
   const std::shared_ptr<const Availability> availability_;  // null: only this host has the pool
 };
 
+// The start makes no directory that has to enforce sizes, because it would lie on the disk below.
+absl::Status DirectoryBackend::CheckThere() const {
+  if (is_shared()) return availability_->Check();
+  if (!is_enforced() || ::access(directory_.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  return Unavailable("{} is missing: if its disk is not mounted, mount it, and start the plugin again",
+                     Quote(directory_));
+}
+
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
   if (Locate(draft.id).ok()) return HoldToSize(draft.id, draft.bytes);
-  MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
+  MOORING_RETURN_IF_ERROR(CheckUsable());
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   if (is_enforced()) {
     MOORING_RETURN_IF_ERROR(RemoveUnfinished(draft.id));
@@ -134,7 +146,7 @@ absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>& drafts) {
   if (drafts.size() != 1) return Internal("{} copies of directories at once", drafts.size());
   const CopyDraft& draft = drafts.front();
   if (!IsVolumeId(draft.id)) return Internal("{} is no id of a volume", Quote(draft.id));
-  MOORING_RETURN_IF_ERROR(is_shared() ? CheckThere() : CheckIsLocal(directory_));
+  MOORING_RETURN_IF_ERROR(CheckUsable());
   MOORING_RETURN_IF_ERROR(CheckNotMounted(mounts_, std::string(NameOf(draft.source))));
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   MOORING_RETURN_IF_ERROR(RemoveUnfinished(draft.id));

@@ -53,13 +53,14 @@ absl::Status CheckDirectoryPool(const PoolConfig& pool, bool is_first_start) {
   const log::Fields fields = {{"pool", pool.name}, {"directory", pool.path}};
   if (IsAdvisory(pool)) log::Warning("size not enforced: the pool has quota=advisory", fields);
   if (QuotaWordOf(pool) != kEnforced) return absl::OkStatus();
-  const absl::Status checked = Annotate(CheckCanLimit(pool.path), fmt::format("pool {}", pool.name));
-  if (checked.ok()) return checked;
+  const absl::Status limits = CheckCanLimit(pool.path);
+  if (limits.ok()) return limits;
+  const absl::Status checked = Annotate(limits, fmt::format("pool {}", pool.name));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(pool.path));
   if (names.empty() && !is_first_start) {  // what is there belongs to the disk below, and so does its filesystem
     return absl::UnavailableError(
         fmt::format("pool {}: {} is empty and enforces no sizes: if its disk is not mounted, mount it there. Else: {}",
-                    pool.name, Quote(pool.path), Message(checked)));
+                    pool.name, Quote(pool.path), Message(limits)));
   }
   if (std::none_of(names.begin(), names.end(), IsVolumeId)) return checked;
   log::WarningIfFailed(checked, "a pool does not enforce sizes", fields);
