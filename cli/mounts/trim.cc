@@ -27,7 +27,7 @@
 namespace mooring::cli::mounts_area {
 namespace {
 
-// By its image. A disk of the host is the host's to trim.
+// The name of its image tells. A disk of the host is the host's to trim.
 bool IsVolume(const TableMount& mount) {
   const std::optional<LoopBehind> loop = LoopBehindMount(mount);
   if (!loop) return false;
@@ -35,13 +35,18 @@ bool IsVolume(const TableMount& mount) {
   return name.starts_with("vol-") && name.ends_with(".img");
 }
 
-// Each filesystem once, by its device. A mount that shows no directory cannot be opened as one.
-std::map<dev_t, TableMount> Chosen(const std::vector<TableMount>& mounts, const std::string& below) {
-  std::map<dev_t, TableMount> chosen;
-  for (const TableMount& mount : mounts) {
+bool HasFilesystem(const TableMount& mount) {
+  return mount.fs_type == "ext4" || mount.fs_type == "xfs" || mount.fs_type == "btrfs";
+}
+
+// Each filesystem once, by its device, and through a mount that no other one covers, if there is one.
+std::map<dev_t, const TableMount*> Chosen(const NamespaceView& view, const std::string& below) {
+  std::map<dev_t, const TableMount*> chosen;
+  for (const TableMount& mount : view.mounts) {
     const bool asked = below.empty() || IsBelow(mount.target, below);
-    const bool has_filesystem = mount.fs_type == "ext4" || mount.fs_type == "xfs" || mount.fs_type == "btrfs";
-    if (asked && has_filesystem && !mount.superblock_read_only && IsVolume(mount)) chosen.emplace(mount.device, mount);
+    if (!asked || mount.superblock_read_only || !HasFilesystem(mount) || !IsVolume(mount)) continue;
+    const TableMount*& known = chosen.try_emplace(mount.device, &mount).first->second;
+    if (MountAtPath(view, known->target) != known) known = &mount;
   }
   return chosen;
 }
@@ -49,10 +54,11 @@ std::map<dev_t, TableMount> Chosen(const std::vector<TableMount>& mounts, const 
 // Returns how many bytes the filesystem has told its device to be free. Some filesystems skip what they told before.
 absl::StatusOr<std::uint64_t> TrimAt(const TableMount& mount) {
   const UniqueFd top(::open(mount.target.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat found = {};
-  if (!top.ok() || ::fstat(top.get(), &found) != 0) return ErrnoStatus(errno, "open", mount.target);
-  // Something covers it. A btrfs has a number of its own for each subvolume.
-  if (found.st_dev != mount.device && mount.fs_type != "btrfs") {
+  struct statx found = {};
+  if (!top.ok() || ::statx(top.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &found) != 0) {
+    return ErrnoStatus(errno, "open", mount.target);
+  }
+  if (found.stx_mnt_id != mount.id) {
     return FailedPrecondition("another mount covers {}: unmount it first", Quote(mount.target));
   }
   fstrim_range range = {.start = 0, .len = std::numeric_limits<std::uint64_t>::max(), .minlen = 0};
@@ -72,16 +78,16 @@ absl::StatusOr<Answer> Trim(const Arguments& arguments, std::ostream& err) {
   Table table({"TARGET", "TRIMMED"});
   std::vector<std::string> trimmed;
   absl::Status failed;
-  const std::map<dev_t, TableMount> chosen = Chosen(view.mounts, below);
+  const std::map<dev_t, const TableMount*> chosen = Chosen(view, below);
   for (const auto& [device, mount] : chosen) {
-    const absl::StatusOr<std::uint64_t> bytes = TrimAt(mount);
+    const absl::StatusOr<std::uint64_t> bytes = TrimAt(*mount);
     failed.Update(bytes.status());
     if (!bytes.ok()) {
       err << fmt::format("not trimmed: {}\n", Visible(Message(bytes.status())));
       continue;
     }
-    table.Add({mount.target, SizeText(*bytes)});
-    trimmed.push_back(JsonObject().Add("target", mount.target).AddNumber("bytes", *bytes).ToString());
+    table.Add({mount->target, SizeText(*bytes)});
+    trimmed.push_back(JsonObject().Add("target", mount->target).AddNumber("bytes", *bytes).ToString());
   }
   MOORING_RETURN_IF_ERROR(
       Annotate(failed, fmt::format("{} of {} filesystems were trimmed", trimmed.size(), chosen.size())));

@@ -49,11 +49,13 @@ absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, co
   return names;
 }
 
-// Moves of other projects into the directory succeed then (mounter/quota). False: it did not refuse them.
-bool AcceptsAnyProject(const UniqueFd& directory, const std::string& path) {
-  const absl::StatusOr<std::optional<ProjectMark>> mark = MarkOf(directory, path);
-  return mark.ok() && *mark && (*mark)->inherits &&
-         SetMark(directory, {.project = (*mark)->project, .inherits = false}, path).ok();
+// The kernel refuses to move a directory of another project to one that gives its project to new entries. Stops that.
+// Returns whether it did so (mounter/quota).
+absl::StatusOr<bool> StopsGivingItsProject(const UniqueFd& directory, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
+  if (!mark || !mark->inherits) return false;
+  MOORING_RETURN_IF_ERROR(SetMark(directory, {.project = mark->project, .inherits = false}, path));
+  return true;
 }
 
 class Remover {
@@ -114,8 +116,10 @@ class Remover {
         return absl::OkStatus();
       }
       const int error = errno;
-      // A task may set the mark of the directory again.
-      if (error == EXDEV && ++refused < kFruitless && AcceptsAnyProject(to, path_)) continue;
+      if (error == EXDEV && ++refused < kFruitless) {  // a task may set the mark of the directory again
+        MOORING_ASSIGN_OR_RETURN(const bool stops, StopsGivingItsProject(to, path_));
+        if (stops) continue;
+      }
       if (error != EEXIST) return error == ENOENT ? absl::OkStatus() : Failed(error, name);
     }
   }

@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/deadline.h"
 #include "base/status.h"
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_config.h"
@@ -46,12 +47,12 @@ absl::StatusOr<std::optional<unsigned>> RawNumberOf(int fd, const std::string& d
   return raw ? std::optional(minor(status.st_rdev)) : std::nullopt;
 }
 
-// Tasks may have been told of writes that failed before.
+// Without a hold, nothing was noted.
 absl::StatusOr<FlushedHold> FlushOnce(int fd, std::optional<unsigned> raw) {
   const int now = ::fsync(fd) == 0 ? 0 : errno;
   absl::StatusOr<FlushedHold> flushed = raw ? FlushHold(*raw, now != 0) : FlushedHold();
   if (now != 0 && flushed.ok()) flushed->now = now;
-  if (!flushed.ok()) MakeUnwrittenDirty(fd);
+  if (!flushed.ok()) MakeDirtyAgain(fd).IgnoreError();
   return flushed;
 }
 
@@ -62,20 +63,27 @@ absl::Status WithAdvice(const absl::Status& status, const char* advice) {
 }  // namespace
 
 // The write that failed may succeed by now. But the kernel takes such data for written, and frees its memory when it
-// needs some. Nobody knows whether all of it was still there. So each failure is told once.
+// needs some. Nobody knows whether all of it was still there. So a failure is told at least once, and each call fails
+// until all that is still there is written.
 absl::Status FlushDevice(int fd, const std::string& device) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<unsigned> raw, RawNumberOf(fd, device));
   MOORING_ASSIGN_OR_RETURN(const FlushedHold first, FlushOnce(fd, raw));
   if (first.now == 0 && first.noted == FailureNote::kNone) return absl::OkStatus();
-  MakeUnwrittenDirty(fd);
-  MOORING_ASSIGN_OR_RETURN(FlushedHold again, FlushOnce(fd, raw));
-  const bool has_rest = MakeUnwrittenDirty(fd) != 0;  // also after an error: the next writeback tries it again
-  if (again.now == 0 && has_rest) again.now = EIO;
-  if (raw) NoteFailure(*raw, again.now == 0 ? FailureNote::kNone : FailureNote::kTold);
+  absl::Status written = MakeDirtyAgain(fd);
+  MOORING_ASSIGN_OR_RETURN(const FlushedHold again, FlushOnce(fd, raw));
   constexpr char kWhat[] = "write to its file or disk the data that tasks wrote to";
   if (again.now != 0) {
+    MakeDirtyAgain(fd).IgnoreError();  // the kernel tries it again by itself
+    written = ErrnoStatus(again.now, kWhat, device);
+  } else if (written.ok()) {
+    const absl::StatusOr<std::size_t> rest = MakeUnwrittenDirty(fd);
+    written = rest.ok() && *rest != 0 ? ErrnoStatus(EIO, kWhat, device) : rest.status();
+  }
+  // Nobody hears the answer after the deadline of the call.
+  if (raw && !DeadlineScope::HasPassed()) NoteFailure(*raw, written.ok() ? FailureNote::kNone : FailureNote::kTold);
+  if (!written.ok()) {
     return WithAdvice(
-        ErrnoStatus(again.now, kWhat, device),
+        written,
         ": the device stays attached, with what memory still has of that data; make room for its file, or "
         "mend the filesystem or disk of that file, and call again");
   }

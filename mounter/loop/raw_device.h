@@ -57,7 +57,7 @@ absl::Status PutHold(int fd, unsigned raw_number, const std::string& label);
 enum class FailureNote {
   kNone,
   kUntold,
-  kTold,  // but what memory has of the data was not written yet
+  kTold,  // some of the data is still only in memory
 };
 
 struct FlushedHold {

@@ -3,17 +3,23 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
+#include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 
 namespace mooring {
 namespace {
@@ -43,71 +49,112 @@ bool ReadAt(const UniqueFd& fd, unsigned char* memory, std::size_t size, std::ui
   return ::pread(fd.get(), memory, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
 }
 
-class Comparison {
+// Whether a direct read asks the disk below, past every cache.
+bool ReadsDirectly(int fd) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return false;
+  if (major(status.st_rdev) != LOOP_MAJOR) return true;
+  std::ifstream dio(fmt::format("/sys/dev/block/{}:{}/loop/dio", major(status.st_rdev), minor(status.st_rdev)));
+  return dio.get() == '1';
+}
+
+class CachedPages {
  public:
-  explicit Comparison(int fd) {
+  // OK and not open: the device is read-only.
+  absl::Status Open(int fd) {
     const std::string path = fmt::format("/proc/self/fd/{}", fd);
     cached_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!cached_.ok() && (errno == EROFS || errno == EACCES || errno == EPERM)) return absl::OkStatus();
+    if (!cached_.ok()) return ErrnoStatus(errno, "open for writing", path);
+    ::posix_fadvise(cached_.get(), 0, 0, POSIX_FADV_RANDOM);  // no read-ahead
     direct_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
-    if (cached_.ok()) ::posix_fadvise(cached_.get(), 0, 0, POSIX_FADV_RANDOM);  // no read-ahead
-    if (::ioctl(fd, BLKGETSIZE64, &bytes_) != 0) bytes_ = 0;
+    if (!direct_.ok()) return ErrnoStatus(errno, "open for direct reading", path);
+    if (::ioctl(fd, BLKGETSIZE64, &bytes_) != 0) return ErrnoStatus(errno, "ask for the size of", path);
+    if (in_cache_.get() == nullptr || below_.get() == nullptr) return ErrnoStatus(ENOMEM, "compare", path);
+    return absl::OkStatus();
   }
 
-  // Compares everything first, because a direct read writes what is dirty near it, and that write may fail again.
-  std::size_t MakeUnwrittenDirty() {
-    if (!cached_.ok() || in_cache_.get() == nullptr || below_.get() == nullptr) return 0;
-    for (std::uint64_t at = 0; at < bytes_; at += kChunk) FindInChunk(at);
-    for (const std::uint64_t at : unwritten_) {
+  bool is_open() const { return cached_.ok(); }
+
+  absl::Status Find(bool all) {
+    for (std::uint64_t at = 0; at < bytes_; at += kChunk) MOORING_RETURN_IF_ERROR(FindInChunk(at, all));
+    return absl::OkStatus();
+  }
+
+  // After everything was compared, because a direct read writes what is dirty near it, and that write may fail again.
+  std::size_t MakeFoundDirty() const {
+    for (const std::uint64_t at : found_) {
       const Mapping page(page_, MAP_SHARED, cached_.get(), at);
-      if (page.get() != nullptr) __atomic_fetch_or(page.get(), 0, __ATOMIC_RELAXED);
+      // A task may have made its device smaller, and a disk may fail: then this is an error, and a write is SIGBUS.
+      if (page.get() != nullptr) ::madvise(page.get(), page_, MADV_POPULATE_WRITE);
     }
-    return unwritten_.size();
+    return found_.size();
   }
 
  private:
-  void FindInChunk(std::uint64_t at) {
+  absl::Status FindInChunk(std::uint64_t at, bool all) {
     const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, bytes_ - at));
     const Mapping chunk(size, MAP_SHARED, cached_.get(), at);
     std::vector<unsigned char> is_cached((size + page_ - 1) / page_);
-    if (chunk.get() == nullptr || ::mincore(chunk.get(), size, is_cached.data()) != 0) return;
+    if (chunk.get() == nullptr || ::mincore(chunk.get(), size, is_cached.data()) != 0) {
+      return ErrnoStatus(errno, "ask for the cached pages of", "a block device");
+    }
     for (std::size_t begin = 0; begin < size;) {
       std::size_t end = begin;
       while (end < size && end - begin < kRun && (is_cached[end / page_] & 1U) != 0) end += page_;
       end = std::min(end, size);
-      if (end > begin && !IsSame(at + begin, end - begin)) FindInRun(at + begin, at + end);
+      if (end > begin && (all || Compare(at + begin, end - begin) != Compared::kSame)) {
+        FindInRun(at + begin, at + end, all);
+      }
       begin = std::max(end, begin + page_);
     }
+    return absl::OkStatus();
   }
 
-  void FindInRun(std::uint64_t begin, std::uint64_t end) {
+  void FindInRun(std::uint64_t begin, std::uint64_t end, bool all) {
     for (std::uint64_t at = begin; at < end; at += page_) {
-      if (IsUnwritten(at, static_cast<std::size_t>(std::min<std::uint64_t>(page_, end - at)))) unwritten_.push_back(at);
+      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(page_, end - at));
+      if (all || IsUnwritten(at, size)) found_.push_back(at);
     }
   }
 
-  // The direct read writes what is dirty first.
-  bool IsSame(std::uint64_t at, std::size_t size) {
-    return ReadAt(cached_, in_cache_.get(), size, at) && ReadAt(direct_, below_.get(), size, at) &&
-           std::memcmp(in_cache_.get(), below_.get(), size) == 0;
+  enum class Compared { kSame, kDiffers, kNotCached };
+
+  // The direct read writes what is dirty first. Its EINVAL is a device whose blocks do not end with it.
+  Compared Compare(std::uint64_t at, std::size_t size) {
+    if (!ReadAt(cached_, in_cache_.get(), size, at)) return Compared::kNotCached;
+    errno = 0;
+    if (!ReadAt(direct_, below_.get(), size, at)) return errno == EINVAL ? Compared::kSame : Compared::kDiffers;
+    return std::memcmp(in_cache_.get(), below_.get(), size) == 0 ? Compared::kSame : Compared::kDiffers;
   }
 
   // A page that a task changes at this moment is dirty without this.
   bool IsUnwritten(std::uint64_t at, std::size_t size) {
-    if (IsSame(at, size)) return false;
+    if (Compare(at, size) != Compared::kDiffers) return false;
     const std::vector<unsigned char> before(in_cache_.get(), in_cache_.get() + size);
-    return !ReadAt(cached_, in_cache_.get(), size, at) || std::memcmp(in_cache_.get(), before.data(), size) == 0;
+    return ReadAt(cached_, in_cache_.get(), size, at) && std::memcmp(in_cache_.get(), before.data(), size) == 0;
   }
 
   const std::size_t page_ = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   UniqueFd cached_, direct_;
   std::uint64_t bytes_ = 0;
-  std::vector<std::uint64_t> unwritten_ = {};  // where such pages begin
+  std::vector<std::uint64_t> found_ = {};  // where the pages begin
   const Mapping in_cache_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};
   const Mapping below_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};  // aligned, as a direct read needs it
 };
 
+absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
+  CachedPages pages;
+  MOORING_RETURN_IF_ERROR(pages.Open(fd));
+  if (!pages.is_open()) return 0;
+  MOORING_RETURN_IF_ERROR(pages.Find(all));
+  return pages.MakeFoundDirty();
+}
+
 }  // namespace
 
-std::size_t MakeUnwrittenDirty(int fd) { return Comparison(fd).MakeUnwrittenDirty(); }
+absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd) { return MakeDirty(fd, false); }
+
+absl::Status MakeDirtyAgain(int fd) { return MakeDirty(fd, !ReadsDirectly(fd)).status(); }
 
 }  // namespace mooring

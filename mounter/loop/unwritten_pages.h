@@ -3,15 +3,25 @@
 //   - After a write has failed, the kernel takes its pages for clean, and the next fsync(2) finds nothing to write.
 //   - A write of several blocks to a loop device counts as done if its file has room for the first of them
 //     (lo_complete_rq of drivers/block/loop.c). So a flush may succeed, and the data is in memory only.
+//
+// Both functions make pages dirty without changing their content, so a task may write at the same time. They take what
+// is in the cache for newer than what is below. Only a program that writes past the cache of the device makes that
+// untrue: device-mapper, partitions and filesystems on it.
 #pragma once
 
 #include <cstddef>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
 namespace mooring {
 
-// Compares the cached pages of the device with a direct read, and makes those dirty again that differ or cannot be
-// read. Changes no content: a task may write at the same time. Returns their number. 0 also if the device cannot be
-// opened for writing: then nothing was written to it through this cache.
-std::size_t MakeUnwrittenDirty(int fd);
+// Compares the cached pages of the device with a direct read, and makes those dirty again that differ or cannot be read
+// directly. Returns their number; 0 if the device is read-only. An error: nothing is known.
+absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd);
+
+// The same after a failed write. A loop device without direct I/O answers a direct read from the cache of its file,
+// which has data that the file's disk lacks. So all cached pages of such a device are made dirty.
+absl::Status MakeDirtyAgain(int fd);
 
 }  // namespace mooring

@@ -105,12 +105,13 @@ absl::StatusOr<std::optional<ProjectMark>> MarkOf(const UniqueFd& file, const st
       {.project = attributes.fsx_projid, .inherits = (attributes.fsx_xflags & FS_XFLAG_PROJINHERIT) != 0});
 }
 
-absl::Status CheckHasNoProject(const UniqueFd& directory, const std::string& path) {
+absl::Status CheckGivesNoProject(const UniqueFd& directory, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
-  if (!mark || (mark->project == 0 && !mark->inherits)) return absl::OkStatus();
+  if (!mark || !mark->inherits) return absl::OkStatus();
   return FailedPrecondition(
-      "{} is counted for the project {} of a quota, so volumes in it could not have projects of their own: choose "
-      "another directory, or take the project away (chattr -P -p 0)",
+      "{} gives the project {} of a quota to what is made in it, so volumes there could not have projects of their "
+      "own: "
+      "choose another directory, or take the project away (chattr -P -p 0)",
       Quote(path), mark->project);
 }
 

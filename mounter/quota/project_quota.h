@@ -46,9 +46,9 @@ struct ProjectMark {
 // Empty: the filesystem has no projects.
 absl::StatusOr<std::optional<ProjectMark>> MarkOf(const UniqueFd& file, const std::string& path);
 
-// FAILED_PRECONDITION: the directory gives what is made in it a project. The kernel moves no directory of another
-// project into it, so it cannot hold sized directories.
-absl::Status CheckHasNoProject(const UniqueFd& directory, const std::string& path);
+// FAILED_PRECONDITION: what is made in the directory gets its project. The kernel moves no directory of another project
+// into it, so it cannot hold sized directories.
+absl::Status CheckGivesNoProject(const UniqueFd& directory, const std::string& path);
 
 // Sets the mark of this file or directory alone, and reads it back.
 absl::Status SetMark(const UniqueFd& file, const ProjectMark& mark, const std::string& path);

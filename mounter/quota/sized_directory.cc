@@ -40,9 +40,8 @@ class Marker {
   Marker(const UniqueFd& top, std::uint32_t project, const std::string& path)
       : top_(top), project_(project), path_(path) {}
 
-  // Whether something lacked it. Files that cannot be marked are not counted for the volume.
-  bool MarkAllBelow() {
-    const std::uint64_t before = marked_;
+  // Files that cannot be marked are not counted for the volume.
+  void MarkAllBelow() {
     failed_ = absl::OkStatus();
     for (waiting_ = {"."}; !waiting_.empty();) {
       const std::string place = std::exchange(waiting_.back(), "");
@@ -50,7 +49,6 @@ class Marker {
       failed_.Update(MarkEntriesOf(place));
     }
     log::WarningIfFailed(failed_, "some files of a volume are not counted for its size", {{"directory", path_}});
-    return marked_ != before;
   }
 
  private:
@@ -89,7 +87,6 @@ class Marker {
     MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(file, path_));
     if (mark == wanted) return is_directory;
     MOORING_RETURN_IF_ERROR(SetMark(file, wanted, path_));
-    ++marked_;
     return is_directory;
   }
 
@@ -98,19 +95,17 @@ class Marker {
   const std::string path_;
   std::vector<std::string> waiting_ = {};  // directories, from the top
   absl::Status failed_;                    // the first failure
-  std::uint64_t marked_ = 0;
 };
 
-// Until all files have the project, the top has it without giving it to new ones. So the next call repeats what was
-// interrupted. After that, what was made or moved meanwhile is left.
+// Until the first walk has ended, the top does not give its project to new entries, so that the next start repeats an
+// interrupted walk. The second walk finds what was made or moved meanwhile. If it is interrupted, the rest is not
+// counted.
 absl::Status MarkAll(const UniqueFd& top, std::uint32_t project, const std::string& path) {
-  constexpr int kRounds = 8;  // a task may move directories all the time
   Marker marker(top, project, path);
   MOORING_RETURN_IF_ERROR(SetMark(top, {.project = project, .inherits = false}, path));
   marker.MarkAllBelow();
   MOORING_RETURN_IF_ERROR(SetMark(top, {.project = project, .inherits = true}, path));
-  for (int round = 0; round < kRounds && marker.MarkAllBelow(); ++round) {
-  }
+  marker.MarkAllBelow();
   return absl::OkStatus();
 }
 
@@ -126,7 +121,6 @@ absl::Status SetDirectoryLimit(const std::string& path, std::uint64_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd pool, OpenNoSymlinks(above, O_RDONLY | O_DIRECTORY));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenVolumeIn(pool, path));
   MOORING_RETURN_IF_ERROR(CheckEnforcesProjects(directory, path));
-  MOORING_RETURN_IF_ERROR(CheckHasNoProject(pool, above));
   const ProjectMark wanted = {.project = project, .inherits = true};
   MOORING_ASSIGN_OR_RETURN(const std::optional<ProjectMark> mark, MarkOf(directory, path));
   const bool is_new = path.ends_with(kMakingEnd);
@@ -134,6 +128,7 @@ absl::Status SetDirectoryLimit(const std::string& path, std::uint64_t bytes) {
   const ProjectUsage usage = found.value_or(ProjectUsage());
   if (is_new) MOORING_RETURN_IF_ERROR(CheckUnused(usage, project, path));
   if (is_new) {
+    MOORING_RETURN_IF_ERROR(CheckGivesNoProject(pool, above));
     MOORING_RETURN_IF_ERROR(SetMark(directory, wanted, path));
   } else if (mark != wanted || usage.most_bytes == 0) {
     MOORING_RETURN_IF_ERROR(MarkAll(directory, project, path));

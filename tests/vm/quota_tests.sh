@@ -175,11 +175,11 @@ test_q5_lost_limits_are_told_and_set_again() {
   for type in "${quota_types[@]}"; do inside umount "/srv/quota/$type"; done
   # Without their disks the pools are empty, and belong to a disk that enforces nothing. Others are served.
   start_quota_plugin --pool name=other,backend=tmpfs,size=64MiB
-  expect_match "the log" "$(inside journalctl --no-pager -u mooring-quota.service)" 'if its disk is not mounted, mount it'
+  expect_match "the log" "$(inside journalctl --no-pager -u mooring-quota.service)" 'if its disk is not mounted'
   quota_csi delete "$(quota_csi create other --size 16MiB --param pool=other --json | jq -r .volume.volume_id)"
   for type in "${quota_types[@]}"; do
-    refused 'is not mounted, mount it' quota_csi create "refused-$type" --size 16MiB --param "pool=$type"
-    expect "what is made on the disk below" "$(inside find "/srv/quota/$type" -mindepth 2)" ''
+    refused 'if its disk is not mounted' quota_csi create "refused-$type" --size 16MiB --param "pool=$type"
+    expect "what is made on the disk below" "$(inside find "/srv/quota/$type" -mindepth 1)" ''
   done
   inside systemctl stop mooring-quota.service
   for type in "${quota_types[@]}"; do inside mount -o loop "/srv/$type.img" "/srv/quota/$type"; done

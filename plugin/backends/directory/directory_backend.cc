@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,6 +43,16 @@ absl::Status CheckIsLocal(const std::string& directory) {
   return FailedPrecondition("{} lies on NFS, whose server may stop: use a pool with backend=nfs", Quote(directory));
 }
 
+// Renames within the pool.
+absl::Status RenameError(int error, const std::string& path) {
+  if (error != EXDEV) return ErrnoStatus(error, "rename the directory", path);
+  return FailedPrecondition(
+      "rename the directory {}: {}: something is mounted at it, or the directory of its pool gives a project of a "
+      "quota "
+      "to what is made in it: take that away (chattr -P -p 0)",
+      Quote(path), std::strerror(error));
+}
+
 // Not from a cache.
 absl::Status AskFor(const std::string& path) {
   struct statx found = {};
@@ -52,7 +63,8 @@ absl::Status AskFor(const std::string& path) {
 
 class DirectoryBackend final : public Backend {
  public:
-  // `directory` is absolute, exists, and its path has no symbolic link. `quota`: the word of the pool.
+  // `directory` is absolute, and its path has no symbolic link. It exists, unless its disk is not mounted
+  // (CheckDiskIsMounted). `quota`: the word of the pool.
   DirectoryBackend(const std::string& directory, const BackendParts& parts, std::string quota)
       : directory_(parts.availability == nullptr ? directory : PlaceForCalls(directory)),
         shown_(directory),
@@ -102,12 +114,9 @@ class DirectoryBackend final : public Backend {
   const std::shared_ptr<const Availability> availability_;  // null: only this host has the pool
 };
 
-// The start makes no directory that has to enforce sizes, because it would lie on the disk below.
 absl::Status DirectoryBackend::CheckThere() const {
   if (is_shared()) return availability_->Check();
-  if (!is_enforced() || ::access(directory_.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
-  return Unavailable("{} is missing: if its disk is not mounted, mount it, and start the plugin again",
-                     Quote(directory_));
+  return is_enforced() ? CheckDiskIsMounted(directory_) : absl::OkStatus();
 }
 
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
@@ -139,7 +148,7 @@ absl::Status DirectoryBackend::MakeLimited(const std::string& id, std::uint64_t 
 absl::Status DirectoryBackend::ShowMade(const std::string& id) {
   const std::string path = PathOf(id), making = path + std::string(kMakingEnd);
   MOORING_RETURN_IF_ERROR(LookAnew());  // the mounter has made it in another mount
-  return ::rename(making.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : ErrnoStatus(errno, "rename", making);
+  return ::rename(making.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : RenameError(errno, making);
 }
 
 absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>& drafts) {
@@ -192,9 +201,9 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
   const std::string path = PathOf(id), deleting = path + std::string(kDeletingEnd);
   if (::rename(path.c_str(), deleting.c_str()) != 0 && errno != ENOENT) {
     // An unfinished deletion left a directory of this name.
-    if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoStatus(errno, "rename the directory", path);
+    if (errno != ENOTEMPTY && errno != EEXIST) return RenameError(errno, path);
     MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeletingEnd)));
-    if (::rename(path.c_str(), deleting.c_str()) != 0) return ErrnoStatus(errno, "rename the directory", path);
+    if (::rename(path.c_str(), deleting.c_str()) != 0) return RenameError(errno, path);
   }
   MOORING_RETURN_IF_ERROR(RemoveRenamed(id + std::string(kDeletingEnd)));
   MOORING_RETURN_IF_ERROR(RemoveUnfinished(id));

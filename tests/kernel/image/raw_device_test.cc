@@ -195,7 +195,7 @@ TEST_F(RawDeviceTest, DetachWritesWhatWasNotSynced) {
 }
 
 // The kernel tells of it once. A process that is killed before it has told its caller leaves it to the next one.
-TEST_F(RawDeviceTest, AFailedWriteIsKnownUntilItIsForgotten) {
+TEST_F(RawDeviceTest, AFailedWriteIsKnownUntilItIsTold) {
   ASSERT_EQ(::mount("none", Dir("pool").c_str(), "tmpfs", 0, "size=16m"), 0);
   const LoopInfo loop = Attach(Sparse("pool/image", 8 * kMiB));
   const unsigned number = minor(loop.device_number);

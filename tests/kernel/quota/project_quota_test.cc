@@ -150,15 +150,19 @@ TEST_P(EnforcedQuotaTest, WhatIsLostIsSetAgain) {
   EXPECT_FALSE(Fits(volume + "/two", 10));
 }
 
-// A task makes files and directories all the time while its volume gets its project.
+// A task makes files and directories while its volume gets its project.
 TEST_P(EnforcedQuotaTest, WhatIsMadeMeanwhileIsCounted) {
-  const std::string volume = Made('a');
+  const std::string volume = Made('a', 160 * kMiB);
   ASSERT_EQ(AsTenant("mkdir " + volume + "/d && cd " + volume + "/d && seq 3000 | xargs touch"), 0);
   ASSERT_EQ(Tool("chattr -R -P -p 0 " + volume), 0);
   ASSERT_OK(LimitProject(Open(volume), ProjectOf(NameOf('a')), 0, 0, volume));
-  std::thread task(
-      [&volume] { AsTenant("cd " + volume + " && for i in $(seq 300); do mkdir m$i && touch m$i/f t$i d/n$i; done"); });
+  std::thread task([&volume] {
+    EXPECT_EQ(AsTenant("cd " + volume + " && for i in $(seq 300); do mkdir m$i && touch m$i/f t$i d/n$i || exit; done"),
+              0);
+  });
+  while (!Exists(volume + "/t1")) ::usleep(1000);
   const absl::Status limited = mounter_.LimitDirectory(volume, 160 * kMiB);
+  EXPECT_FALSE(Exists(volume + "/t300")) << "then this test shows nothing";
   task.join();
   ASSERT_OK(limited);
   EXPECT_EQ(Tool("! lsattr -R -p " + volume + " | grep -E '^ +0 '"), 0) << "something is not counted";
@@ -174,12 +178,16 @@ TEST_P(EnforcedQuotaTest, ACopyIsHeldToItsSize) {
   EXPECT_LE(Usage('b').bytes, 16 * kMiB);
 }
 
-// Directories made in such a pool would belong to its project, and none could be renamed.
-TEST_P(EnforcedQuotaTest, APoolWithAProjectIsRefused) {
+// A new directory of such a pool would belong to its project, and could not be renamed.
+TEST_P(EnforcedQuotaTest, APoolWithAProjectTakesNoNewDirectory) {
   const std::string volume = Made('a');
   ASSERT_OK(SetMark(Open(Path("pool")), {.project = 7, .inherits = true}, "pool"));
-  EXPECT_THAT(mounter_.LimitDirectory(volume, 32 * kMiB), Refused("chattr -P -p 0"));
-  EXPECT_EQ(Usage('a').most_bytes, 16 * kMiB);
+  const std::string making = Volume('b') + std::string(kMakingEnd);
+  ASSERT_EQ(::mkdir(making.c_str(), 0755), 0);
+  EXPECT_THAT(mounter_.LimitDirectory(making, kMiB), Refused("chattr -P -p 0"));
+  EXPECT_OK(mounter_.LimitDirectory(volume, 32 * kMiB));
+  ASSERT_OK(SetMark(Open(Path("pool")), {.project = 7, .inherits = false}, "pool"));
+  EXPECT_OK(mounter_.LimitDirectory(making, kMiB)) << "nothing inherits it";
 }
 
 // docs/security.md says so: the limit is against accidents.
