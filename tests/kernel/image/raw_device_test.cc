@@ -278,6 +278,41 @@ TEST_F(RawDeviceTest, AWriteThatIsOnlyHalfDoneIsNotBelieved) {
   EXPECT_TRUE(Eventually([&] { return ::umount(Path("pool").c_str()) == 0; })) << "the kernel needs a moment";
 }
 
+// A loop device over a file on overlay has no direct I/O. So the cache of the file has the data, and its disk lacks it.
+TEST_F(RawDeviceTest, DataThatOnlyTheCacheOfTheFileHasIsWrittenAgain) {
+  ASSERT_EQ(::mount("none", Dir("below").c_str(), "tmpfs", 0, "size=48m"), 0);
+  const std::string disk = Sparse("below/disk", 32 * kMiB);
+  Dir("lower");
+  Dir("pool");
+  ASSERT_EQ(Tool("cd " + dir_.path() +
+                 " && mkfs.ext4 -q -F -b 4096 -O ^has_journal below/disk && mount -o loop below/disk lower && " +
+                 "mkdir lower/empty lower/upper lower/work && " +
+                 "mount -t overlay -o lowerdir=lower/empty,upperdir=lower/upper,workdir=lower/work none pool"),
+            0);
+  const std::string image = Path("pool/image"), before(kMiB, 'b'), data(kMiB, 'd');
+  File("pool/image", before);
+  ASSERT_EQ(Tool("sync " + image), 0);
+  const std::size_t at = ReadFile(disk).find(before);  // where the disk has it
+  ASSERT_NE(at, std::string::npos);
+  UniqueFd hole(::open(disk.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::fallocate(hole.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at), kMiB), 0);
+  hole.reset();
+  ASSERT_EQ(Tool("mount -o remount,size=$(df --output=used -B1 " + Path("below") + " | tail -n 1) " + Path("below")),
+            0);
+  const LoopInfo loop = Attach(image);
+  UniqueFd task = Task(loop, O_RDWR);
+  ASSERT_EQ(::pwrite(task.get(), data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
+  task.reset();
+  const auto is_told = FailsWith(absl::StatusCode::kInternal, "the device stays attached");
+  for (int call = 0; call < 2; ++call) EXPECT_THAT(mounter_.DetachLoop(loop), is_told);
+  ASSERT_EQ(Tool("mount -o remount,size=48m " + Path("below")), 0);
+  EXPECT_OK(mounter_.DetachLoop(loop));
+  EXPECT_TRUE(ReadFile(disk).substr(at, kMiB) == data);
+  for (const char* place : {"pool", "lower", "below"}) {
+    EXPECT_TRUE(Eventually([&] { return ::umount(Path(place).c_str()) == 0; })) << place;
+  }
+}
+
 // A shutdown sends SIGTERM to all processes, and waits for processes that it does not end.
 TEST_F(RawDeviceTest, AHolderEndsOnSigterm) {
   const LoopInfo loop = Attach(Sparse("image", kMiB));
