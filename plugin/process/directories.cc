@@ -318,6 +318,7 @@ absl::StatusOr<Config> PrepareDirectories(Config config) {
     const absl::Status host = TypeOf(pool.kind).check_host(pool, is_first_start);
     if (absl::IsUnavailable(host)) {
       log::Error("a pool is not there, and the other pools are served without it", {{"cause", Message(host)}});
+      pool.away = Message(host);
       continue;
     }
     MOORING_RETURN_IF_ERROR(host);

@@ -63,15 +63,15 @@ absl::Status AskFor(const std::string& path) {
 
 class DirectoryBackend final : public Backend {
  public:
-  // `directory` is absolute, and its path has no symbolic link. It exists, unless its disk is not mounted
-  // (CheckDiskIsMounted). `quota`: the word of the pool.
-  DirectoryBackend(const std::string& directory, const BackendParts& parts, std::string quota)
+  // `directory` is absolute, exists unless the pool is away, and its path has no symbolic link.
+  DirectoryBackend(const PoolConfig& pool, const std::string& directory, const BackendParts& parts)
       : directory_(parts.availability == nullptr ? directory : PlaceForCalls(directory)),
         shown_(directory),
         mounts_(parts.mounter),
         contents_(parts.mounter),
         new_mode_(parts.new_directory_mode),
-        quota_(std::move(quota)),
+        quota_(QuotaWordOf(pool)),
+        away_(pool.away),
         availability_(parts.availability) {}
 
   // OUT_OF_RANGE: larger than the free space. A failure leaves no directory.
@@ -109,14 +109,14 @@ class DirectoryBackend final : public Backend {
   const std::string directory_, shown_;  // for this process; for the mounter and tasks
   Mounts& mounts_;
   Contents& contents_;
-  const mode_t new_mode_;  // of the directories of new volumes (mounter/guard/source_guard.h)
-  const std::string quota_;
+  const mode_t new_mode_;           // of the directories of new volumes (mounter/guard/source_guard.h)
+  const std::string quota_, away_;  // PoolConfig::away
   const std::shared_ptr<const Availability> availability_;  // null: only this host has the pool
 };
 
 absl::Status DirectoryBackend::CheckThere() const {
-  if (is_shared()) return availability_->Check();
-  return is_enforced() ? CheckDiskIsMounted(directory_) : absl::OkStatus();
+  if (!away_.empty()) return Unavailable("{}", away_);
+  return is_shared() ? availability_->Check() : absl::OkStatus();
 }
 
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
@@ -300,7 +300,7 @@ absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
 
 std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig& pool, const std::string& directory,
                                               const BackendParts& parts) {
-  return std::make_unique<DirectoryBackend>(directory, parts, QuotaWordOf(pool));
+  return std::make_unique<DirectoryBackend>(pool, directory, parts);
 }
 
 }  // namespace

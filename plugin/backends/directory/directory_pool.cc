@@ -49,26 +49,20 @@ void AddQuotaAbilities(const PoolConfig& pool, BackendTraits& traits) {
   traits.enforces_size = QuotaWordOf(pool) == kEnforced;
 }
 
-absl::Status CheckDiskIsMounted(const std::string& path) {
-  const absl::Status limits = CheckCanLimit(path);
-  if (!absl::IsFailedPrecondition(limits)) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(path));
-  if (!names.empty()) return absl::OkStatus();
-  return Unavailable(
-      "{} is missing or empty, and enforces no sizes: if its disk is not mounted, mount it there, and start the plugin "
-      "again; else: {}",
-      Quote(path), Message(limits));
-}
-
 absl::Status CheckDirectoryPool(const PoolConfig& pool, bool is_first_start) {
   const log::Fields fields = {{"pool", pool.name}, {"directory", pool.path}};
   if (IsAdvisory(pool)) log::Warning("size not enforced: the pool has quota=advisory", fields);
   if (QuotaWordOf(pool) != kEnforced) return absl::OkStatus();
-  const std::string what = fmt::format("pool {}", pool.name);
-  if (!is_first_start) MOORING_RETURN_IF_ERROR(Annotate(CheckDiskIsMounted(pool.path), what));
-  const absl::Status checked = Annotate(CheckCanLimit(pool.path), what);
-  if (checked.ok()) return checked;
+  const absl::Status limits = CheckCanLimit(pool.path);
+  if (limits.ok()) return limits;
+  const absl::Status checked = Annotate(limits, fmt::format("pool {}", pool.name));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(pool.path));
+  if (names.empty() && !is_first_start && absl::IsFailedPrecondition(limits)) {
+    return Unavailable(
+        "pool {}: {} is missing or empty, and enforces no sizes: if its disk is not mounted, mount it there, and start "
+        "the plugin again; else: {}",
+        pool.name, Quote(pool.path), Message(limits));
+  }
   if (std::none_of(names.begin(), names.end(), IsVolumeId)) return checked;
   log::WarningIfFailed(checked, "a pool does not enforce sizes", fields);
   return absl::OkStatus();

@@ -34,6 +34,7 @@ struct PoolConfig {
   std::optional<double> overcommit = std::nullopt;   // Pool::overcommit
   bool shared = false;                               // several hosts mount the directory, and have this pool
   std::map<std::string, std::string> own_keys = {};  // keys that only this kind of backend has
+  std::string away = {};  // set by the start: why the pool is UNAVAILABLE until the next start
 };
 
 // The mounts that the plugin makes before it uses a pool. The requests lack the option `addr`, the server's address.

@@ -141,10 +141,10 @@ TEST_F(DirectoryBackendTest, OnlyAPoolWithAQuotaHasVolumesThatGrow) {
 
 // A tmpfs, an overlay and a btrfs have no project quotas, and an ext4 or xfs has none by default.
 TEST_F(DirectoryBackendTest, APoolThatCannotEnforceIsRefusedWhileItIsEmpty) {
-  const auto check = [this](const std::string& quota) {
+  const auto check = [this](const std::string& quota, bool is_first_start = true) {
     PoolConfig pool = PoolWith(quota);
     pool.path += "/not/there/yet";
-    return DirectoryBackendType().check_host(pool, true);
+    return DirectoryBackendType().check_host(pool, is_first_start);
   };
   EXPECT_OK(check(""));
   EXPECT_OK(check("advisory"));
@@ -152,8 +152,29 @@ TEST_F(DirectoryBackendTest, APoolThatCannotEnforceIsRefusedWhileItIsEmpty) {
   if (refused.ok()) GTEST_SKIP() << "the filesystem of " << dir_.path() << " enforces project quotas";
   EXPECT_THAT(refused, FailsWith(StatusCode::kFailedPrecondition, "project quotas"));
   EXPECT_THAT(refused, FailsWith(StatusCode::kFailedPrecondition, "quota=advisory"));
+  // As where a disk is not mounted at a later start.
+  EXPECT_THAT(check("enforced", false), FailsWith(StatusCode::kUnavailable, "if its disk is not mounted"));
+  Make("not/there/yet");
+  EXPECT_THAT(check("enforced", false), FailsWith(StatusCode::kUnavailable, "if its disk is not mounted"));
   Make("not/there/yet/" + volume_);
-  EXPECT_OK(check("enforced"));
+  for (const bool is_first_start : {true, false}) EXPECT_OK(check("enforced", is_first_start));
+}
+
+// Nothing is taken for gone, because the disk of the pool may have it.
+TEST_F(DirectoryBackendTest, APoolThatIsAwayIsNeitherReadNorChanged) {
+  PoolConfig pool = PoolWith("enforced");
+  pool.away = "its disk is not mounted";
+  const auto backend = DirectoryBackendType().make(pool, dir_.path(), {.mounter = mounter_});
+  const auto is_away = FailsWith(StatusCode::kUnavailable, pool.away);
+  EXPECT_THAT(backend->Create({.id = volume_, .bytes = kMiB}), is_away);
+  EXPECT_THAT(backend->Copy({{.id = volume_, .source = dir_ / volume_, .bytes = kMiB}}), is_away);
+  EXPECT_THAT(backend->Locate(volume_).status(), is_away);
+  EXPECT_THAT(backend->Delete(volume_), is_away);
+  EXPECT_THAT(backend->SetAside(volume_, "kept"), is_away);
+  EXPECT_THAT(backend->Reconcile().status(), is_away);
+  EXPECT_THAT(backend->Capacity().status(), is_away);
+  EXPECT_THAT(mounter_.Calls(), ::testing::IsEmpty());
+  EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
 }
 
 TEST(ProjectTest, TheNumberFollowsFromTheNameOfTheVolume) {
