@@ -62,6 +62,9 @@ class CachedPages {
  public:
   // OK and not open: the device is read-only.
   absl::Status Open(int fd) {
+    int is_read_only = 0;
+    if (::ioctl(fd, BLKROGET, &is_read_only) == 0 && is_read_only != 0)
+      return absl::OkStatus();  // no mmap(2) for writing
     const std::string path = fmt::format("/proc/self/fd/{}", fd);
     cached_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!cached_.ok() && (errno == EROFS || errno == EACCES || errno == EPERM)) return absl::OkStatus();
