@@ -46,8 +46,7 @@ constexpr Flag kSourcePid{"--source-pid", "PID", "Process in whose mount namespa
 constexpr Flag kPid{"--pid", "PID", "Process whose mount namespace to use", &Arguments::pid};
 constexpr Flag kRemove{"--remove", "", "Also remove DST, an empty directory or file", &Arguments::remove};
 constexpr Flag kIfExists{"--if-exists", "", "Succeed if nothing is mounted at DST", &Arguments::if_exists};
-constexpr Flag kBelow = LocalFlag("--below", "DIR", "List only the mounts at and below DIR", &Arguments::below);
-constexpr Flag kTrimBelow = LocalFlag("--below", "DIR", "Only what is mounted at and below DIR", &Arguments::below);
+constexpr Flag kBelow = LocalFlag("--below", "DIR", "Only what is mounted at and below DIR", &Arguments::below);
 constexpr Flag kWord = LocalFlag("WORD", "",
                                  "New propagation: private, slave or shared; rprivate, rslave, rshared or the word "
                                  "of Nomad or Kubernetes also change all mounts below",
@@ -116,7 +115,7 @@ Commands OtherCommands() {
       {"trim",
        "Give space that was freed in mounted volumes back to the disks of their images, as fstrim(8) does",
        {},
-       {&kTrimBelow},
+       {&kBelow},
        Trim,
        "Examples:\n"
        "  mooring trim\n"

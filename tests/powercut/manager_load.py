@@ -104,7 +104,7 @@ class ManagerLoad(Load):
         volumes = {}
         for volume in self.client.asked("volume", "list").get("volumes", []):
             volumes[volume["external_id"] or volume["key"]["id"]] = int(volume["capacity_bytes"])
-        # A record without an id yet is listed beside the snapshot of the plugin, whose name nobody tells.
+        # CSI lists snapshots without their names. So until the manager's record has its id, a snapshot is listed twice.
         eventually("the manager has finished the snapshots", lambda: "" not in self.snapshot_ids())
         return volumes, self.snapshot_ids()
 

@@ -110,7 +110,7 @@ class DirectoryBackend final : public Backend {
   Mounts& mounts_;
   Contents& contents_;
   const mode_t new_mode_;           // of the directories of new volumes (mounter/guard/source_guard.h)
-  const std::string quota_, away_;  // PoolConfig::away
+  const std::string quota_, away_;  // the word of the pool; PoolConfig::away
   const std::shared_ptr<const Availability> availability_;  // null: only this host has the pool
 };
 
