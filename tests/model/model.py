@@ -120,7 +120,8 @@ class Model:
                 return {EXISTS}
             if step["block"] and not volume.block and volume.pool in ("default", "disks"):
                 return {OK, EXISTS}  # a volume for mount access has block access, too
-            return {OK} if (step["block"], step["fs"]) == (volume.block, volume.fs) else {EXISTS}
+            same_fs = step["source"] or step["fs"] == volume.fs  # a copy names none
+            return {OK} if step["block"] == volume.block and same_fs else {EXISTS}
         if step["block"] and step["pool"] in ("plain", "memory"):
             return {INVALID}
         if not step["source"]:
