@@ -67,8 +67,13 @@ absl::Status WithAdvice(const absl::Status& status, const char* advice) {
 // until all that is still there is written.
 absl::Status FlushDevice(int fd, const std::string& device) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<unsigned> raw, RawNumberOf(fd, device));
-  MOORING_ASSIGN_OR_RETURN(const FlushedHold first, FlushOnce(fd, raw));
-  if (first.now == 0 && first.noted == FailureNote::kNone) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(FlushedHold first, FlushOnce(fd, raw));
+  if (first.now == 0 && first.noted == FailureNote::kNone) {
+    MOORING_ASSIGN_OR_RETURN(const std::size_t swallowed, MakeSwallowedDirty(fd));
+    if (swallowed == 0) return absl::OkStatus();
+    first.now = ENOSPC;
+    if (raw) NoteFailure(*raw, FailureNote::kUntold);
+  }
   absl::Status written = MakeDirtyAgain(fd);
   MOORING_ASSIGN_OR_RETURN(const FlushedHold again, FlushOnce(fd, raw));
   constexpr char kWhat[] = "write to its file or disk the data that tasks wrote to";

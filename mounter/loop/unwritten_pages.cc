@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
+#include <linux/loop.h>
 #include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -79,10 +82,17 @@ class CachedPages {
 
   bool is_open() const { return cached_.ok(); }
 
-  absl::Status Find(bool all) {
-    for (std::uint64_t at = 0; at < bytes_; at += kChunk) MOORING_RETURN_IF_ERROR(FindInChunk(at, all));
+  absl::Status Find(bool all) { return FindBetween(0, bytes_, all); }
+
+  absl::Status FindBetween(std::uint64_t begin, std::uint64_t end, bool all) {
+    end = std::min(end, bytes_);
+    for (std::uint64_t at = begin / page_ * page_; at < end; at += kChunk) {
+      MOORING_RETURN_IF_ERROR(FindInChunk(at, std::min(end, at + kChunk), all));
+    }
     return absl::OkStatus();
   }
+
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
   // After everything was compared, because a direct read writes what is dirty near it, and that write may fail again.
   std::size_t MakeFoundDirty() const {
@@ -95,8 +105,8 @@ class CachedPages {
   }
 
  private:
-  absl::Status FindInChunk(std::uint64_t at, bool all) {
-    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, bytes_ - at));
+  absl::Status FindInChunk(std::uint64_t at, std::uint64_t chunk_end, bool all) {
+    const auto size = static_cast<std::size_t>(chunk_end - at);
     const Mapping chunk(size, MAP_SHARED, cached_.get(), at);
     std::vector<unsigned char> is_cached((size + page_ - 1) / page_);
     if (chunk.get() == nullptr || ::mincore(chunk.get(), size, is_cached.data()) != 0) {
@@ -146,6 +156,58 @@ class CachedPages {
   const Mapping below_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};  // aligned, as a direct read needs it
 };
 
+// The file of a loop device, if its path still leads to it. Not open: it does not, or the device has no regular file.
+UniqueFd OpenFileOf(int fd) {
+  struct stat device = {};
+  loop_info64 loop = {};
+  if (::fstat(fd, &device) != 0 || major(device.st_rdev) != LOOP_MAJOR) return UniqueFd();
+  if (::ioctl(fd, LOOP_GET_STATUS64, &loop) != 0) return UniqueFd();
+  std::ifstream sysfs(
+      fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(device.st_rdev), minor(device.st_rdev)));
+  std::string path;
+  std::getline(sysfs, path);
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status = {};
+  const bool is_it =
+      file.ok() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == loop.lo_inode;
+  return is_it ? std::move(file) : UniqueFd();
+}
+
+// A write that finds no room fails only on such a filesystem, unless room was made since then.
+bool IsNearlyFull(int file) {
+  constexpr std::uint64_t kMuch = std::uint64_t{1} << 30U;
+  struct statvfs status = {};
+  if (::fstatvfs(file, &status) != 0) return true;
+  const std::uint64_t available = std::uint64_t{status.f_bavail} * status.f_frsize;
+  return available < std::min(kMuch, std::uint64_t{status.f_blocks} * status.f_frsize / 20);
+}
+
+// cachestat(2) of Linux 6.5, which is quick where nothing is cached. An older kernel is asked page by page.
+bool HasCachedPages(int fd, std::uint64_t begin, std::uint64_t end) {
+  constexpr long kCacheStat = 451;
+  struct {
+    std::uint64_t offset, size;
+  } range = {begin, end - begin};
+  struct {
+    std::uint64_t cached, others[4];
+  } found = {};
+  return ::syscall(kCacheStat, fd, &range, &found, 0) != 0 || found.cached != 0;
+}
+
+absl::Status FindInHoles(CachedPages& pages, int fd, int file) {
+  for (off_t at = 0; at >= 0 && static_cast<std::uint64_t>(at) < pages.bytes();) {
+    const off_t hole = ::lseek(file, at, SEEK_HOLE);
+    if (hole < 0)
+      return errno == ENXIO ? absl::OkStatus() : ErrnoStatus(errno, "look for holes in the file of", "a device");
+    const off_t data = ::lseek(file, hole, SEEK_DATA);
+    const std::uint64_t end = data < 0 ? pages.bytes() : static_cast<std::uint64_t>(data);
+    const auto begin = static_cast<std::uint64_t>(hole);
+    if (begin < end && HasCachedPages(fd, begin, end)) MOORING_RETURN_IF_ERROR(pages.FindBetween(begin, end, false));
+    at = data;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
@@ -155,6 +217,16 @@ absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd) {
+  CachedPages pages;
+  MOORING_RETURN_IF_ERROR(pages.Open(fd));
+  if (!pages.is_open()) return 0;  // before its file is asked, which may hang
+  const UniqueFd file = OpenFileOf(fd);
+  if (!file.ok()) return 0;
+  MOORING_RETURN_IF_ERROR(IsNearlyFull(file.get()) ? pages.Find(false) : FindInHoles(pages, fd, file.get()));
+  return pages.MakeFoundDirty();
+}
 
 absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd) { return MakeDirty(fd, false); }
 

@@ -4,7 +4,7 @@
 //   - A write of several blocks to a loop device counts as done if its file has room for the first of them
 //     (lo_complete_rq of drivers/block/loop.c). So a flush may succeed, and the data is in memory only.
 //
-// Both functions make pages dirty without changing their content, so a task may write at the same time. They take what
+// The functions make pages dirty without changing their content, so a task may write at the same time. They take what
 // is in the cache for newer than what is below. Only a program that writes past the cache of the device makes that
 // untrue: device-mapper, partitions and filesystems on it.
 #pragma once
@@ -19,6 +19,12 @@ namespace mooring {
 // Compares the cached pages of the device with a direct read, and makes those dirty again that differ or cannot be read
 // directly. Returns their number; 0 if the device is read-only. An error: nothing is known.
 absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd);
+
+// The same, at little cost, for a loop device whose last flush was good. A write that found no room leaves a hole in
+// the file, so only cached pages over holes are compared. If the filesystem of the file is nearly full, all are: a
+// write into shared extents needs room, too. Such a write is not found if there is room again. 0: the device is
+// read-only, or no loop device over a file.
+absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd);
 
 // The same after a failed write. A loop device without direct I/O answers a direct read from the cache of its file,
 // which has data that the file's disk lacks. So all cached pages of such a device are made dirty.

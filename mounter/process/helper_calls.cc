@@ -38,8 +38,8 @@ constexpr const char* kHelperCalls[] = {
     // the channels to the plugin
     "getpeername", "getsockname", "getsockopt", "recvfrom", "recvmsg", "sendmsg", "sendto", "setsockopt", "shutdown"};
 
-// From Linux 6.6 and 6.8. libseccomp 2.5 does not know their names.
-constexpr int kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
+// From Linux 6.5, 6.6 and 6.8. libseccomp 2.5 does not know their names.
+constexpr int kCacheStat = 451, kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
 
 // From Linux 5.14. The helper alone may read and set the limits of projects (mounter/quota/project_quota.cc).
 constexpr int kQuotaCtlFd = 443;
@@ -110,7 +110,7 @@ absl::Status ConfineHelperCalls() {
   filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
   filter.AddAll(SCMP_ACT_ALLOW, kHelperOnlyCalls);
   filter.AddAll(SCMP_ACT_ALLOW, kHelperCalls);
-  for (const int call : {kFchmodat2, kStatmount, kListmount}) filter.AddNumber(SCMP_ACT_ALLOW, call);
+  for (const int call : {kCacheStat, kFchmodat2, kStatmount, kListmount}) filter.AddNumber(SCMP_ACT_ALLOW, call);
   for (const scmp_datum_t command : kQuotaCommands) {
     filter.AddNumber(SCMP_ACT_ALLOW, kQuotaCtlFd, {{1, SCMP_CMP_EQ, command, 0}});
   }

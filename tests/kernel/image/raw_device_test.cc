@@ -213,6 +213,8 @@ TEST_F(RawDeviceTest, AFailedWriteIsKnownUntilItIsTold) {
     NoteFailure(number, note);
     EXPECT_EQ(noted(), note);
   }
+  EXPECT_THAT(mounter_.DetachLoop(loop), FailsWith(absl::StatusCode::kResourceExhausted, "call again to go on"))
+      << "memory still has the data, which the file lacks";
   ASSERT_OK(mounter_.DetachLoop(loop));
   EXPECT_TRUE(Eventually([&] { return ::umount(Path("pool").c_str()) == 0; })) << "the kernel needs a moment";
 }
@@ -276,6 +278,34 @@ TEST_F(RawDeviceTest, AWriteThatIsOnlyHalfDoneIsNotBelieved) {
   EXPECT_TRUE(ReadFile(image).substr(kMiB, data.size()) == data) << "the kernel did not know of the rest";
   EXPECT_OK(mounter_.DetachLoop(loop));
   EXPECT_TRUE(Eventually([&] { return ::umount(Path("pool").c_str()) == 0; })) << "the kernel needs a moment";
+}
+
+// A program that syncs such a write is told OK by the kernel, and then the pages are clean. The disk may have room
+// again when the device is detached: then the file has a hole where memory has data.
+TEST_F(RawDeviceTest, AWriteThatIsOnlyHalfDoneIsToldAlthoughItsSyncWasGood) {
+  for (const bool has_room_again : {false, true}) {
+    SCOPED_TRACE(has_room_again);
+    ASSERT_EQ(::mount("none", Dir("pool").c_str(), "tmpfs", 0, "size=16m"), 0);
+    const std::string image = Sparse("pool/image", 8 * kMiB), ballast = Path("pool/ballast");
+    const LoopInfo loop = Attach(image);
+    ReadFile(loop.device);
+    Tool("cat /dev/zero >" + ballast + " 2>/dev/null");
+    constexpr std::size_t kPage = 4096;
+    ASSERT_EQ(::truncate(ballast.c_str(), StatOf(ballast).st_size - static_cast<off_t>(kPage)), 0);
+    const std::string data = std::string(kPage, 'a') + std::string(kPage, 'b');
+    UniqueFd task = Task(loop, O_RDWR);
+    ASSERT_EQ(::pwrite(task.get(), data.data(), data.size(), kMiB), static_cast<ssize_t>(data.size()));
+    ASSERT_EQ(::fsync(task.get()), 0) << "the kernel has become better";
+    task.reset();
+    if (has_room_again) std::filesystem::remove(ballast);
+    EXPECT_THAT(mounter_.DetachLoop(loop), has_room_again
+                                               ? FailsWith(absl::StatusCode::kResourceExhausted, "call again to go on")
+                                               : FailsWith(absl::StatusCode::kInternal, "the device stays attached"));
+    std::filesystem::remove(ballast);
+    EXPECT_OK(mounter_.DetachLoop(loop));
+    EXPECT_TRUE(ReadFile(image).substr(kMiB, data.size()) == data);
+    EXPECT_TRUE(Eventually([&] { return ::umount(Path("pool").c_str()) == 0; })) << "the kernel needs a moment";
+  }
 }
 
 // A loop device over a file on overlay has no direct I/O. So the cache of the file has the data, and its disk lacks it.
