@@ -68,21 +68,22 @@ absl::Status WithAdvice(const absl::Status& status, const char* advice) {
 absl::Status FlushDevice(int fd, const std::string& device) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<unsigned> raw, RawNumberOf(fd, device));
   MOORING_ASSIGN_OR_RETURN(FlushedHold first, FlushOnce(fd, raw));
-  if (first.now == 0 && first.noted == FailureNote::kNone) {
+  const bool was_good = first.now == 0 && first.noted == FailureNote::kNone;
+  if (was_good) {
     MOORING_ASSIGN_OR_RETURN(const std::size_t swallowed, MakeSwallowedDirty(fd));
     if (swallowed == 0) return absl::OkStatus();
     first.now = ENOSPC;
     if (raw) NoteFailure(*raw, FailureNote::kUntold);
   }
-  absl::Status written = MakeDirtyAgain(fd);
+  absl::Status written = was_good ? absl::OkStatus() : MakeDirtyAgain(fd);
   MOORING_ASSIGN_OR_RETURN(const FlushedHold again, FlushOnce(fd, raw));
   constexpr char kWhat[] = "write to its file or disk the data that tasks wrote to";
   if (again.now != 0) {
     MakeDirtyAgain(fd).IgnoreError();  // the kernel tries it again by itself
     written = ErrnoStatus(again.now, kWhat, device);
   } else if (written.ok()) {
-    const absl::StatusOr<std::size_t> rest = MakeUnwrittenDirty(fd);
-    written = rest.ok() && *rest != 0 ? ErrnoStatus(EIO, kWhat, device) : rest.status();
+    const absl::StatusOr<std::size_t> rest = was_good ? MakeSwallowedDirty(fd) : MakeUnwrittenDirty(fd);
+    written = rest.ok() && *rest != 0 ? ErrnoStatus(was_good ? ENOSPC : EIO, kWhat, device) : rest.status();
   }
   // Nobody hears the answer after the deadline of the call.
   if (raw && !DeadlineScope::HasPassed()) NoteFailure(*raw, written.ok() ? FailureNote::kNone : FailureNote::kTold);

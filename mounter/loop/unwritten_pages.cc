@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -82,12 +82,14 @@ class CachedPages {
 
   bool is_open() const { return cached_.ok(); }
 
-  absl::Status Find(bool all) { return FindBetween(0, bytes_, all); }
+  enum class Wanted { kAll, kDiffering, kDifferingFromHole };
 
-  absl::Status FindBetween(std::uint64_t begin, std::uint64_t end, bool all) {
-    end = std::min(end, bytes_);
+  absl::Status Find(Wanted wanted) { return FindBetween(0, bytes_, wanted); }
+
+  absl::Status FindBetween(std::uint64_t begin, std::uint64_t end, Wanted wanted) {
+    end = std::min(bytes_, (end + page_ - 1) / page_ * page_);  // a direct read takes whole blocks
     for (std::uint64_t at = begin / page_ * page_; at < end; at += kChunk) {
-      MOORING_RETURN_IF_ERROR(FindInChunk(at, std::min(end, at + kChunk), all));
+      MOORING_RETURN_IF_ERROR(FindInChunk(at, std::min(end, at + kChunk), wanted));
     }
     return absl::OkStatus();
   }
@@ -95,8 +97,11 @@ class CachedPages {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
   // After everything was compared, because a direct read writes what is dirty near it, and that write may fail again.
-  std::size_t MakeFoundDirty() const {
+  // `is_still` is asked for each page right before.
+  std::size_t MakeFoundDirty(const std::function<bool(std::uint64_t at, std::size_t size)>& is_still = {}) {
+    if (is_still) std::erase_if(found_, [&](std::uint64_t at) { return !is_still(at, page_); });
     for (const std::uint64_t at : found_) {
+      if (is_still && !is_still(at, page_)) continue;
       const Mapping page(page_, MAP_SHARED, cached_.get(), at);
       // A task may have made its device smaller, and a disk may fail: then this is an error, and a write is SIGBUS.
       if (page.get() != nullptr) ::madvise(page.get(), page_, MADV_POPULATE_WRITE);
@@ -105,7 +110,7 @@ class CachedPages {
   }
 
  private:
-  absl::Status FindInChunk(std::uint64_t at, std::uint64_t chunk_end, bool all) {
+  absl::Status FindInChunk(std::uint64_t at, std::uint64_t chunk_end, Wanted wanted) {
     const auto size = static_cast<std::size_t>(chunk_end - at);
     const Mapping chunk(size, MAP_SHARED, cached_.get(), at);
     std::vector<unsigned char> is_cached((size + page_ - 1) / page_);
@@ -116,12 +121,24 @@ class CachedPages {
       std::size_t end = begin;
       while (end < size && end - begin < kRun && (is_cached[end / page_] & 1U) != 0) end += page_;
       end = std::min(end, size);
-      if (end > begin && (all || Compare(at + begin, end - begin) != Compared::kSame)) {
-        FindInRun(at + begin, at + end, all);
+      if (end > begin && MayHaveWanted(at + begin, end - begin, wanted)) {
+        FindInRun(at + begin, at + end, wanted == Wanted::kAll);
       }
       begin = std::max(end, begin + page_);
     }
     return absl::OkStatus();
+  }
+
+  bool MayHaveWanted(std::uint64_t at, std::size_t size, Wanted wanted) {
+    if (wanted == Wanted::kAll) return true;
+    // A task has read there only. To read the hole itself would be slower.
+    if (wanted == Wanted::kDifferingFromHole && ShowsZeros(at, size)) return false;
+    return Compare(at, size) != Compared::kSame;
+  }
+
+  bool ShowsZeros(std::uint64_t at, std::size_t size) {
+    const unsigned char* const first = in_cache_.get();
+    return ReadAt(cached_, in_cache_.get(), size, at) && *first == 0 && std::memcmp(first, first + 1, size - 1) == 0;
   }
 
   void FindInRun(std::uint64_t begin, std::uint64_t end, bool all) {
@@ -157,53 +174,66 @@ class CachedPages {
 };
 
 // The file of a loop device, if its path still leads to it. Not open: it does not, or the device has no regular file.
-UniqueFd OpenFileOf(int fd) {
-  struct stat device = {};
+UniqueFd OpenFileOf(int fd, dev_t device) {
   loop_info64 loop = {};
-  if (::fstat(fd, &device) != 0 || major(device.st_rdev) != LOOP_MAJOR) return UniqueFd();
-  if (::ioctl(fd, LOOP_GET_STATUS64, &loop) != 0) return UniqueFd();
-  std::ifstream sysfs(
-      fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(device.st_rdev), minor(device.st_rdev)));
+  if (::ioctl(fd, LOOP_GET_STATUS64, &loop) != 0 || loop.lo_offset != 0) return UniqueFd();
+  std::ifstream sysfs(fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(device), minor(device)));
   std::string path;
   std::getline(sysfs, path);
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
-  const bool is_it =
-      file.ok() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == loop.lo_inode;
+  const bool is_it = file.ok() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+                     status.st_ino == loop.lo_inode && status.st_dev == loop.lo_device;
   return is_it ? std::move(file) : UniqueFd();
 }
 
-// A write that finds no room fails only on such a filesystem, unless room was made since then.
-bool IsNearlyFull(int file) {
-  constexpr std::uint64_t kMuch = std::uint64_t{1} << 30U;
-  struct statvfs status = {};
-  if (::fstatvfs(file, &status) != 0) return true;
-  const std::uint64_t available = std::uint64_t{status.f_bavail} * status.f_frsize;
-  return available < std::min(kMuch, std::uint64_t{status.f_blocks} * status.f_frsize / 20);
+// A filesystem or the device mapper on it writes past the cache of the device, which may be old then.
+bool IsClaimed(int fd) {
+  const UniqueFd mine(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+  return !mine.ok();
 }
 
-// cachestat(2) of Linux 6.5, which is quick where nothing is cached. An older kernel is asked page by page.
-bool HasCachedPages(int fd, std::uint64_t begin, std::uint64_t end) {
-  constexpr long kCacheStat = 451;
-  struct {
-    std::uint64_t offset, size;
-  } range = {begin, end - begin};
-  struct {
-    std::uint64_t cached, others[4];
-  } found = {};
-  return ::syscall(kCacheStat, fd, &range, &found, 0) != 0 || found.cached != 0;
+bool IsHole(int file, std::uint64_t at, std::size_t size) {
+  const off_t data = ::lseek(file, static_cast<off_t>(at), SEEK_DATA);
+  return data < 0 ? errno == ENXIO : static_cast<std::uint64_t>(data) >= at + size;
 }
 
+// Where nothing is cached, Linux 6.5 says so at once: cachestat(2). An older kernel is asked for each page, and so for
+// the first kMost bytes of holes only.
+class CachedAreas {
+ public:
+  explicit CachedAreas(int fd) : fd_(fd) {}
+  bool MayHave(std::uint64_t begin, std::uint64_t end) {
+    constexpr long kCacheStat = 451;
+    struct {
+      std::uint64_t offset, size;
+    } range = {begin, end - begin};
+    struct {
+      std::uint64_t cached, others[4];
+    } found = {};
+    if (::syscall(kCacheStat, fd_, &range, &found, 0) == 0) return found.cached != 0;
+    const bool may = range.size <= left_;
+    left_ -= std::min(left_, range.size);
+    return may;
+  }
+
+ private:
+  static constexpr std::uint64_t kMost = std::uint64_t{16} << 30U;
+  const int fd_;
+  std::uint64_t left_ = kMost;
+};
+
+// A file that does not tell its holes has none that are known.
 absl::Status FindInHoles(CachedPages& pages, int fd, int file) {
+  CachedAreas areas(fd);
   for (off_t at = 0; at >= 0 && static_cast<std::uint64_t>(at) < pages.bytes();) {
     const off_t hole = ::lseek(file, at, SEEK_HOLE);
-    if (hole < 0)
-      return errno == ENXIO ? absl::OkStatus() : ErrnoStatus(errno, "look for holes in the file of", "a device");
-    const off_t data = ::lseek(file, hole, SEEK_DATA);
-    const std::uint64_t end = data < 0 ? pages.bytes() : static_cast<std::uint64_t>(data);
+    if (hole < 0) return absl::OkStatus();
+    at = ::lseek(file, hole, SEEK_DATA);
+    const std::uint64_t end = at < 0 ? pages.bytes() : static_cast<std::uint64_t>(at);
     const auto begin = static_cast<std::uint64_t>(hole);
-    if (begin < end && HasCachedPages(fd, begin, end)) MOORING_RETURN_IF_ERROR(pages.FindBetween(begin, end, false));
-    at = data;
+    if (begin < end && areas.MayHave(begin, end))
+      MOORING_RETURN_IF_ERROR(pages.FindBetween(begin, end, CachedPages::Wanted::kDifferingFromHole));
   }
   return absl::OkStatus();
 }
@@ -212,20 +242,25 @@ absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
   if (!pages.is_open()) return 0;
-  MOORING_RETURN_IF_ERROR(pages.Find(all));
+  MOORING_RETURN_IF_ERROR(pages.Find(all ? CachedPages::Wanted::kAll : CachedPages::Wanted::kDiffering));
   return pages.MakeFoundDirty();
 }
 
 }  // namespace
 
 absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd) {
+  struct stat device = {};
+  int is_read_only = 0;
+  if (::fstat(fd, &device) != 0 || major(device.st_rdev) != LOOP_MAJOR) return 0;
+  // The file of a reader's device is not asked, because it may hang.
+  if (::ioctl(fd, BLKROGET, &is_read_only) != 0 || is_read_only != 0 || IsClaimed(fd)) return 0;
+  const UniqueFd file = OpenFileOf(fd, device.st_rdev);
+  if (!file.ok()) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
-  if (!pages.is_open()) return 0;  // before its file is asked, which may hang
-  const UniqueFd file = OpenFileOf(fd);
-  if (!file.ok()) return 0;
-  MOORING_RETURN_IF_ERROR(IsNearlyFull(file.get()) ? pages.Find(false) : FindInHoles(pages, fd, file.get()));
-  return pages.MakeFoundDirty();
+  if (!pages.is_open()) return 0;
+  MOORING_RETURN_IF_ERROR(FindInHoles(pages, fd, file.get()));
+  return pages.MakeFoundDirty([&file](std::uint64_t at, std::size_t size) { return IsHole(file.get(), at, size); });
 }
 
 absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd) { return MakeDirty(fd, false); }

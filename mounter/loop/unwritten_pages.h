@@ -21,9 +21,9 @@ namespace mooring {
 absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd);
 
 // The same, at little cost, for a loop device whose last flush was good. A write that found no room leaves a hole in
-// the file, so only cached pages over holes are compared. If the filesystem of the file is nearly full, all are: a
-// write into shared extents needs room, too. Such a write is not found if there is room again. 0: the device is
-// read-only, or no loop device over a file.
+// the file. So only cached pages over holes are compared, and made dirty if the hole is still there. A write into
+// shared extents is not found. Nor is one to a file that tells no holes, or that has another path now. 0 also: the
+// device is read-only, claimed by a filesystem or the device mapper, or no loop device over a file.
 absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd);
 
 // The same after a failed write. A loop device without direct I/O answers a direct read from the cache of its file,
