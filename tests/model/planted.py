@@ -72,11 +72,11 @@ FAULTS = [
         (PUBLISHER, "  return !AllowsSecondTarget(spec.capability.mode) ||", 
          "  return (use.path.empty() && !AllowsSecondTarget(spec.capability.mode)) ||")]),
     Fault("formatted-again", "a stage formats a filesystem that is there", [
-        ("plugin/node/stage/filesystem_stager.cc", "  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) return",
-         "  if (found.content != FilesystemInfo::Content::kForeign && !in_use) return")]),
+        ("plugin/node/stage/filesystem_stager.cc", "  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {",
+         "  if (found.content != FilesystemInfo::Content::kForeign && !in_use) {")]),
     Fault("disk-twice", "two volumes have the same disk", [
-        ("plugin/backends/device/device_backend.cc", "  if (std::any_of(taken.begin(), taken.end(), is_it)) return",
-         "  if (std::any_of(taken.begin(), taken.end(), is_it) && disk.link.empty()) return")], "devices"),
+        ("plugin/backends/device/device_backend.cc", "  return IsTaken(disk, taken) ?", "  return IsTaken(disk, taken) && disk.link.empty() ?")],
+          "devices"),
     Fault("no-fence", "a volume is taken from a node that has it attached", [
         ("plugin/catalog/volume_publications.cc", "  if (!absl::IsFailedPrecondition(unused)) return unused;",
          "  if (!absl::IsFailedPrecondition(unused) || !node.empty()) return absl::OkStatus();")], "shared"),
@@ -136,6 +136,17 @@ def edit(tree, edits):
     return restore
 
 
+def texts_that_are_gone():
+    """A fault that cannot be planted any more, because the code has changed."""
+    gone = []
+    for fault in FAULTS:
+        for file, text, _ in fault.edits:
+            with open(f"{ROOT}/{file}", encoding="utf-8") as source:
+                if (times := source.read().count(text)) != 1:
+                    gone.append(f"{fault.name}: {file} has {times} times, not once: {text.strip()}")
+    return gone
+
+
 def play(options, fault, build):
     """(steps, the difference), or (steps, None)."""
     done = subprocess.run(
@@ -153,12 +164,17 @@ def play(options, fault, build):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--check", action="store_true", help="only see that each fault can be planted")
+    parser.add_argument("--work")
+    parser.add_argument("--seed", type=int)
     parser.add_argument("--seconds", type=int, default=300, help="for each fault")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
+    if options.check:
+        gone = texts_that_are_gone()
+        print(*gone, sep="\n", end="\n" if gone else "")
+        return 1 if gone else 0
     tree = f"{ROOT}/build/planted"
     build = f"{tree}/build/release"
     os.makedirs(tree, exist_ok=True)
