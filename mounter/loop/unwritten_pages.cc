@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 
 #include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -97,16 +97,17 @@ class CachedPages {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
   // After everything was compared, because a direct read writes what is dirty near it, and that write may fail again.
-  // `is_still` is asked for each page right before.
-  std::size_t MakeFoundDirty(const std::function<bool(std::uint64_t at, std::size_t size)>& is_still = {}) {
-    if (is_still) std::erase_if(found_, [&](std::uint64_t at) { return !is_still(at, page_); });
+  // `is_still` is asked for each page right before. Returns the number of those that are still wanted.
+  std::size_t MakeFoundDirty(const std::function<bool(std::uint64_t at, std::size_t size)>& is_still = {}) const {
+    std::size_t made = 0;
     for (const std::uint64_t at : found_) {
       if (is_still && !is_still(at, page_)) continue;
+      ++made;
       const Mapping page(page_, MAP_SHARED, cached_.get(), at);
       // A task may have made its device smaller, and a disk may fail: then this is an error, and a write is SIGBUS.
       if (page.get() != nullptr) ::madvise(page.get(), page_, MADV_POPULATE_WRITE);
     }
-    return found_.size();
+    return made;
   }
 
  private:
@@ -204,16 +205,10 @@ class CachedAreas {
  public:
   explicit CachedAreas(int fd) : fd_(fd) {}
   bool MayHave(std::uint64_t begin, std::uint64_t end) {
-    constexpr long kCacheStat = 451;
-    struct {
-      std::uint64_t offset, size;
-    } range = {begin, end - begin};
-    struct {
-      std::uint64_t cached, others[4];
-    } found = {};
-    if (::syscall(kCacheStat, fd_, &range, &found, 0) == 0) return found.cached != 0;
-    const bool may = range.size <= left_;
-    left_ -= std::min(left_, range.size);
+    const std::uint64_t size = end - begin;
+    if (const ssize_t cached = sys::CountCachedPages(fd_, begin, size); cached >= 0) return cached != 0;
+    const bool may = size <= left_;
+    left_ -= std::min(left_, size);
     return may;
   }
 
@@ -250,15 +245,12 @@ absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
 
 absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd) {
   struct stat device = {};
-  int is_read_only = 0;
-  if (::fstat(fd, &device) != 0 || major(device.st_rdev) != LOOP_MAJOR) return 0;
-  // The file of a reader's device is not asked, because it may hang.
-  if (::ioctl(fd, BLKROGET, &is_read_only) != 0 || is_read_only != 0 || IsClaimed(fd)) return 0;
-  const UniqueFd file = OpenFileOf(fd, device.st_rdev);
-  if (!file.ok()) return 0;
+  if (::fstat(fd, &device) != 0 || major(device.st_rdev) != LOOP_MAJOR || IsClaimed(fd)) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
-  if (!pages.is_open()) return 0;
+  if (!pages.is_open()) return 0;  // the file of a reader's device is not asked, because it may hang
+  const UniqueFd file = OpenFileOf(fd, device.st_rdev);
+  if (!file.ok()) return 0;
   MOORING_RETURN_IF_ERROR(FindInHoles(pages, fd, file.get()));
   return pages.MakeFoundDirty([&file](std::uint64_t at, std::size_t size) { return IsHole(file.get(), at, size); });
 }

@@ -11,6 +11,7 @@ namespace {
 
 // The same numbers on x86-64 and on every architecture with the generic table.
 constexpr long kQuotaCtlFdNumber = 443;
+constexpr long kCacheStatNumber = 451;
 constexpr long kStatMountNumber = 457;
 constexpr long kListMountNumber = 458;
 
@@ -35,6 +36,12 @@ bool HasCapability(unsigned capability) {
 
 int QuotaCtlFd(int fd, unsigned command, unsigned id, void* data) {
   return static_cast<int>(::syscall(kQuotaCtlFdNumber, fd, command, id, data));
+}
+
+ssize_t CountCachedPages(int fd, std::uint64_t offset, std::uint64_t size) {
+  const std::array range = {offset, size};
+  std::array<std::uint64_t, 5> found = {};  // the first one counts cached pages, the others dirty and evicted ones
+  return ::syscall(kCacheStatNumber, fd, range.data(), found.data(), 0U) == 0 ? static_cast<ssize_t>(found[0]) : -1;
 }
 
 int OpenAt2(int dirfd, const char* path, const open_how& how) {

@@ -17,6 +17,9 @@ bool HasCapability(unsigned capability);  // in the effective set; true if the k
 
 int QuotaCtlFd(int fd, unsigned command, unsigned id, void* data);  // Linux 5.14
 
+// cachestat(2), Linux 6.5: the number of pages of this part of the file that are in the page cache.
+ssize_t CountCachedPages(int fd, std::uint64_t offset, std::uint64_t size);
+
 int OpenAt2(int dirfd, const char* path, const open_how& how);
 
 // The fixed part of the answer of statmount(2), Linux 6.8. The strings follow it, at the offsets that it holds.
