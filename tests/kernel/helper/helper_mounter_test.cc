@@ -257,12 +257,16 @@ TEST_F(HelperMounterTest, AHelperKilledRepeatedlyIsReplacedAfterGrowingPauses) {
 TEST_F(HelperMounterTest, KillingTheHelperUnderLoadLosesNoCall) {
   Stage();
   std::atomic<bool> over{false};
+  std::atomic<int> begun{0}, replaced{0};  // kills
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       const std::string target = Target("p" + std::to_string(i));
       while (!over) {
-        EXPECT_OK(helper().Find(Target("staged")));
+        const int before = replaced;
+        const absl::Status found = helper().Find(Target("staged")).status();
+        // A look is repeated once. On a busy machine it can be slow enough to meet two kills.
+        EXPECT_TRUE(found.ok() || (absl::IsUnavailable(found) && begun - before >= 2)) << found;
         const absl::Status bound = helper().Bind(BindOf(Target("staged"), target));
         EXPECT_TRUE(bound.ok() || absl::IsUnavailable(bound) || absl::IsFailedPrecondition(bound)) << bound;
         const absl::Status gone = helper().Unmount(UnmountOf(target));
@@ -273,8 +277,10 @@ TEST_F(HelperMounterTest, KillingTheHelperUnderLoadLosesNoCall) {
   for (int kills = 0; kills < 5; ++kills) {
     const pid_t pid = helper().pid();
     std::this_thread::sleep_for(milliseconds(20));
+    ++begun;
     KillHelper();
     EXPECT_TRUE(AwaitNext(pid));
+    ++replaced;
   }
   over = true;
   for (std::thread& thread : threads) thread.join();
