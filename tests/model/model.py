@@ -22,6 +22,7 @@ READER_MODES = ("SINGLE_NODE_READER_ONLY", "MULTI_NODE_READER_ONLY")
 OK, NOT_FOUND, EXISTS, INVALID = "OK", "NOT_FOUND", "ALREADY_EXISTS", "INVALID_ARGUMENT"
 PRECONDITION, RANGE = "FAILED_PRECONDITION", "OUT_OF_RANGE"
 NO_ROOM = {"ENOSPC", "EIO"}
+EXT4_GROUP = 128 * MIB  # with blocks of 4 KiB
 
 
 @dataclasses.dataclass
@@ -301,7 +302,9 @@ class Model:
         if volume.pool == "plain":
             return {OK, RANGE}
         stuck = volume.fs == "ext4" and not self.grows_ext4 and volume.shown < volume.size
-        return {PRECONDITION} if stuck else {OK}
+        # A new group of blocks has a smallest size: with less room behind full groups there is nothing to grow.
+        too_little = volume.shown % EXT4_GROUP == 0 and volume.size - volume.shown < MIB
+        return ({PRECONDITION, OK} if too_little else {PRECONDITION}) if stuck else {OK}
 
     def done_node_grow(self, _, volume):
         volume.shown = volume.size
