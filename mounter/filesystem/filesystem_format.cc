@@ -163,20 +163,22 @@ struct Maker {
 };
 
 // These options put off or leave out all that would write the whole device. So a stage takes milliseconds, and the
-// image stays sparse.
-absl::StatusOr<Maker> DefaultMakerOf(const std::string& fs_type) {
+// image stays sparse. A device may hold the journal of an earlier filesystem, which must not be replayed: there the
+// place of the new journal is cleared.
+absl::StatusOr<Maker> DefaultMakerOf(const std::string& fs_type, bool is_file) {
   if (fs_type == "ext4") {
-    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O",
-                  "metadata_csum,metadata_csum_seed", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"},
-                 "e2fsprogs"};
+    return Maker{
+        {"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O", "metadata_csum,metadata_csum_seed",
+         "-E", fmt::format("lazy_itable_init=1,lazy_journal_init={},nodiscard", is_file ? 1 : 0)},
+        "e2fsprogs"};
   }
   if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512"}, "xfsprogs"};
   if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K"}, "btrfs-progs"};
   return InvalidArgument("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type));
 }
 
-absl::StatusOr<Maker> MakerOf(const FormatRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(Maker maker, DefaultMakerOf(request.fs_type));
+absl::StatusOr<Maker> MakerOf(const FormatRequest& request, bool is_file) {
+  MOORING_ASSIGN_OR_RETURN(Maker maker, DefaultMakerOf(request.fs_type, is_file));
   MOORING_RETURN_IF_ERROR(CheckFormatOptions(request.fs_type, request.options));
   for (std::string& argument : FormatArguments(request.fs_type, request.options)) {
     maker.command.push_back(std::move(argument));
@@ -207,7 +209,7 @@ absl::Status CheckMade(const FormatRequest& request, const LockedImage& image, c
 
 absl::Status RunMaker(const FormatRequest& request, const LockedImage& image,
                       const std::vector<std::string>& environment) {
-  MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(request));
+  MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(request, S_ISREG(image.status.st_mode)));
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
                            RunCommand(maker.command, maker.package, kFormatLimit, {image.fd.get()}, environment));
   if (result.exit_code == 0) return CheckMade(request, image, maker.command[0]);
@@ -286,7 +288,7 @@ absl::Status FormatAside(const LockedImage& image, const FormatRequest& request)
 
 absl::Status FormatFilesystem(const FormatRequest& request) {
   const std::string& path = request.path;
-  MOORING_RETURN_IF_ERROR(MakerOf(request).status());
+  MOORING_RETURN_IF_ERROR(MakerOf(request, true).status());
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, ProbeFilesystem(path));
   if (found.content != FilesystemInfo::Content::kEmpty) {
