@@ -1,5 +1,5 @@
-// The interface of mounter/: mounts, loop devices, filesystems, image files, subvolumes, and checks of the host. There
-// is one small interface for each, and Mounter combines them.
+// The interface of mounter/: mounts, loop devices, filesystems, image files, subvolumes, logical volumes, and checks of
+// the host. There is one small interface for each, and Mounter combines them.
 //
 // Every argument and result can cross a socket: plain structs of strings, numbers and flags, without pointers, open
 // files or callbacks. Paths are absolute and normalised (base/file/path.h), and belong to the mount namespace of the
@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/format_options.h"
+#include "mounter/logical_volumes.h"
 #include "mounter/mount_options.h"
 #include "mounter/subvolumes.h"
 
@@ -421,6 +422,7 @@ class Mounter : public Mounts,
                 public Filesystems,
                 public Contents,
                 public Subvolumes,
+                public LogicalVolumes,
                 public Preflight {
  public:
   // Some of the calls above as one, because each call to the mount helper takes a round trip. Their errors are those of

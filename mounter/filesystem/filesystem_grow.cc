@@ -55,10 +55,11 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   const int error = errno;
   const absl::Status failure = GrowFailure(error, "grow the mounted ext4 at", path);
   struct stat file = {};
-  if (error != EPERM || ::fstat(root.get(), &file) != 0) return failure;
+  if ((error != EPERM && error != EROFS) || ::fstat(root.get(), &file) != 0) return failure;
   MountedDevice device(file.st_dev);
-  // The kernel asks for the capability first, even where there is nothing to grow.
+  // The kernel asks for the capability, and for a writable filesystem, even where there is nothing to grow.
   if (!device.CanGrowExt4To(bytes)) return absl::OkStatus();
+  if (error == EROFS) return failure;
   if (device.Ext4Errors() != 0) {
     return FailedPrecondition(Message(failure) +
                               ": it has met errors, and the kernel grows none that has; unpublish and unstage the "

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "base/status.h"
@@ -27,6 +30,7 @@ namespace {
 
 constexpr std::chrono::seconds kLimit{100};
 constexpr std::chrono::seconds kRenewCheckLimit{3600};
+constexpr std::chrono::seconds kUnmountPatience{5};
 
 absl::StatusOr<Ext4Super> SuperOfExt4(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
@@ -92,21 +96,41 @@ absl::StatusOr<LockedImage> Open(const std::string& path) {
   image.path = path;
   MOORING_ASSIGN_OR_RETURN(image.fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
   if (::fstat(image.fd.get(), &image.status) != 0) return ErrnoStatus(errno, "look at", path);
-  if (S_ISREG(image.status.st_mode)) return image;
-  return FailedPrecondition("{} is no image file", Quote(path));
+  if (S_ISREG(image.status.st_mode) || S_ISBLK(image.status.st_mode)) return image;
+  return FailedPrecondition("{} is neither an image file nor a block device", Quote(path));
 }
 
 // The kernel replays the log in a mount that is attached nowhere. nouuid: the original, with this UUID, may be mounted.
+absl::Status MountXfsOnce(const std::string& path, const std::string& device) {
+  MountRequest request;
+  request.source = path;
+  request.fs_type = "xfs";
+  request.options = {{"nouuid", std::nullopt}};
+  return MakeHiddenMount(request, device).status();
+}
+
+// A new mount namespace may have a copy of the mount for a moment. xfs_db refuses a mounted device. The kernel wrote to
+// the disk past the cache of the device, which xfs_db reads, and which stays while `held` is open.
+absl::Status AwaitUnmounted(const std::string& device) {
+  for (const auto until = std::chrono::steady_clock::now() + kUnmountPatience;;) {
+    const absl::StatusOr<UniqueFd> fd = OpenNoSymlinks(device, O_RDONLY | O_EXCL | O_NONBLOCK);
+    if (fd.ok() && ::ioctl(fd->get(), BLKFLSBUF, 0) == 0) return absl::OkStatus();
+    if (fd.ok()) return ErrnoStatus(errno, "drop the cache of", device);
+    if (std::chrono::steady_clock::now() > until) return fd.status();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 absl::Status ReplayXfsLog(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, Open(path));
+  if (S_ISBLK(image.status.st_mode)) {
+    MOORING_RETURN_IF_ERROR(MountXfsOnce(path, path));
+    return AwaitUnmounted(path);
+  }
   {
     MOORING_ASSIGN_OR_RETURN(const OpenLoop loop,
                              OpenOrAttachLoop({.label = "mooring-identity", .auto_clear = true}, image));
-    MountRequest request;
-    request.source = path;
-    request.fs_type = "xfs";
-    request.options = {{"nouuid", std::nullopt}};
-    MOORING_RETURN_IF_ERROR(MakeHiddenMount(request, loop.info.device).status());
+    MOORING_RETURN_IF_ERROR(MountXfsOnce(path, loop.info.device));
   }
   return LockUnattached(image).status();
 }

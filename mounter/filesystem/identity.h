@@ -9,10 +9,10 @@
 
 namespace mooring {
 
-// Gives the filesystem in `path` a new random UUID; its contents stay. `path` is an unmounted image file that no other
-// process knows. It is a copy of a filesystem that was frozen, unmounted, or cut off by a power cut. The journal is
-// replayed first where it holds the UUID too. After an interruption or a failure the file is useless: make another
-// copy.
+// Gives the filesystem in `path` a new random UUID; its contents stay. `path` is an unmounted image file, or a block
+// device, that nobody else uses. It is a copy of a filesystem that was frozen, unmounted, or cut off by a power cut.
+// The journal is replayed first where it holds the UUID too. After an interruption or a failure the copy is useless:
+// make another one.
 //
 // The programs inherit `held`, and with it the lock of the call that makes the copy. The caller syncs the file
 // afterwards. FAILED_PRECONDITION: the filesystem is damaged, or a program is missing. INVALID_ARGUMENT: the type is

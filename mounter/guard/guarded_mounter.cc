@@ -427,6 +427,44 @@ absl::Status GuardedMounter::RemoveSubvolume(const std::string& path) {
   return mounter_.RemoveSubvolume(path);
 }
 
+absl::Status GuardedMounter::CheckLvmPool(const std::string& pool) const {
+  const auto& pools = policy_.lvm_pools;
+  if (std::find(pools.begin(), pools.end(), pool) != pools.end()) return absl::OkStatus();
+  return Refuse("refused a volume group that is no pool",
+                fmt::format("{} is none of the pools of LVM that the mount helper was started with", Quote(pool)));
+}
+
+absl::StatusOr<LvmReport> GuardedMounter::ReportLvm(const std::string& pool) {
+  MOORING_RETURN_IF_ERROR(CheckLvmPool(pool));
+  return mounter_.ReportLvm(pool);
+}
+
+absl::Status GuardedMounter::MakeLogicalVolume(const NewLogicalVolume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
+  if (!volume.renew_fs_type.empty()) MOORING_RETURN_IF_ERROR(CheckFsType(volume.renew_fs_type));
+  return mounter_.MakeLogicalVolume(volume);
+}
+
+absl::Status GuardedMounter::GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) {
+  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
+  return mounter_.GrowLogicalVolume(volume, bytes);
+}
+
+absl::Status GuardedMounter::ActivateLogicalVolume(const LogicalVolumeName& volume) {
+  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
+  return mounter_.ActivateLogicalVolume(volume);
+}
+
+absl::Status GuardedMounter::RemoveLogicalVolume(const LogicalVolumeName& volume) {
+  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
+  return mounter_.RemoveLogicalVolume(volume);
+}
+
+absl::Status GuardedMounter::NoteRawLogicalVolume(const LogicalVolumeName& volume) {
+  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
+  return mounter_.NoteRawLogicalVolume(volume);
+}
+
 // The same checks as for Bind and Unmount.
 absl::StatusOr<bool> GuardedMounter::BindIf(const ConditionalBind& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.bind.target));

@@ -20,6 +20,8 @@
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   subvolumes    directly below a pool of subvolumes
 //   limits        of directories directly below a pool of sized directories
+//   lvm           changes only in its pools, and of volumes that have Mooring's tag (mounter/logical_volumes.h). Their
+//                 devices are known by their names alone
 //   removing      subdirectories of a volume directory; empty targets of mounts (IsMarkedTarget)
 //   loop device   has our label
 //   reading       Find, List, Stats, HealthProblem, FindLoops: everything
@@ -52,6 +54,7 @@ struct HelperPolicy {
   std::vector<std::string> fs_types = {};            // of devices, beside ext4, xfs and btrfs
   std::vector<std::string> subvolume_pools = {};     // each subvolume directly below one of these is a volume
   std::vector<std::string> sized_pools = {};         // each directory directly below one of these may get a limit
+  std::vector<std::string> lvm_pools = {};           // "GROUP" or "GROUP/THINPOOL"
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
 
@@ -102,6 +105,12 @@ class GuardedMounter final : public Mounter {
   absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
   absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;
   absl::Status RemoveSubvolume(const std::string& path) override;
+  absl::StatusOr<LvmReport> ReportLvm(const std::string& pool) override;
+  absl::Status MakeLogicalVolume(const NewLogicalVolume& volume) override;
+  absl::Status GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) override;
+  absl::Status ActivateLogicalVolume(const LogicalVolumeName& volume) override;
+  absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume) override;
+  absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume) override;
   absl::Status CheckNeeds(const Needs& needs) override { return mounter_.CheckNeeds(needs); }
 
   absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
@@ -122,6 +131,7 @@ class GuardedMounter final : public Mounter {
   absl::StatusOr<std::string> CheckVolume(const std::string& directory) const;  // its path, normalised
   absl::Status CheckSubvolume(const std::string& path) const;
   absl::Status CheckSubvolumePool(std::string_view pool) const;
+  absl::Status CheckLvmPool(const std::string& pool) const;
   absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;
 
   const HelperPolicy policy_;

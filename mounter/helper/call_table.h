@@ -51,6 +51,9 @@ inline constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLi
 // Bounded by the amount of data: a disk that writes 50 MB/s copies 2 TB in this time.
 inline constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};
 
+// That of lvm (mounter/lvm/lvm_program.h) for each of its commands, and a margin.
+inline constexpr std::chrono::minutes kLvmLimit{31};
+
 using pb::Answer;
 using pb::Request;
 
@@ -110,6 +113,19 @@ inline constexpr Call kLimitSubvolume{Request::kLimitSubvolume, &Subvolumes::Lim
                                       &Request::mutable_limit_subvolume, Changes("limit")};
 inline constexpr Call kRemoveSubvolume{Request::kRemoveSubvolume, &Subvolumes::RemoveSubvolume,
                                        &Request::mutable_remove_subvolume, Changes("remove", kRemoveLimit)};
+inline constexpr Call kReportLvm{Request::kReportLvm, &LogicalVolumes::ReportLvm, &Request::mutable_report_lvm,
+                                 Reads("look at the volume group"), &Answer::mutable_lvm};
+inline constexpr Call kMakeLogicalVolume{Request::kMakeLogicalVolume, &LogicalVolumes::MakeLogicalVolume,
+                                         &Request::mutable_make_logical_volume, Changes("make", kCopyLimit)};
+inline constexpr Call kGrowLogicalVolume{Request::kGrowLogicalVolume, &LogicalVolumes::GrowLogicalVolume,
+                                         &Request::mutable_grow_logical_volume, Changes("grow", kCopyLimit)};
+inline constexpr Call kActivateLogicalVolume{Request::kActivateLogicalVolume, &LogicalVolumes::ActivateLogicalVolume,
+                                             &Request::mutable_activate_logical_volume, Changes("activate", kLvmLimit)};
+inline constexpr Call kNoteRawLogicalVolume{Request::kNoteRawLogicalVolume, &LogicalVolumes::NoteRawLogicalVolume,
+                                            &Request::mutable_note_raw_logical_volume,
+                                            Changes("note the use of", kLvmLimit)};
+inline constexpr Call kRemoveLogicalVolume{Request::kRemoveLogicalVolume, &LogicalVolumes::RemoveLogicalVolume,
+                                           &Request::mutable_remove_logical_volume, Changes("remove", kLvmLimit)};
 inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
                              Reads("check the host at")};
 
@@ -121,11 +137,44 @@ inline constexpr Call kExamine{Request::kExamine, &Mounter::Examine, &Request::m
                                &Answer::mutable_examination};
 
 // All rows. The server answers only these.
-inline constexpr std::tuple kAll{
-    kMount,          kBind,           kUnmount,         kChange,         kFind,      kList,       kStats,
-    kAttachLoop,     kDetachLoop,     kResizeLoop,      kTuneLoop,       kFindLoops, kProbe,      kFormat,
-    kCheck,          kGrow,           kHealthProblem,   kCopy,           kThaw,      kRemoveTree, kNeeds,
-    kBindIf,         kUnmountIf,      kExamine,         kHoldLoop,       kFlush,     kIsInUse,    kPrepareSubvolumes,
-    kMakeSubvolumes, kLimitSubvolume, kRemoveSubvolume, kLimitDirectory, kCopyTree};
+inline constexpr std::tuple kAll{kMount,
+                                 kBind,
+                                 kUnmount,
+                                 kChange,
+                                 kFind,
+                                 kList,
+                                 kStats,
+                                 kAttachLoop,
+                                 kDetachLoop,
+                                 kResizeLoop,
+                                 kTuneLoop,
+                                 kFindLoops,
+                                 kProbe,
+                                 kFormat,
+                                 kCheck,
+                                 kGrow,
+                                 kHealthProblem,
+                                 kCopy,
+                                 kThaw,
+                                 kRemoveTree,
+                                 kNeeds,
+                                 kBindIf,
+                                 kUnmountIf,
+                                 kExamine,
+                                 kHoldLoop,
+                                 kFlush,
+                                 kIsInUse,
+                                 kPrepareSubvolumes,
+                                 kMakeSubvolumes,
+                                 kLimitSubvolume,
+                                 kRemoveSubvolume,
+                                 kLimitDirectory,
+                                 kCopyTree,
+                                 kReportLvm,
+                                 kMakeLogicalVolume,
+                                 kGrowLogicalVolume,
+                                 kActivateLogicalVolume,
+                                 kRemoveLogicalVolume,
+                                 kNoteRawLogicalVolume};
 
 }  // namespace mooring::calls

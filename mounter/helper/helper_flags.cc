@@ -26,6 +26,7 @@ constexpr ListFlag kListFlags[] = {
     {"subvolume-pool", &HelperPolicy::subvolume_pools},
     {"sized-pool", &HelperPolicy::sized_pools},
     {"device-links", &HelperPolicy::device_links},
+    {"lvm-pool", &HelperPolicy::lvm_pools},
     {"export", &HelperPolicy::exports},
     {"fs-type", &HelperPolicy::fs_types},
 };

@@ -134,6 +134,30 @@ absl::Status MounterClient::RemoveSubvolume(const std::string& path) {
   return Execute(calls::kRemoveSubvolume, path, path);
 }
 
+absl::StatusOr<LvmReport> MounterClient::ReportLvm(const std::string& pool) {
+  return Execute(calls::kReportLvm, pool, pool);
+}
+
+absl::Status MounterClient::MakeLogicalVolume(const NewLogicalVolume& volume) {
+  return Execute(calls::kMakeLogicalVolume, volume.name, volume);
+}
+
+absl::Status MounterClient::GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) {
+  return Execute(calls::kGrowLogicalVolume, volume.name, volume, bytes);
+}
+
+absl::Status MounterClient::ActivateLogicalVolume(const LogicalVolumeName& volume) {
+  return Execute(calls::kActivateLogicalVolume, volume.name, volume);
+}
+
+absl::Status MounterClient::RemoveLogicalVolume(const LogicalVolumeName& volume) {
+  return Execute(calls::kRemoveLogicalVolume, volume.name, volume);
+}
+
+absl::Status MounterClient::NoteRawLogicalVolume(const LogicalVolumeName& volume) {
+  return Execute(calls::kNoteRawLogicalVolume, volume.name, volume);
+}
+
 absl::Status MounterClient::CheckNeeds(const Needs& needs) {
   return Execute(calls::kNeeds, needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front(), needs);
 }

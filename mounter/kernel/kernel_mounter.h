@@ -63,6 +63,12 @@ class KernelMounter final : public Mounter {
   absl::Status MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) override;
   absl::Status LimitSubvolume(const std::string& path, std::uint64_t bytes) override;
   absl::Status RemoveSubvolume(const std::string& path) override;
+  absl::StatusOr<LvmReport> ReportLvm(const std::string& pool) override;
+  absl::Status MakeLogicalVolume(const NewLogicalVolume& volume) override;
+  absl::Status GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) override;
+  absl::Status ActivateLogicalVolume(const LogicalVolumeName& volume) override;
+  absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume) override;
+  absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
   // Each resolves its paths once, and looks once.

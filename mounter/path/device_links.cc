@@ -1,13 +1,16 @@
 #include "mounter/path/device_links.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -25,9 +28,16 @@ absl::StatusOr<std::vector<std::string>> LinksIn(const std::string& directory, c
   return names;
 }
 
+bool IsOfItsName(const std::string& link, dev_t device) {
+  if (ParentOf(link) != "/dev/mapper") return true;
+  return FirstLine(fmt::format("/sys/dev/block/{}:{}/dm/name", major(device), minor(device))) == NameOf(link);
+}
+
 static absl::StatusOr<bool> LeadsTo(const std::string& link, dev_t device) {
   struct stat status = {};
-  if (::stat(link.c_str(), &status) == 0) return S_ISBLK(status.st_mode) && status.st_rdev == device;
+  if (::stat(link.c_str(), &status) == 0) {
+    return S_ISBLK(status.st_mode) && status.st_rdev == device && IsOfItsName(link, device);
+  }
   if (errno == ENOENT || errno == ELOOP || errno == ENOTDIR) return false;  // it leads nowhere
   return ErrnoStatus(errno, "follow", link);
 }

@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +15,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/child.h"
 #include "base/file/pipe.h"
@@ -22,11 +27,13 @@
 #include "mounter/process/child_output.h"
 #include "mounter/process/helper_calls.h"
 #include "mounter/process/privileges.h"
+#include "mounter/process/root_cgroup.h"
 
 namespace mooring {
 namespace {
 
 constexpr std::chrono::milliseconds kKillGrace{1000};
+constexpr std::size_t kTailBytes = 2048;  // CommandResult::output
 
 // Adds the sbin directories to PATH, because the PATH of a service or a container may lack them.
 std::string SearchPath() {
@@ -56,64 +63,109 @@ std::string Locate(const std::string& program) {
   return "";
 }
 
+bool IsLvm(ProgramKind kind) { return kind != ProgramKind::kTool; }
+
+// A report suspends nothing.
+bool MayBeKilled(ProgramKind kind) {
+  switch (kind) {
+    case ProgramKind::kTool:
+    case ProgramKind::kLvmReport:
+      return true;
+    case ProgramKind::kLvm:
+      return false;
+  }
+  return false;
+}
+
 struct Child {
   pid_t pid = -1;
-  UniqueFd output;  // not blocking
+  UniqueFd output;  // a pipe that does not block, or the file of lvm
   UniqueFd pidfd;
 };
 
 // Spawns from a new thread, whose system calls are limited to those of programs. It can become no other user, and cp(1)
 // cannot exceed a project quota of ext4. The child inherits the limits of that thread. The other threads of this
 // process keep their own.
-absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec) {
+absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec, ProgramKind kind) {
   absl::StatusOr<pid_t> pid = -1;
   std::thread([&] {
-    absl::Status confined = ConfineProgramCalls();
+    absl::Status confined = ConfineProgramCalls(kind);
     if (confined.ok()) confined = GiveUp({CAP_SETUID, CAP_SETGID, CAP_SYS_RESOURCE});
     pid = confined.ok() ? SpawnProgram(spec) : confined;
   }).join();
   return pid;
 }
 
+// The output of lvm goes to a file in memory. The end of this process, or of the call, would break a pipe, and lvm with
+// it.
+absl::StatusOr<Pipe> MakeOutput(ProgramKind kind) {
+  if (!IsLvm(kind)) {
+    MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+    ::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
+    return pipe;
+  }
+  Pipe file;
+  file.writer.reset(::memfd_create("output", MFD_CLOEXEC));
+  file.reader.reset(::fcntl(file.writer.get(), F_DUPFD_CLOEXEC, 0));
+  if (!file.reader.ok()) return ErrnoStatus(errno, "make a file in memory for the output of a program");
+  return file;
+}
+
+// lvm locks its memory while devices are suspended. It lacks CAP_IPC_LOCK, and the usual limit is 8 MiB. This process
+// locks none, so the limit is not put back. Without the lock lvm warns, and goes on.
+void AllowToLockMemory() {
+  constexpr rlimit kAll = {RLIM_INFINITY, RLIM_INFINITY};
+  ::prlimit(0, RLIMIT_MEMLOCK, &kAll, nullptr);
+}
+
 absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command,
-                            const std::vector<int>& held, const std::vector<std::string>& environment) {
-  MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+                            const std::vector<int>& held, const std::vector<std::string>& environment,
+                            ProgramKind kind) {
+  MOORING_ASSIGN_OR_RETURN(Pipe output, MakeOutput(kind));
   SpawnSpec spec = {.program = program,
                     .arguments = command,
                     .variables = std::vector<std::string>{"PATH=" + SearchPath(), "LC_ALL=C"},
-                    .descriptors = {{pipe.writer.get(), STDOUT_FILENO}, {pipe.writer.get(), STDERR_FILENO}},
+                    .descriptors = {{output.writer.get(), STDOUT_FILENO}, {output.writer.get(), STDERR_FILENO}},
                     .leads_group = true};
   spec.variables->insert(spec.variables->end(), environment.begin(), environment.end());
   for (const int file : held) {
     if (file >= 0) spec.descriptors.emplace_back(file, static_cast<int>(spec.descriptors.size()) + 1);
   }
   Child child;
-  MOORING_ASSIGN_OR_RETURN(child.pid, SpawnConfined(spec));
-  ::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
-  child.output = std::move(pipe.reader);
+  if (IsLvm(kind)) AllowToLockMemory();
+  MOORING_ASSIGN_OR_RETURN(child.pid, SpawnConfined(spec, kind));
+  if (!MayBeKilled(kind)) MoveToRootCgroup(child.pid);
+  child.output = std::move(output.reader);
   child.pidfd = OpenPidFd(child.pid);
   if (child.pidfd.ok()) return child;
   const absl::Status failure = ErrnoStatus(errno, "watch", program);
-  ::kill(-child.pid, SIGKILL);
+  if (MayBeKilled(kind)) ::kill(-child.pid, SIGKILL);
   AwaitChild(child.pid);
   return failure;
 }
 
-// Killed programs that have not ended: a program that waits for a device in the kernel ends when the device answers.
+// Programs that outlive their call. A killed program that waits for a device in the kernel ends when the device
+// answers. A change by lvm is not killed.
 class Lingering {
  public:
-  void Add(pid_t pid) {
+  void Add(pid_t pid, ProgramKind kind) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    pids_.push_back(pid);
+    (MayBeKilled(kind) ? killed_ : running_).push_back(pid);
   }
   void Reap() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(pids_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
+    const auto reaped = [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; };
+    std::erase_if(killed_, reaped);
+    std::erase_if(running_, reaped);
+  }
+  std::optional<pid_t> FirstRunning() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return running_.empty() ? std::nullopt : std::optional<pid_t>(running_.front());
   }
 
  private:
   std::mutex mutex_;
-  std::vector<pid_t> pids_;
+  std::vector<pid_t> killed_, running_;
 };
 
 Lingering& TheLingering() {
@@ -123,6 +175,57 @@ Lingering& TheLingering() {
 
 int ExitCode(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string TailOf(const UniqueFd& file) {
+  std::string tail(kTailBytes, '\0');
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) return "";
+  const off_t skipped = std::max<off_t>(0, status.st_size - static_cast<off_t>(tail.size()));
+  const ssize_t got = ::pread(file.get(), tail.data(), tail.size(), skipped);
+  tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return tail;
+}
+
+// False: the limit came first.
+bool AwaitEndOf(const Child& child, ProgramKind kind, std::chrono::seconds limit, std::string& output) {
+  if (IsLvm(kind)) {
+    const bool ended = EndsWithin(child.pidfd, limit);
+    output = TailOf(child.output);
+    return ended;
+  }
+  const bool ended = AwaitEnd(child.pidfd, child.output, std::chrono::steady_clock::now() + limit, output);
+  output = OneLine(std::move(output));
+  return ended;
+}
+
+absl::Status EndAtLimit(const Child& child, ProgramKind kind, const std::string& name, std::chrono::seconds limit) {
+  if (!MayBeKilled(kind)) {
+    TheLingering().Add(child.pid, kind);
+    return absl::DeadlineExceededError(
+        fmt::format("{} still runs after {} s. It is never killed, because that could leave devices suspended: look "
+                    "for a disk that does not answer, or a full thin pool, and call again",
+                    name, limit.count()));
+  }
+  ::kill(-child.pid, SIGKILL);
+  if (EndsWithin(child.pidfd, kKillGrace)) {
+    AwaitChild(child.pid);
+    return absl::DeadlineExceededError(fmt::format("{} was killed after {} s", name, limit.count()));
+  }
+  TheLingering().Add(child.pid, kind);
+  return absl::DeadlineExceededError(fmt::format(
+      "{} was killed after {} s and has not ended yet: it waits for the kernel, or for a device that does not answer",
+      name, limit.count()));
+}
+
+absl::StatusOr<CommandResult> Await(const Child& child, ProgramKind kind, const std::string& name,
+                                    std::chrono::seconds limit) {
+  CommandResult result;
+  if (!AwaitEndOf(child, kind, limit, result.output)) return EndAtLimit(child, kind, name, limit);
+  // Its children: the group exists until the program is reaped.
+  if (MayBeKilled(kind)) ::kill(-child.pid, SIGKILL);
+  result.exit_code = ExitCode(AwaitChild(child.pid));
+  return result;
 }
 
 }  // namespace
@@ -137,27 +240,26 @@ absl::Status ProgramWasKilled(std::string_view program, const std::string& path,
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const std::vector<int>& held,
-                                         const std::vector<std::string>& environment) {
+                                         const std::vector<std::string>& environment, ProgramKind kind) {
   const std::string program = Locate(command[0]);
   if (program.empty()) {
     return FailedPrecondition("{} is not installed (looked in {}): install the package {}", command[0], SearchPath(),
                               package);
   }
   TheLingering().Reap();
-  MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, environment));
-  CommandResult result;
-  const bool ended = AwaitEnd(child.pidfd, child.output, std::chrono::steady_clock::now() + limit, result.output);
-  ::kill(-child.pid, SIGKILL);  // also its children: the group exists until the program is reaped
-  if (!ended && !EndsWithin(child.pidfd, kKillGrace)) {
-    TheLingering().Add(child.pid);
-    return absl::DeadlineExceededError(fmt::format(
-        "{} was killed after {} s and has not ended yet: it waits for the kernel, or for a device that does not answer",
-        command[0], limit.count()));
-  }
-  result.exit_code = ExitCode(AwaitChild(child.pid));
-  result.output = OneLine(std::move(result.output));
-  if (!ended) return absl::DeadlineExceededError(fmt::format("{} was killed after {} s", command[0], limit.count()));
-  return result;
+  if (kind == ProgramKind::kLvm) MOORING_RETURN_IF_ERROR(CheckNoLvmLingers());
+  MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, environment, kind));
+  return Await(child, kind, command[0], limit);
+}
+
+absl::Status CheckNoLvmLingers() {
+  TheLingering().Reap();
+  const std::optional<pid_t> running = TheLingering().FirstRunning();
+  if (!running) return absl::OkStatus();
+  return Unavailable(
+      "an earlier lvm still runs (process {}): look for a disk that does not answer, or a full thin pool, and call "
+      "again",
+      *running);
 }
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-// Runs a program with a time limit, for work that no library does: mkfs, e2fsck, resize2fs.
+// Runs a program with a time limit, for work that no library does: mkfs, e2fsck, resize2fs, lvm.
 #pragma once
 
 #include <chrono>
@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/process/helper_calls.h"
 
 namespace mooring {
 
 struct CommandResult {
   int exit_code = 0;   // 128 + signal if a signal killed it
-  std::string output;  // the last 2 KiB of stdout and stderr together, on one line
+  std::string output;  // the last 2 KiB of stdout and stderr together; on one line, but for those of lvm
 
   bool WasKilled() const { return exit_code > 128; }
   bool MeansFullDisk() const {
@@ -30,8 +32,18 @@ absl::Status ProgramWasKilled(std::string_view program, const std::string& path,
 //
 // FAILED_PRECONDITION: the program is not installed; the message names `package`. DEADLINE_EXCEEDED: it was killed
 // after `limit`; the message says whether it still runs a second later.
+//
+// kLvm: neither the program nor its children are ever killed, because that could leave devices suspended. They leave
+// the cgroup of the service, so that systemd does not kill them either. After `limit` the program goes on alone.
+// DEADLINE_EXCEEDED says so. While it does, the next kLvm is not started: UNAVAILABLE.
+//
+// kLvm and kLvmReport may lock all their memory.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const std::vector<int>& held = {},
-                                         const std::vector<std::string>& environment = {});
+                                         const std::vector<std::string>& environment = {},
+                                         ProgramKind kind = ProgramKind::kTool);
+
+// UNAVAILABLE: a kLvm of an earlier call still runs after its limit. Programs that wait for its locks would pile up.
+absl::Status CheckNoLvmLingers();
 
 }  // namespace mooring

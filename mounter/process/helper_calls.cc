@@ -5,6 +5,7 @@
 #include <linux/quota.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/sem.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -38,6 +39,12 @@ constexpr const char* kHelperCalls[] = {
     // the channels to the plugin
     "getpeername", "getsockname", "getsockopt", "recvfrom", "recvmsg", "sendmsg", "sendto", "setsockopt", "shutdown"};
 
+// Allowed in addition where the policy names a pool of LVM. lvm locks its memory while devices are suspended, and reads
+// disks with libaio, as thin_check does. Its output goes to files in memory (mounter/process/command.cc).
+constexpr const char* kLvmCalls[] = {"io_cancel", "io_destroy",   "io_getevents", "io_pgetevents", "io_setup",
+                                     "io_submit", "memfd_create", "mlock",        "mlock2",        "mlockall",
+                                     "munlock",   "munlockall",   "setpriority"};
+
 // From Linux 6.5, 6.6 and 6.8. libseccomp 2.5 does not know their names.
 constexpr int kCacheStat = 451, kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
 
@@ -48,18 +55,36 @@ constexpr scmp_datum_t kQuotaCommands[] = {QCMD(Q_XGETQSTATV, PRJQUOTA), QCMD(Q_
 
 // The allowed groups of ioctl(2), by the byte that names their driver or filesystem. In this order: loop devices; block
 // devices; FIFREEZE and xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; disk geometry. This leaves out
-// terminals (TIOCSTI fakes input), SCSI commands and the device mapper.
+// terminals (TIOCSTI fakes input) and SCSI commands.
 constexpr scmp_datum_t kIoctlKinds[] = {'L', 0x12, 'X', 'f', 0x94, 'v', 0x03};
+constexpr scmp_datum_t kIoctlKind = 0xFF00;                // the byte
+constexpr scmp_datum_t kDeviceMapperIoctls = 0xFDU << 8U;  // DM_IOCTL, linux/dm-ioctl.h: for lvm alone
 constexpr scmp_datum_t kIoctlCommands[] = {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ};
 
 void AllowIoctls(CallFilter& filter) {
-  constexpr scmp_datum_t kKind = 0xFF00;
   for (const scmp_datum_t kind : kIoctlKinds) {
-    filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_MASKED_EQ, kKind, kind << 8U}});
+    filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_MASKED_EQ, kIoctlKind, kind << 8U}});
   }
   for (const scmp_datum_t command : kIoctlCommands) {
     filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_EQ, command, 0}});
   }
+}
+
+void AllowLvm(CallFilter& filter) {
+  filter.AddAll(SCMP_ACT_ALLOW, kLvmCalls);
+  filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_MASKED_EQ, kIoctlKind, kDeviceMapperIoctls}});
+  // libdevmapper asks whether there are semaphores, and complains in each command if there are none. It makes none:
+  // mounter/lvm/lvm_program.cc switches them off.
+  filter.Add(SCMP_ACT_ALLOW, "semctl", {{2, SCMP_CMP_EQ, SEM_INFO, 0}});
+}
+
+void RefuseDeviceMapper(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "ioctl", {{1, SCMP_CMP_MASKED_EQ, kIoctlKind, kDeviceMapperIoctls}});
+}
+
+void RefuseNodes(CallFilter& filter, scmp_datum_t kind) {
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "mknod", {{1, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
+  filter.Add(SCMP_ACT_ERRNO(EPERM), "mknodat", {{2, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
 }
 
 // clone3(2) gives ENOSYS, because a filter cannot see its flags. glibc then uses clone(2), which is allowed without new
@@ -105,7 +130,7 @@ constexpr const char* kOfTheHost[] = {"acct",
 
 }  // namespace
 
-absl::Status ConfineHelperCalls() {
+absl::Status ConfineHelperCalls(bool uses_lvm) {
   CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
   filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
   filter.AddAll(SCMP_ACT_ALLOW, kHelperOnlyCalls);
@@ -115,16 +140,23 @@ absl::Status ConfineHelperCalls() {
     filter.AddNumber(SCMP_ACT_ALLOW, kQuotaCtlFd, {{1, SCMP_CMP_EQ, command, 0}});
   }
   AllowIoctls(filter);
+  if (uses_lvm) AllowLvm(filter);
   AllowProcesses(filter);
   return filter.Load();
 }
 
-absl::Status ConfineProgramCalls() {
+absl::Status ConfineProgramCalls(ProgramKind kind) {
   CallFilter filter(SCMP_ACT_ALLOW);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kHelperOnlyCalls);
-  for (const scmp_datum_t kind : {S_IFBLK, S_IFCHR}) {  // cp makes sockets and pipes
-    filter.Add(SCMP_ACT_ERRNO(EPERM), "mknod", {{1, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
-    filter.Add(SCMP_ACT_ERRNO(EPERM), "mknodat", {{2, SCMP_CMP_MASKED_EQ, S_IFMT, kind}});
+  RefuseNodes(filter, S_IFCHR);
+  switch (kind) {
+    case ProgramKind::kTool:
+      RefuseNodes(filter, S_IFBLK);  // cp makes sockets and pipes
+      RefuseDeviceMapper(filter);
+      break;
+    case ProgramKind::kLvm:
+    case ProgramKind::kLvmReport:
+      break;
   }
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);
   filter.AddNumber(SCMP_ACT_ERRNO(EPERM), kQuotaCtlFd);
@@ -135,6 +167,7 @@ absl::Status ConfineProgramCalls() {
 absl::Status ConfineChildCalls() {
   CallFilter filter(SCMP_ACT_ALLOW);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kOfTheHost);
+  RefuseDeviceMapper(filter);
   return filter.Load();
 }
 

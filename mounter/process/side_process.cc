@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <linux/magic.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,23 +20,13 @@
 #include "base/file/pipe.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "mounter/process/root_cgroup.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
 
 constexpr std::chrono::seconds kDeathPatience{2}, kSetupPatience{5};
-
-bool IsCgroup2(const char* path) {
-  struct statfs status = {};
-  return ::statfs(path, &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
-}
-
-// The places where systemd mounts cgroup v2: alone, or beside version 1. Null: it is not mounted.
-const char* RootCgroup() {
-  if (IsCgroup2("/sys/fs/cgroup")) return "/sys/fs/cgroup/cgroup.procs";
-  return IsCgroup2("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified/cgroup.procs" : nullptr;
-}
 
 void WriteTo(const char* path, const char* text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
@@ -77,14 +65,14 @@ void BlockSignals(bool ends_on_sigterm) {
   ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 
-[[noreturn]] void RunAside(const SideProcessSpec& spec, const char* cgroup, const std::function<int()>& work) {
+[[noreturn]] void RunAside(const SideProcessSpec& spec, const std::function<int()>& work) {
   BlockSignals(spec.ends_on_sigterm);
   ::setsid();
   if (::chdir("/") != 0) ::_exit(1);
   ::prctl(PR_SET_NAME, spec.name.c_str());
   CloseAllBut(spec.kept);
   WriteTo("/proc/self/oom_score_adj", "-1000");
-  if (cgroup != nullptr) WriteTo(cgroup, "0");
+  MoveToRootCgroup(0);
   KeepCapabilities(spec.keeps_sys_admin);
   ::_exit(work());
 }
@@ -94,11 +82,10 @@ void BlockSignals(bool ends_on_sigterm) {
 absl::StatusOr<pid_t> StartSideProcess(const SideProcessSpec& spec, const std::function<int()>& work) {
   SideProcessSpec sorted = spec;
   std::sort(sorted.kept.begin(), sorted.kept.end());
-  const char* const cgroup = RootCgroup();
   MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
   const pid_t pid = ::fork();
   if (pid < 0) return ErrnoStatus(errno, "fork", spec.name);
-  if (pid == 0) RunAside(sorted, cgroup, work);
+  if (pid == 0) RunAside(sorted, work);
   pipe.writer.reset();
   AwaitInput(pipe.reader, std::chrono::steady_clock::now() + kSetupPatience);  // its end: the child has closed it
   return pid;

@@ -273,6 +273,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
                            ParseAccessTypes(request.volume_capabilities(), *pool, fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(fs_type);
   spec.is_mounted = types.mount;
+  spec.is_raw = types.block;
   spec.allows_conversion = asked.allows_conversion;
   spec.block_only = types.block && !types.mount && !asked.allows_conversion;
   spec.making = asked.making;

@@ -150,7 +150,9 @@ absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Ca
 absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> ControllerService::Expand(
     const csi::v1::ControllerExpandVolumeRequest& request, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const ControllerExpandSpec spec, ParseControllerExpand(request));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, catalog_.Expand(spec, call));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, catalog_.Expand(spec, call, [this](const std::string& id) {
+    return uses_.HasStagedDevice(id);
+  }));
   csi::v1::ControllerExpandVolumeResponse response;
   response.set_capacity_bytes(static_cast<std::int64_t>(bytes));
   // Also if nothing grew now: an earlier call may have grown the image, and the node may not know it.

@@ -4,6 +4,7 @@
 #include "plugin/backends/device/device_backend.h"
 #include "plugin/backends/directory/directory_backend.h"
 #include "plugin/backends/image/image_backend.h"
+#include "plugin/backends/lvm/lvm_backend.h"
 #include "plugin/backends/nfs/nfs_backend.h"
 #include "plugin/backends/tmpfs/tmpfs_backend.h"
 
@@ -23,6 +24,8 @@ const BackendType& TypeOf(BackendKind kind) {
       return NfsBackendType();
     case BackendKind::kBtrfs:
       return BtrfsBackendType();
+    case BackendKind::kLvm:
+      return LvmBackendType();
   }
   return ImageBackendType();  // not reached: the switch has every kind
 }

@@ -138,10 +138,11 @@ absl::StatusOr<SnapshotSet> SnapshotMaker::Make(const std::string& name, bool is
 absl::StatusOr<CopySource> SnapshotMaker::FindSource(const std::string& volume_id) {
   MOORING_ASSIGN_OR_RETURN(CopySource source,
                            volumes_.FindSource({.kind = ContentSource::Kind::kVolume, .id = volume_id}));
-  if (TraitsOf(source.kind).snapshots) return source;
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(source.pool));
+  if (pool->traits().snapshots) return source;
   return FailedPrecondition(
-      "volume {} lies in pool {}, whose backend has no snapshots: only images and btrfs subvolumes have", volume_id,
-      Quote(source.pool));
+      "volume {} lies in pool {}, which has no snapshots: only images, btrfs subvolumes and thin volumes have",
+      volume_id, Quote(source.pool));
 }
 
 absl::Status SnapshotMaker::InsertWithRoom(const SnapshotSet& set, const Call& call) {
@@ -163,7 +164,8 @@ absl::Status SnapshotMaker::Populate(const SnapshotSet& set, const std::vector<C
   std::vector<CopyDraft> drafts;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const SnapshotRecord& snapshot = set.snapshots[i];
-    drafts.push_back({.id = snapshot.id, .source = sources[i].path, .bytes = snapshot.bytes});
+    drafts.push_back(
+        {.id = snapshot.id, .source = sources[i].path, .bytes = snapshot.bytes, .source_id = sources[i].id});
   }
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Copy(drafts)));
   MOORING_ASSIGN_OR_RETURN(const bool ready, store_.Move(set.id, SnapshotState::kCreating, SnapshotState::kReady));

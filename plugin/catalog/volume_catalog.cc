@@ -148,17 +148,38 @@ absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
   return room_.Capacity(**pool, spec.minimum_bytes);
 }
 
-absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
+static bool IsCleared(const Pool& pool, const std::string& id) {
+  constexpr bool kReadOnly = true;  // nothing is noted
+  return pool.backend->NoteRawUse(id, kReadOnly).ok();
+}
+
+// The new space of a raw device is cleared before a task sees it, and the device may have another number then.
+static absl::Status CheckNotStaged(const std::string& id, const VolumeCatalog::IsStaged& is_staged) {
+  if (!is_staged) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool staged, is_staged(id));
+  if (!staged) return absl::OkStatus();
+  return FailedPrecondition(
+      "volume {} is staged as a raw device, and grows only unused: unpublish and unstage it first", id);
+}
+
+absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call,
+                                                    const IsStaged& is_staged) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
   MOORING_RETURN_IF_ERROR(Find(spec.volume_id).status());  // only an existing image is expanded
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
-  if (bytes == record.bytes) return bytes;
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t chosen, ChooseGrownSize(spec.range, record.bytes));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  // Where space has to be cleared, an earlier growth may have been interrupted after the size had changed.
+  const bool is_done = chosen == record.bytes;
+  if (is_done && (!pool->traits().reuses_space || IsCleared(*pool, spec.volume_id))) return chosen;
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes,
+                           is_done ? chosen : SizeIn(*pool, chosen, spec.range, record.bytes + 1));
   if (!pool->traits().grows) return CannotGrow(*pool, record.bytes);
+  if (pool->traits().reuses_space) MOORING_RETURN_IF_ERROR(CheckNotStaged(spec.volume_id, is_staged));
   if (!record.block_only) MOORING_RETURN_IF_ERROR(CheckCanGrow(record.fs_type, record.bytes, bytes));
   MOORING_ASSIGN_OR_RETURN(const auto room, room_.Lock(*pool, bytes - record.bytes, call));
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
+  if (is_done) return bytes;
   // If the process is killed here, the image is larger than its record. The same call or Reconcile corrects that.
   MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes, spec.range.required));
   return bytes;

@@ -58,7 +58,7 @@ class VolumeCatalog : public VolumeSource {
   // VolumeSource. INTERNAL: the catalog has the volume, and its image is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
   absl::Status Knows(const std::string& id) override { return lookup_.Knows(id); }
-  absl::Status NoteRawUse(const std::string& id) override { return lookup_.NoteRawUse(id); }
+  absl::Status NoteRawUse(const std::string& id, bool read_only) override { return lookup_.NoteRawUse(id, read_only); }
   absl::Status CheckAnswers(const std::string& id) override { return lookup_.CheckAnswers(id); }
   absl::Status BeginUse(const std::string& id, const Capability& capability, bool read_only) override {
     return publications_.BeginUse(id, capability, read_only);
@@ -76,9 +76,10 @@ class VolumeCatalog : public VolumeSource {
   // NOT_FOUND: it does not exist or is not ready.
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted) { return lookup_.FindSource(wanted); }
 
-  // OK if it does not exist. Its snapshots and copies stay. FAILED_PRECONDITION: it is in use, or published to a node.
-  // `is_staged` is asked about a use that the kernel does not show: a staged raw device.
+  // `IsStaged` is asked about a use that the kernel does not show: a staged raw device.
   using IsStaged = std::function<absl::StatusOr<bool>(const std::string& id)>;
+
+  // OK if it does not exist. Its snapshots and copies stay. FAILED_PRECONDITION: it is in use, or published to a node.
   absl::Status Delete(const std::string& id, const Call& call, const IsStaged& is_staged = {});
 
   // The commands that unpublish it from its nodes. They are for errors that say that it is in use, because the
@@ -91,8 +92,9 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<VolumePage> List(const PageSpec& spec);
   absl::StatusOr<CapacityInfo> Capacity(const CapacitySpec& spec);
 
-  // Returns the new size. OUT_OF_RANGE: the size is not possible.
-  absl::StatusOr<std::uint64_t> Expand(const ControllerExpandSpec& spec, const Call& call);
+  // Returns the new size. OUT_OF_RANGE: the size is not possible. FAILED_PRECONDITION: the volume grows only unused.
+  absl::StatusOr<std::uint64_t> Expand(const ControllerExpandSpec& spec, const Call& call,
+                                       const IsStaged& is_staged = {});
 
   // Records the change, and calls `apply` under the volume's lock to change its devices and mounts. If `apply` fails,
   // the record and the devices get their old values again. INVALID_ARGUMENT: volumes of the pool do not have the

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -41,6 +43,24 @@ std::uint64_t SizeOf(const Pool& pool, const VolumeLocation& found, std::uint64_
   return pool.traits().enforces_size && found.is_limited ? found.bytes : recorded;
 }
 
+absl::StatusOr<std::uint64_t> SizeIn(const Pool& pool, std::uint64_t bytes, const SizeRange& range,
+                                     std::uint64_t minimum) {
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t rounded, pool.backend->RoundUp(bytes));
+  if (range.limit == 0 || rounded <= range.limit) return rounded;
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t unit, pool.backend->RoundUp(1));
+  const std::uint64_t below = range.limit - range.limit % unit;
+  if (below != 0 && below >= std::max(range.required, minimum)) return below;
+  return OutOfRange("capacity_range asks for {}, and the next size that pool {} has is {}: raise limit_bytes",
+                    RangeText(range), pool.name, SizeText(rounded));
+}
+
+absl::StatusOr<VolumeLocation> LocateIn(const Pool& pool, const std::string& id) {
+  absl::StatusOr<VolumeLocation> location = pool.backend->Locate(id);
+  if (!absl::IsUnavailable(location.status())) return location;
+  pool.backend->WaitFor(id, std::chrono::steady_clock::now());
+  return pool.backend->Locate(id);
+}
+
 absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& record) {
   return PoolNamed(pools, record.pool, "volume", record.id);
 }
@@ -71,10 +91,10 @@ absl::Status VolumeLookup::Knows(const std::string& id) {
   return PoolOf(pools_, record).status();
 }
 
-absl::Status VolumeLookup::NoteRawUse(const std::string& id) {
+absl::Status VolumeLookup::NoteRawUse(const std::string& id, bool read_only) {
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
-  return pool->backend->NoteRawUse(id);
+  return pool->backend->NoteRawUse(id, read_only);
 }
 
 absl::Status VolumeLookup::CheckAnswers(const std::string& id) const {
@@ -85,7 +105,7 @@ absl::Status VolumeLookup::CheckAnswers(const std::string& id) const {
 absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
-  absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
+  absl::StatusOr<VolumeLocation> location = LocateIn(*pool, id);
   if (!location.ok()) return LostImage(fmt::format("volume {}", Quote(id)), location.status());
   return NodeVolume{.id = id,
                     .kind = pool->kind,
@@ -114,6 +134,7 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
                       .asked_bytes = record.asked_bytes,
                       .fs_type = std::move(record.fs_type),
                       .pool = std::move(record.pool),
+                      .id = wanted.id,
                       .block_only = record.block_only,
                       .making = record.tuning.making};
   }
@@ -132,6 +153,7 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
                     .asked_bytes = record->restore_bytes,
                     .fs_type = record->fs_type,
                     .pool = record->pool,
+                    .id = wanted.id,
                     .block_only = record->block_only};
 }
 

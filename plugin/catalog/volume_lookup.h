@@ -23,6 +23,14 @@ absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& rec
 // The size that the pool holds the volume or snapshot to. Where it does not, the recorded one.
 std::uint64_t SizeOf(const Pool& pool, const VolumeLocation& found, std::uint64_t recorded);
 
+// The size that a volume of `bytes`, as ChooseSize has chosen them, gets in the pool. OUT_OF_RANGE: none is in the
+// range and at least `minimum`.
+absl::StatusOr<std::uint64_t> SizeIn(const Pool& pool, std::uint64_t bytes, const SizeRange& range,
+                                     std::uint64_t minimum);
+
+// Backend::Locate of a volume or snapshot. A device that is not there is asked for first.
+absl::StatusOr<VolumeLocation> LocateIn(const Pool& pool, const std::string& id);
+
 // Whether an interrupted copy can have left such a source frozen.
 inline bool MayBeFrozen(BackendKind kind) { return TraitsOf(kind).staging == Staging::kLoopDevice; }
 
@@ -43,6 +51,7 @@ struct CopySource {
   std::uint64_t asked_bytes = 0;  // VolumeRecord::asked_bytes
   std::string fs_type;
   std::string pool;
+  std::string id;
   bool block_only = false;
   VolumeMaking making = {};  // of a volume; snapshots have none
 };
@@ -58,7 +67,7 @@ class VolumeLookup {
   // NOT_FOUND as FindReady. INTERNAL: the image of the volume is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id);
   absl::Status Knows(const std::string& id);
-  absl::Status NoteRawUse(const std::string& id);
+  absl::Status NoteRawUse(const std::string& id, bool read_only);
   absl::Status CheckAnswers(const std::string& id) const;  // as VolumeSource
 
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready

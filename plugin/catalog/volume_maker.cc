@@ -58,10 +58,10 @@ absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std:
   return ChooseSize(range, spec.minimum_bytes);
 }
 
-absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::string_view what) {
-  if (TraitsOf(kind).clones) return absl::OkStatus();
+absl::Status CheckCanClone(const Pool& pool, std::string_view what) {
+  if (pool.traits().clones) return absl::OkStatus();
   return FailedPrecondition("{} pool {}, whose backend copies no volumes (docs/backends.md says which do)", what,
-                            Quote(pool));
+                            Quote(pool.name));
 }
 
 absl::Status CheckSameKind(BackendKind source, BackendKind wanted, const std::string& pool) {
@@ -141,6 +141,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, c
     if (there->state == VolumeState::kReady) {
       MOORING_RETURN_IF_ERROR(matches);
       MOORING_RETURN_IF_ERROR(CheckSameDevice(*there, spec));
+      MOORING_RETURN_IF_ERROR(CheckSameAccess(*there, spec));
       return *std::move(there);
     }
     // A copy is never finished later, because its source may have changed. Mutable parameters are compared for an
@@ -217,7 +218,8 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec
     return InvalidArgument("an inline volume lives on one node, and pool {} is shared by several: take another pool",
                            pool->name);
   }
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t chosen, ChooseSize(spec.range, spec.minimum_bytes));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, SizeIn(*pool, chosen, spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(pool->tag),
                       .name = spec.name,
                       .state = VolumeState::kCreating,
@@ -233,10 +235,11 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec
 
 absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const CopySource source, lookup_.FindSource(spec.source));
-  MOORING_RETURN_IF_ERROR(CheckCanClone(source.kind, source.pool, "volume_content_source lies in"));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const source_pool, pools_.Find(source.pool));
+  MOORING_RETURN_IF_ERROR(CheckCanClone(*source_pool, "volume_content_source lies in"));
   const std::string pool_name = spec.pool.empty() ? source.pool : spec.pool;
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(pool_name));
-  MOORING_RETURN_IF_ERROR(CheckCanClone(pool->kind, pool_name, "the volume is asked for in"));
+  MOORING_RETURN_IF_ERROR(CheckCanClone(*pool, "the volume is asked for in"));
   MOORING_RETURN_IF_ERROR(CheckSameKind(source.kind, pool->kind, pool_name));
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
@@ -251,7 +254,9 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
   }
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
   if (TraitsOf(source.kind).clones_unused) MOORING_RETURN_IF_ERROR(publications_.CheckNone(spec.source.id));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t chosen, ChooseCloneSize(spec, source.bytes));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes,
+                           SizeIn(*pool, chosen, spec.range, std::max(spec.minimum_bytes, source.bytes)));
   if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
   return VolumeRecord{.id = NewVolumeId(pool->tag),
                       .name = spec.name,
@@ -274,8 +279,8 @@ absl::StatusOr<bool> VolumeMaker::InsertWithRoom(const VolumeRecord& record, con
 
 // The size of a device becomes the size of the volume.
 absl::Status VolumeMaker::MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec) {
-  MOORING_RETURN_IF_ERROR(
-      pool.backend->Create({.id = record.id, .bytes = record.bytes, .device = spec.device, .limit = spec.range.limit}));
+  MOORING_RETURN_IF_ERROR(pool.backend->Create(
+      {.id = record.id, .bytes = record.bytes, .device = spec.device, .limit = spec.range.limit, .raw = spec.is_raw}));
   if (!pool.traits().whole_devices) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const VolumeLocation made, pool.backend->Locate(record.id));
   if (made.bytes == record.bytes) return absl::OkStatus();
@@ -289,6 +294,17 @@ absl::Status VolumeMaker::CheckSameDevice(const VolumeRecord& existing, const Cr
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, existing));
   return Unexpected(
       pool->backend->Create({.id = existing.id, .bytes = existing.bytes, .device = spec.device, .limit = 0}));
+}
+
+// The backend knows whether a volume may be used as a raw device.
+absl::Status VolumeMaker::CheckSameAccess(const VolumeRecord& existing, const CreateVolumeSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, existing));
+  if (!spec.is_raw || !pool->traits().reuses_space) return absl::OkStatus();
+  constexpr bool kReadOnly = true;  // nothing is noted
+  const absl::Status may = pool->backend->NoteRawUse(existing.id, kReadOnly);
+  if (!absl::IsFailedPrecondition(may)) return may;
+  return AlreadyExists("a volume named {} exists that was made without block access: delete it, or use another name",
+                       Quote(spec.name));
 }
 
 // Moves the row from creating to ready, or rolls it back.
@@ -336,7 +352,8 @@ absl::Status VolumeMaker::Copy(const Pool& pool, const VolumeRecord& record, con
   MOORING_RETURN_IF_ERROR(pool.backend->Copy({{.id = record.id,
                                                .source = source.path,
                                                .bytes = record.bytes,
-                                               .renew_fs_type = spec.is_mounted ? record.fs_type : ""}}));
+                                               .renew_fs_type = spec.is_mounted ? record.fs_type : "",
+                                               .source_id = source.id}}));
   // A file server gives the locks of a host away that was silent, and another host may use the source since then.
   return TraitsOf(source.kind).clones_unused ? publications_.CheckNone(spec.source.id) : absl::OkStatus();
 }

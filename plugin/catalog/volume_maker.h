@@ -77,6 +77,7 @@ class VolumeMaker {
   std::string TagFor(const CreateVolumeSpec& spec) const;
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
   absl::Status CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec);
+  absl::Status CheckSameAccess(const VolumeRecord& existing, const CreateVolumeSpec& spec);
   absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);
   absl::StatusOr<VolumeRecord> NewCopy(const CreateVolumeSpec& spec);
   absl::StatusOr<bool> InsertWithRoom(const VolumeRecord& record, const Call& call);

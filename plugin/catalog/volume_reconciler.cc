@@ -139,7 +139,7 @@ absl::Status VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
 
 absl::StatusOr<bool> VolumeReconciler::HasDataToKeep(const VolumeRecord& unfinished) const {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, unfinished));
-  const absl::Status found = pool->backend->Locate(unfinished.id).status();
+  const absl::Status found = LocateIn(*pool, unfinished.id).status();
   if (absl::IsNotFound(found)) return false;
   if (absl::IsUnavailable(found) && !pool->traits().whole_devices) return found;  // the pool is not there
   const bool made_empty = unfinished.state == VolumeState::kCreating && unfinished.source.empty();

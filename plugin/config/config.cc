@@ -249,10 +249,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--shared-roots", flags.shared_roots, "MOORING_SHARED_ROOTS",
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
-  add_list("--pool", flags.pools, "MOORING_POOL", ';',
-           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs|nfs and keys of that backend (path=, "
-           "overcommit=, shared=, match=, size=, quota=, server=, export=, options=); may be repeated, or several with "
-           "semicolons");
+  add_list(
+      "--pool", flags.pools, "MOORING_POOL", ';',
+      "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs|nfs|lvm and keys of that backend (path=, "
+      "overcommit=, shared=, match=, size=, quota=, server=, export=, options=, vg=, thinpool=); may be repeated, or "
+      "several with "
+      "semicolons");
   add_list("--fs-type", flags.fs_types, "MOORING_FS_TYPE", ',',
            "type of filesystems that disks of device pools may have beside ext4, xfs and btrfs, as vfat; may be "
            "repeated, or several with commas");

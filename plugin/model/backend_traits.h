@@ -23,9 +23,11 @@ enum class BackendKind {
   kTmpfs,      // memory, from the first stage to the last unstage
   kBtrfs,      // a subvolume of a btrfs
   kNfs,        // a directory on an NFS export, bind mounted
+  kLvm,        // a logical volume
 };
 inline constexpr BackendKind kBackendKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
-                                                BackendKind::kTmpfs, BackendKind::kBtrfs,     BackendKind::kNfs};
+                                                BackendKind::kTmpfs, BackendKind::kBtrfs,     BackendKind::kNfs,
+                                                BackendKind::kLvm};
 
 // How the node mounts a volume.
 enum class Staging {
@@ -59,6 +61,7 @@ struct BackendTraits {
   bool many_nodes = false;                 // a volume can be used on several nodes at once
   bool sets_aside = false;                 // a deleted volume can keep its data: Backend::SetAside
   bool maps_ids = true;                    // the kernel may have mapped ids for its filesystems: VolumeTuning::idmap
+  bool reuses_space = false;               // unwritten space may hold what deleted volumes held
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
 };
 

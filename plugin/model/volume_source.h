@@ -68,7 +68,7 @@ class VolumeSource {
   virtual void EndUseLater(const std::string& /*id*/) {}
 
   // Backend::NoteRawUse of the volume's pool.
-  virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }
+  virtual absl::Status NoteRawUse(const std::string& /*id*/, bool /*read_only*/) { return absl::OkStatus(); }
 
   // Backend::KnownDevices of all pools, and Backend::WaitFor of the volume's pool.
   virtual std::vector<KnownDevice> KnownDevices() { return {}; }

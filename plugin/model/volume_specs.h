@@ -41,6 +41,7 @@ struct CreateVolumeSpec {
   std::vector<Segments> topologies;                       // it must be reachable from one of them; empty: from anywhere
   ContentSource source = {};
   std::string device = {};  // VolumeDraft::device
+  bool is_raw = false;      // it may be used as a raw device
   bool is_mounted = true;   // it may be mounted: a copy gets a new filesystem UUID then
   TuningChange tuning = {};
   std::string ephemeral = {};  // the id from the orchestrator; empty: not ephemeral

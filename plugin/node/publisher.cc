@@ -105,8 +105,9 @@ absl::Status Publisher::Publish(const PublishSpec& asked, const NodeVolume& volu
 }
 
 absl::Status Publisher::NoteRawUse(const NodeVolume& volume, bool read_only) {
-  const bool is_new = !read_only && !volume.raw && StagingOf(volume) == Staging::kBlockDevice;
-  return is_new ? source_.NoteRawUse(volume.id) : absl::OkStatus();
+  // A volume that was cleared may have grown since.
+  const bool is_new = StagingOf(volume) == Staging::kBlockDevice && (!volume.raw || ReusesSpace(volume));
+  return is_new ? source_.NoteRawUse(volume.id, read_only) : absl::OkStatus();
 }
 
 absl::Status Publisher::PublishAlone(const PublishSpec& asked, const NodeVolume& volume) {

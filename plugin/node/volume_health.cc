@@ -58,11 +58,11 @@ std::string VolumeHealth::ImageProblem(const std::string& volume_id, std::uint64
                      volume->bytes, whole);
 }
 
-// A sentence for the condition of the volume. The owner of a block device chose the size of its filesystem.
+// A sentence for the condition of the volume. The owner of a whole device chose the size of its filesystem.
 std::string VolumeHealth::RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage) {
   if (usage.unused_bytes < kLittle) return "";
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (!volume.ok() || StagingOf(*volume) != Staging::kLoopDevice) return "";
+  if (!volume.ok() || !IsSizedHere(*volume)) return "";
   const bool too_small = fs_type == "btrfs" && volume->bytes < kSmallestGrownBtrfs;
   return fmt::format(
       "its {} filesystem is {} MiB smaller than the volume and could not be grown: {}", fs_type,

@@ -79,6 +79,7 @@ HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std
   policy.sized_pools = access.sized_pools;
   policy.most_memory = access.most_memory;
   policy.device_links = access.device_links;
+  policy.lvm_pools = access.lvm_pools;
   policy.fs_types = config.fs_types;
   for (const PoolConfig& pool : config.pools) {
     if (TypeOf(pool.kind).own_mount == nullptr) continue;

@@ -358,4 +358,49 @@ absl::Status FakeKernel::Unmount(const UnmountRequest& request) {
   return request.remove_target ? Remove(request.target) : absl::OkStatus();
 }
 
+// ---- logical volumes
+
+absl::StatusOr<LvmReport> FakeKernel::ReportLvm(const std::string& pool) const {
+  const auto found = lvm_pools.find(pool);
+  if (found == lvm_pools.end()) return Unavailable("volume group '{}' is not there", pool);
+  return found->second;
+}
+
+LogicalVolume* FakeKernel::FindLogicalVolume(const LogicalVolumeName& volume) {
+  for (LogicalVolume& there : lvm_pools[volume.pool].volumes) {
+    if (there.name == volume.name) return &there;
+  }
+  return nullptr;
+}
+
+absl::Status FakeKernel::MakeLogicalVolume(const NewLogicalVolume& volume) {
+  LvmReport& pool = lvm_pools[volume.pool];
+  if (FindLogicalVolume({volume.pool, volume.name}) == nullptr) {
+    pool.volumes.push_back({.name = volume.name,
+                            .bytes = volume.bytes,
+                            .is_cleared = volume.clear || pool.zeroes,
+                            .is_active = !volume.is_snapshot});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FakeKernel::GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) {
+  LogicalVolume* const found = FindLogicalVolume(volume);
+  if (found == nullptr) return NotFound("no " + volume.name);
+  found->bytes = std::max(found->bytes, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status FakeKernel::NoteRawLogicalVolume(const LogicalVolumeName& volume) {
+  LogicalVolume* const found = FindLogicalVolume(volume);
+  if (found == nullptr) return NotFound("no " + volume.name);
+  found->is_raw = true;
+  return absl::OkStatus();
+}
+
+absl::Status FakeKernel::RemoveLogicalVolume(const LogicalVolumeName& volume) {
+  std::erase_if(lvm_pools[volume.pool].volumes, [&](const LogicalVolume& there) { return there.name == volume.name; });
+  return absl::OkStatus();
+}
+
 }  // namespace mooring::testing

@@ -68,6 +68,8 @@ class FakeKernel {
   FakeNode& Node(const std::string& path) { return nodes_.at(path); }
   void Reboot();  // no mounts, no loop devices; the files stay
 
+  std::map<std::string, LvmReport> lvm_pools;  // "GROUP" or "GROUP/THINPOOL"
+
   // State for the test.
   const std::vector<FakeMount>& mounts() const { return mounts_; }
   std::vector<FakeMount> MountsAt(const std::string& path) const;
@@ -96,8 +98,15 @@ class FakeKernel {
   absl::StatusOr<std::string> HealthProblem(const std::string& mount_path);
   absl::Status Copy(const std::vector<ImageCopy>& copies);
   absl::Status RemoveTree(const std::string& directory);
+  absl::StatusOr<LvmReport> ReportLvm(const std::string& pool) const;
+  absl::Status MakeLogicalVolume(const NewLogicalVolume& volume);
+  absl::Status GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes);
+  absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume);
+  absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume);
 
  private:
+  LogicalVolume* FindLogicalVolume(const LogicalVolumeName& volume);
+
   const FakeMount* TopMount(const std::string& path) const;
   const FakeMount* MountAround(const std::string& path) const;  // the innermost one that `path` lies on
   absl::Status CheckParents(const std::string& path) const;

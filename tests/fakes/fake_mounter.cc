@@ -223,6 +223,37 @@ absl::Status FakeMounter::LimitSubvolume(const std::string& path, std::uint64_t 
 
 absl::Status FakeMounter::RemoveSubvolume(const std::string& path) { return Enter("RemoveSubvolume", path); }
 
+absl::StatusOr<LvmReport> FakeMounter::ReportLvm(const std::string& pool) {
+  MOORING_RETURN_IF_ERROR(Enter("ReportLvm", pool));
+  return With([&](FakeKernel& kernel) { return kernel.ReportLvm(pool); });
+}
+
+absl::Status FakeMounter::MakeLogicalVolume(const NewLogicalVolume& volume) {
+  const std::string how = fmt::format("{} {}{}{}", volume.source, volume.bytes, volume.clear ? " clear" : "",
+                                      volume.is_snapshot ? " snapshot" : "");
+  MOORING_RETURN_IF_ERROR(Enter("MakeLogicalVolume", volume.name, how));
+  return With([&](FakeKernel& kernel) { return kernel.MakeLogicalVolume(volume); });
+}
+
+absl::Status FakeMounter::GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) {
+  MOORING_RETURN_IF_ERROR(Enter("GrowLogicalVolume", volume.name, fmt::format("{}", bytes)));
+  return With([&](FakeKernel& kernel) { return kernel.GrowLogicalVolume(volume, bytes); });
+}
+
+absl::Status FakeMounter::ActivateLogicalVolume(const LogicalVolumeName& volume) {
+  return Enter("ActivateLogicalVolume", volume.name);
+}
+
+absl::Status FakeMounter::RemoveLogicalVolume(const LogicalVolumeName& volume) {
+  MOORING_RETURN_IF_ERROR(Enter("RemoveLogicalVolume", volume.name));
+  return With([&](FakeKernel& kernel) { return kernel.RemoveLogicalVolume(volume); });
+}
+
+absl::Status FakeMounter::NoteRawLogicalVolume(const LogicalVolumeName& volume) {
+  MOORING_RETURN_IF_ERROR(Enter("NoteRawLogicalVolume", volume.name));
+  return With([&](FakeKernel& kernel) { return kernel.NoteRawLogicalVolume(volume); });
+}
+
 absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
   return Enter("CheckNeeds", needs.seen_outside.empty() ? "" : needs.seen_outside.front());
 }

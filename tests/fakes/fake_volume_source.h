@@ -62,7 +62,8 @@ class FakeVolumeSource final : public VolumeSource {
     if (found == volumes_.end()) return NotFound("volume " + id + " does not exist");
     return found->second;
   }
-  absl::Status NoteRawUse(const std::string& id) override {
+  absl::Status NoteRawUse(const std::string& id, bool read_only) override {
+    if (read_only) return absl::OkStatus();
     const std::lock_guard<std::mutex> lock(mutex_);
     MOORING_RETURN_IF_ERROR(notes_failure_);
     volumes_.at(id).raw = true;

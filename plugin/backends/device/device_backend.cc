@@ -20,6 +20,7 @@
 #include "base/text/terminal_text.h"
 #include "mounter/image/image.h"
 #include "mounter/path/device_links.h"
+#include "plugin/backends/device/device_use.h"
 #include "plugin/model/call.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
@@ -188,7 +189,8 @@ absl::StatusOr<ReleasedFile> DeviceBackend::MarkOf(const Disk& disk) const {
   return FindReleased(std::string(ParentOf(directory_)), disk, *disks_);
 }
 
-absl::Status DeviceBackend::NoteRawUse(const std::string& id) {
+absl::Status DeviceBackend::NoteRawUse(const std::string& id, bool read_only) {
+  if (read_only) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   MOORING_ASSIGN_OR_RETURN(DeviceRecord record, ReadDeviceRecord(PathOf(id)));
   record.raw = true;
@@ -212,24 +214,10 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
   const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
   if (!IsVolumeId(id) || absl::IsNotFound(record.status())) return absl::OkStatus();
   if (!record.ok()) return record.status();
-  const auto in_use = [](const std::string& how) {
-    return FailedPrecondition("the volume is in use on this host, {}: unpublish and unstage it first", how);
-  };
-  MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List("/"));
-  const std::vector<KnownDevice> own = {{.volume_id = id, .number = record->number, .node = record->node}};
-  for (const MountInfo& mount : mounts) {
-    if (DeviceBehind(mount, own) != nullptr) return in_use("mounted at " + Quote(mount.target));
-  }
+  const KnownDevice device = {.volume_id = id, .number = record->number, .node = record->node};
+  MOORING_RETURN_IF_ERROR(CheckDeviceNotMounted(mounter_, device));
   if (!Locate(id).ok()) return absl::OkStatus();  // another device has its link now
-  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(record->node));
-  for (const LoopInfo& loop : loops) {
-    if (OwnerOf(loop) == id) return in_use("through " + loop.device);
-  }
-  const absl::StatusOr<bool> claimed = mounter_.IsInUse(record->node);
-  if (MaySucceedLater(claimed.status())) return claimed.status();
-  // A dead device cannot be opened. Only its record is deleted.
-  return claimed.ok() && *claimed ? in_use("mounted in another mount namespace, or claimed by another program")
-                                  : absl::OkStatus();
+  return CheckDeviceNotClaimed(mounter_, device);
 }
 
 absl::Status DeviceBackend::Delete(const std::string& id) {

@@ -41,7 +41,7 @@ class DeviceBackend final : public Backend {
   // FAILED_PRECONDITION: the device is missing, or another device has its link.
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
-  absl::Status NoteRawUse(const std::string& id) override;
+  absl::Status NoteRawUse(const std::string& id, bool read_only) override;
   bool HoldsData(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> QuickCapacity() const override;  // `available` counts all devices without a volume
   std::vector<KnownDevice> KnownDevices() const override;

@@ -45,7 +45,7 @@ class Disks {
   virtual std::string PathOf(const std::string& link) const = 0;
 };
 
-class SystemDisks final : public Disks {
+class SystemDisks : public Disks {
  public:
   // `directory` may be missing now. `match` is a pattern of fnmatch(3).
   SystemDisks(std::string directory, std::string match) : directory_(std::move(directory)), match_(std::move(match)) {}

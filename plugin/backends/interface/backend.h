@@ -37,14 +37,16 @@ struct VolumeDraft {
   std::uint64_t bytes = 0;
   std::string device = {};  // BackendTraits::whole_devices: the requested device; empty: any that fits
   std::uint64_t limit = 0;  // BackendTraits::whole_devices: bytes at most; 0: no limit
+  bool raw = false;         // it may be used as a raw device
 };
 
 // A new volume or snapshot with the content of another one.
 struct CopyDraft {
   std::string id;
-  std::string source;              // VolumeLocation::path, in this or another pool of the same kind
+  std::string source = {};         // VolumeLocation::path, in this or another pool of the same kind
   std::uint64_t bytes = 0;         // the size of the source or more
   std::string renew_fs_type = {};  // the type of the filesystem that gets a new UUID; empty: none does
+  std::string source_id = {};      // of the volume or snapshot at `source`
 };
 
 struct BackendCapacity {
@@ -57,6 +59,9 @@ struct BackendCapacity {
 class Backend {
  public:
   virtual ~Backend() = default;
+
+  // The size that a volume gets if it is asked to have this many bytes.
+  virtual absl::StatusOr<std::uint64_t> RoundUp(std::uint64_t bytes) const { return bytes; }
 
   // Creates the volume, or finishes an unfinished one. OK if it exists with this size. RESOURCE_EXHAUSTED: no room.
   virtual absl::Status Create(const VolumeDraft& draft) = 0;
@@ -106,15 +111,16 @@ class Backend {
   // Capacity for metrics, which ask every few seconds: it takes no lock that calls wait for, and reads no device.
   virtual absl::StatusOr<BackendCapacity> QuickCapacity() const { return Capacity(); }
 
-  // BackendTraits::whole_devices: the devices of all volumes, which identify their mounts, also of missing devices.
+  // Staging::kBlockDevice: the devices of all volumes, which identify their mounts, also of missing devices.
   virtual std::vector<KnownDevice> KnownDevices() const { return {}; }
 
   // Waits until the volume's device appears, or until that time.
   virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) const {}
 
-  // BackendTraits::whole_devices: a task gets the volume as a raw device, and may write anywhere. From then on it is
-  // taken for empty only if all of it was read (FilesystemInfo::whole).
-  virtual absl::Status NoteRawUse(const std::string& /*id*/) { return absl::OkStatus(); }
+  // Staging::kBlockDevice: a task is about to get the volume as a raw device. It may read everything, and write
+  // anywhere unless it is `read_only`. From then on a whole device is taken for empty only if all of it was read
+  // (FilesystemInfo::whole). FAILED_PRECONDITION: the device may still hold what others wrote.
+  virtual absl::Status NoteRawUse(const std::string& /*id*/, bool /*read_only*/) { return absl::OkStatus(); }
 
   // Whether something was written to an existing volume; true if it is unknown.
   virtual bool HoldsData(const std::string& /*id*/) const { return true; }

@@ -63,6 +63,7 @@ struct PoolAccess {
   std::vector<std::string> volume_directories;  // the directories in them may be bound
   std::vector<std::string> subvolume_pools;     // the btrfs subvolumes in them may be made, limited and removed
   std::vector<std::string> sized_pools;         // the directories in them may get a limit
+  std::vector<std::string> lvm_pools;           // "GROUP" or "GROUP/THINPOOL": volumes in them may be made and removed
   std::vector<std::string> link_directories;    // they are read for links to devices
   std::vector<std::string> device_links;        // LinksText: the devices behind these links may be mounted
   std::uint64_t most_memory = 0;                // bytes of a tmpfs
@@ -71,7 +72,7 @@ struct PoolAccess {
 struct BackendType {
   BackendTraits traits;
 
-  // Changes `grows` and `enforces_size`, if they depend on the keys of a pool.
+  // Changes the abilities that depend on the keys of a pool.
   void (*adapt)(const PoolConfig& pool, BackendTraits& traits) = [](const PoolConfig&, BackendTraits&) {};
 
   // The keys of --pool besides `name` and `backend`.

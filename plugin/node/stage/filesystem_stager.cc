@@ -1,5 +1,7 @@
 #include "plugin/node/stage/filesystem_stager.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 
 #include "base/deadline.h"
@@ -72,6 +74,20 @@ absl::Status FilesystemStager::CheckSameOptions(const StageSpec& spec) {
       spec.volume_id, Quote(other->path));
 }
 
+static absl::Status MayHideData(const NodeVolume& volume) {
+  const std::string or_else =
+      !IsSizedHere(volume)  // a whole device
+          ? fmt::format(
+                "delete the volume, clear the device (blkdiscard -z), remove the file devices/POOL/{}.released in "
+                "the state directory, and create the volume again",
+                volume.id)
+          : "create another volume";
+  return FailedPrecondition(
+      "volume {} has a device that it, or an earlier volume, had for block access. The device may hold data that no "
+      "signature shows, so it is not formatted: make a filesystem on it by block access. Or {}",
+      volume.id, or_else);
+}
+
 absl::Status FilesystemStager::Stage(const StageSpec& spec, const NodeVolume& volume, bool in_use) {
   if (!in_use) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   return store_.MountOnRecord(StagedUse(spec), [&]() -> absl::Status {
@@ -86,12 +102,7 @@ absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, con
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter_.Probe(volume.path));
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
     if (!volume.raw || found.whole) return Format(volume, asked);
-    return FailedPrecondition(
-        "volume {} has a device that it, or an earlier volume, had for block access. The device may hold data that no "
-        "signature shows, so it is not formatted: make a filesystem on it by block access. Or delete the volume, clear "
-        "the device (blkdiscard -z), remove the file devices/POOL/{}.released in the state directory, and create the "
-        "volume again",
-        volume.id, volume.id);
+    return MayHideData(volume);
   }
   if (found.content == FilesystemInfo::Content::kForeign && StagingOf(volume) == Staging::kBlockDevice) {
     const std::string other = OtherFsTypeFor(found.type, asked, volume.fs_type);
@@ -142,7 +153,7 @@ absl::Status FilesystemStager::CheckAndGrow(const NodeVolume& volume, Filesystem
     MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
     MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // the check may have changed its size
   }
-  if (StagingOf(volume) == Staging::kBlockDevice) return absl::OkStatus();  // its owner chose the filesystem's size
+  if (StagingOf(volume) == Staging::kBlockDevice) return absl::OkStatus();  // see Finish
   // The volume may have grown while it was not staged. xfs and btrfs grow only while mounted: Finish.
   constexpr std::uint64_t kSmallestGrowth = 4096;
   const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
@@ -178,9 +189,9 @@ absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& vo
 
 absl::Status FilesystemStager::Finish(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
                                       bool in_use) {
-  // The owner of a block device chose the size of its filesystem.
-  if (in_use || StagingOf(volume) != Staging::kLoopDevice) return absl::OkStatus();
-  if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(GrowMounted(volume, spec.staging_path, fs_type));
+  if (in_use || !IsSizedHere(volume)) return absl::OkStatus();
+  const bool was_grown = StagingOf(volume) == Staging::kLoopDevice && fs_type == "ext4";  // before it was mounted
+  if (!was_grown) MOORING_RETURN_IF_ERROR(GrowMounted(volume, spec.staging_path, fs_type));
   return volume.tuning.read_ahead_bytes == 0 ? absl::OkStatus() : devices_.TuneAll(volume);
 }
 

@@ -13,8 +13,21 @@ namespace mooring {
 
 Staging StagingOf(const NodeVolume& volume) { return TraitsOf(volume.kind).staging; }
 
+bool IsSizedHere(const NodeVolume& volume) {
+  const BackendTraits& traits = TraitsOf(volume.kind);
+  return traits.staging == Staging::kLoopDevice || (traits.staging == Staging::kBlockDevice && !traits.whole_devices);
+}
+
+bool ReusesSpace(const NodeVolume& volume) { return TraitsOf(volume.kind).reuses_space; }
+
 absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capability, std::string_view fs_type) {
   for (const FilesystemOption& option : capability.options.options) {
+    if (ReusesSpace(volume) && option.key == "data" && option.value == "writeback") {
+      return InvalidArgument(
+          "volume {}: mount flag data=writeback is refused for the backend {}: after a crash, files would show what "
+          "deleted volumes held",
+          volume.id, ToString(volume.kind));
+    }
     if (fs_type.empty() || IsAllowed(fs_type, option)) continue;
     return InvalidArgument("volume {} has an {} filesystem, where mount flag {} is not allowed, or not with this value",
                            volume.id, fs_type, Quote(option.key));

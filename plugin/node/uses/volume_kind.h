@@ -11,6 +11,11 @@ namespace mooring {
 
 Staging StagingOf(const NodeVolume& volume);
 
+// Whether its filesystem fills the volume. The owner of a whole device chose the size of its filesystem.
+bool IsSizedHere(const NodeVolume& volume);
+
+bool ReusesSpace(const NodeVolume& volume);  // BackendTraits::reuses_space
+
 // INVALID_ARGUMENT: volumes of this kind are no block devices, or have no choice of filesystem or filesystem options.
 // FAILED_PRECONDITION: see CheckMode.
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);

@@ -377,6 +377,24 @@ TEST_F(HelperGuardTest, OnlySubvolumesOfThePoolsAreTouched) {
   EXPECT_THAT(helper().RemoveSubvolume(Path("pool/") + name), Refused("does not lie on a btrfs"));
 }
 
+TEST_F(HelperGuardTest, OnlyVolumesOfTheLvmPoolsAreTouched) {
+  const std::string name = "vol-" + std::string(32, 'a');
+  for (const std::string pool : {"other", "mooring-test-group/thin", "mooring-test-group/../other", "", "--help"}) {
+    EXPECT_THAT(helper().ReportLvm(pool), Refused("none of the pools of LVM"));
+    EXPECT_THAT(helper().MakeLogicalVolume({.pool = pool, .name = name, .bytes = kMiB}), Refused("none of the pools"));
+    EXPECT_THAT(helper().GrowLogicalVolume({pool, name}, kMiB), Refused("none of the pools"));
+    EXPECT_THAT(helper().ActivateLogicalVolume({pool, name}), Refused("none of the pools"));
+    EXPECT_THAT(helper().RemoveLogicalVolume({pool, name}), Refused("none of the pools"));
+  }
+  const LogicalVolumeName foreign = {"mooring-test-group", "root"};
+  for (const absl::Status& status :
+       {helper().MakeLogicalVolume({.pool = foreign.pool, .name = foreign.name, .bytes = kMiB}),
+        helper().GrowLogicalVolume(foreign, kMiB), helper().ActivateLogicalVolume(foreign),
+        helper().RemoveLogicalVolume(foreign)}) {
+    EXPECT_FALSE(status.ok());
+  }
+}
+
 TEST_F(HelperGuardTest, OnlyDirectoriesOfSizedPoolsAreLimited) {
   const std::string name = "vol-" + std::string(32, 'a');
   Dir("dirs/" + name);

@@ -69,6 +69,7 @@ absl::StatusOr<HelperSpawner> HelperProcessTest::StartSpawner(const std::string&
                                          .fs_types = {"ext2", "f2fs", "proc"},
                                          .subvolume_pools = {Path("pool")},
                                          .sized_pools = {Path("sized")},
+                                         .lvm_pools = {"mooring-test-group"},
                                          .most_memory = 4 * kMiB},
                                         "info",
                                         "text"});

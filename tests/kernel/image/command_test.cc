@@ -74,6 +74,32 @@ TEST(CommandTest, AProgramCanNeitherMountNorUseSocketsNorMakeDevices) {
   EXPECT_TRUE(socket.ok()) << "this process itself may";
 }
 
+absl::StatusOr<CommandResult> AsLvm(const std::string& script, seconds limit = seconds(20),
+                                    ProgramKind kind = ProgramKind::kLvm) {
+  return RunCommand({"sh", "-c", script}, "dash", limit, {}, {}, kind);
+}
+
+// DM_VERSION of the device mapper, on a file that knows no ioctl(2): without a filter the error is another one.
+constexpr const char* kAskDeviceMapper =
+    "perl -e 'my $call = \"x\" x 312; ioctl(STDIN, 0xc138fd00, $call) or die \"$!\"'";
+
+TEST(CommandTest, LvmMayMakeBlockDevicesAndUseTheDeviceMapperAndOthersMayNot) {
+  const TempDir dir;
+  EXPECT_THAT(AsLvm(kAskDeviceMapper)->output, ::testing::HasSubstr("Inappropriate ioctl"));
+  EXPECT_THAT(Shell(kAskDeviceMapper)->output, ::testing::HasSubstr("not permitted"));
+  EXPECT_THAT(AsLvm(kAskDeviceMapper, seconds(20), ProgramKind::kLvmReport)->output,
+              ::testing::HasSubstr("Inappropriate ioctl"));
+  EXPECT_EQ(AsLvm("mknod " + (dir / "block") + " b 7 0")->exit_code, 0);
+  for (const std::string& script :
+       {"mknod " + (dir / "other") + " c 1 3",
+        "mkdir " + (dir / "place") + " && mount -t tmpfs none " + (dir / "place"), std::string("unshare --mount true"),
+        std::string("perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1'")}) {
+    const auto result = AsLvm(script);
+    ASSERT_OK(result);
+    EXPECT_NE(result->exit_code, 0) << script;
+  }
+}
+
 TEST(CommandTest, OnlyTheTailOfALongOutputIsKept) {
   const auto result = Shell("head -c 1000000 /dev/zero | tr '\\0' x; echo the end");
   ASSERT_OK(result);
@@ -148,6 +174,50 @@ TEST_F(DeadlineTest, EndOfTheProgramEndsTheCallAndItsChildren) {
   EXPECT_EQ(result->output, "said");
   EXPECT_LT(Clock::now() - start, seconds(5));
   EXPECT_TRUE(Gone());
+}
+
+TEST_F(DeadlineTest, LvmIsNeverKilledAndHoldsUpTheNextOne) {
+  const std::string script =
+      "echo $$ > '" + Path("pid") + "'; echo early; sleep 3; echo late; touch '" + Path("done") + "'";
+  EXPECT_THAT(AsLvm(script, seconds(1)), FailsWith(StatusCode::kDeadlineExceeded, "still runs after 1 s"));
+  EXPECT_FALSE(Exists(Path("done")));
+  const std::string pid = ReadFile(Path("pid"));
+  EXPECT_THAT(AsLvm("true"), FailsWith(StatusCode::kUnavailable,
+                                       "an earlier lvm still runs (process " + std::to_string(std::stoi(pid)) + ")"));
+  EXPECT_THAT(CheckNoLvmLingers(), FailsWith(StatusCode::kUnavailable, "still runs"));
+  EXPECT_OK(AsLvm("true", seconds(20), ProgramKind::kLvmReport));
+  EXPECT_OK(Shell("true"));
+  EXPECT_TRUE(Eventually([this] { return Exists(Path("done")); })) << "its output breaks no pipe";
+  EXPECT_TRUE(Eventually([] { return CheckNoLvmLingers().ok(); }));
+  EXPECT_OK(AsLvm("true"));
+}
+
+TEST_F(DeadlineTest, ReportOfLvmIsKilled) {
+  const std::string script = "echo $$ > '" + Path("pid") + "'; exec sleep 30";
+  EXPECT_THAT(AsLvm(script, seconds(1), ProgramKind::kLvmReport),
+              FailsWith(StatusCode::kDeadlineExceeded, "killed after 1 s"));
+  EXPECT_TRUE(Gone());
+  EXPECT_OK(CheckNoLvmLingers());
+}
+
+TEST_F(DeadlineTest, EndOfLvmKillsNoProgramThatItStarted) {
+  const auto result = AsLvm("echo said; echo more; (sleep 1; touch '" + Path("done") + "') & exit 3");
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit_code, 3);
+  EXPECT_EQ(result->output, "said\nmore\n") << "its lines stay apart";
+  EXPECT_TRUE(Eventually([this] { return Exists(Path("done")); }));
+}
+
+// The root cgroup is out of reach in most containers.
+TEST_F(DeadlineTest, LvmLeavesTheCgroupOfTheServiceAndOthersStay) {
+  const std::string ask = "sleep 0.2; grep '^0::' /proc/self/cgroup";
+  const auto tool = Shell(ask);
+  ASSERT_OK(tool);
+  EXPECT_THAT(ReadFile("/proc/self/cgroup"), ::testing::HasSubstr(tool->output));
+  const auto lvm = AsLvm(ask);
+  ASSERT_OK(lvm);
+  const bool can_move = ::mooring::testing::Run("sh -c 'echo $$ >/sys/fs/cgroup/cgroup.procs' 2>/dev/null") == 0;
+  EXPECT_EQ(lvm->output, can_move ? "0::/\n" : tool->output + "\n");
 }
 
 // The programs that check, format and change a filesystem.

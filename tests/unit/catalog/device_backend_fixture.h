@@ -8,6 +8,7 @@
 
 #include "base/file/directory.h"
 #include "base/status.h"
+#include "mounter/path/device_links.h"
 #include "plugin/backends/device/device_backend.h"
 #include "plugin/model/volume_id.h"
 #include "tests/fakes/fake_mounter.h"
@@ -32,13 +33,16 @@ struct FakeHost {
 
 class FakeDisks final : public Disks {
  public:
-  explicit FakeDisks(const FakeHost& host) : host_(host) {}
+  explicit FakeDisks(const FakeHost& host, std::string match = "*") : host_(host), match_(std::move(match)) {}
   absl::StatusOr<std::vector<std::string>> Links() const override {
     std::vector<std::string> links;
-    for (const auto& [link, disk] : host_.disks) links.push_back(link);
+    for (const auto& [link, disk] : host_.disks) {
+      if (MatchesLinks(match_, link)) links.push_back(link);
+    }
     return links;
   }
   absl::StatusOr<Disk> Find(const std::string& link) const override {
+    if (!MatchesLinks(match_, link)) return InvalidArgument("no link of the pool: " + link);
     const auto found = host_.disks.find(link);
     if (found == host_.disks.end()) return NotFound("no " + link);
     return found->second;
@@ -57,6 +61,7 @@ class FakeDisks final : public Disks {
 
  private:
   const FakeHost& host_;
+  const std::string match_;
 };
 
 class DeviceBackendTest : public ::testing::Test {

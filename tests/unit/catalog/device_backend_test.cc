@@ -42,7 +42,7 @@ TEST_F(DeviceBackendTest, ARecordOfAnEarlierVersionIsRead) {
   text.erase(text.size() - 1);
   std::ofstream(Record(id)) << text;
   EXPECT_EQ(LinkOf(id), "small");
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   EXPECT_TRUE(ReadDeviceRecord(Record(id))->raw);
 }
 

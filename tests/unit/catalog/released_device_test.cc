@@ -17,7 +17,7 @@ TEST_F(ReleasedDeviceTest, ARawDeviceIsNotTakenForEmpty) {
   const std::string id = Created();
   ASSERT_EQ(LinkOf(id), "small");
   EXPECT_FALSE(backend_.Locate(id)->raw);
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   EXPECT_TRUE(backend_.Locate(id)->raw);
   EXPECT_TRUE(backend_.HoldsData(id));
   EXPECT_EQ(backend_.Capacity()->available, 500 * kMiB);
@@ -37,7 +37,7 @@ TEST_F(ReleasedDeviceTest, ARawDeviceIsNotTakenForEmpty) {
 
 TEST_F(ReleasedDeviceTest, ADeviceWithoutRawUseOrWithAFilesystemNeedsNoMark) {
   const std::string unused = Created("small"), visible = Created("middle");
-  EXPECT_OK(backend_.NoteRawUse(visible));
+  EXPECT_OK(backend_.NoteRawUse(visible, false));
   Fill("middle", FilesystemInfo::Content::kFilesystem);
   EXPECT_OK(backend_.Delete(unused));
   EXPECT_OK(backend_.Delete(visible));
@@ -46,7 +46,7 @@ TEST_F(ReleasedDeviceTest, ADeviceWithoutRawUseOrWithAFilesystemNeedsNoMark) {
 
 TEST_F(ReleasedDeviceTest, DataThatAGrowthOfTheDeviceHidesIsNotForgotten) {
   const std::string id = Created("small");
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   Fill("small");
   EXPECT_OK(backend_.Delete(id));
   Plug("small", 2, 400 * kMiB, "SN2");  // its data lies between the begin and the end now
@@ -57,7 +57,7 @@ TEST_F(ReleasedDeviceTest, DataThatAGrowthOfTheDeviceHidesIsNotForgotten) {
 
 TEST_F(ReleasedDeviceTest, AMarkThatCannotBeReadNamesItself) {
   const std::string id = Created("small");
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   EXPECT_OK(backend_.Delete(id));
   std::ofstream(Record(id) + ".released") << "small\n";
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}),
@@ -67,7 +67,7 @@ TEST_F(ReleasedDeviceTest, AMarkThatCannotBeReadNamesItself) {
 // Such a device is small. It is in the pool again as soon as it is cleared.
 TEST_F(ReleasedDeviceTest, ADeviceThatIsReadAsAWholeNeedsNoMark) {
   const std::string id = Created();
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   EXPECT_OK(backend_.Delete(id));
   kernel_.With([](FakeKernel& kernel) { kernel.Node("/dev/fake2").filesystem.whole = true; });
   EXPECT_EQ(backend_.Capacity()->available, 600 * kMiB);
@@ -80,7 +80,7 @@ TEST_F(ReleasedDeviceTest, ADeviceThatIsReadAsAWholeNeedsNoMark) {
 
 TEST_F(ReleasedDeviceTest, AMarkIsForTheDeviceAndNotForItsLink) {
   const std::string id = Created();
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   EXPECT_OK(backend_.Delete(id));
   Plug("small", 9, 100 * kMiB, "SN9");
   Plug("elsewhere", 2, 100 * kMiB, "SN2");
@@ -112,7 +112,7 @@ TEST_F(ReleasedDeviceTest, PartitionsWithOneSerialNumberAreSeveralDevices) {
   Plug("part1", 11, 400 * kMiB, "SNP");
   Plug("part2", 12, 400 * kMiB, "SNP");
   const std::string first = Created("part1");
-  EXPECT_OK(backend_.NoteRawUse(first));
+  EXPECT_OK(backend_.NoteRawUse(first, false));
   const std::string second = Created("", 400 * kMiB);
   EXPECT_EQ(LinkOf(second), "part2");
   EXPECT_FALSE(backend_.Locate(second)->raw);
@@ -134,7 +134,7 @@ TEST_F(ReleasedDeviceTest, PartitionsWithOneSerialNumberAreSeveralDevices) {
 // It is known by its link, whatever its size is now, and after a start by any link.
 TEST_F(ReleasedDeviceTest, ADeviceWithoutASerialNumberThatMayHideDataStaysOut) {
   const std::string id = Created("middle");
-  EXPECT_OK(backend_.NoteRawUse(id));
+  EXPECT_OK(backend_.NoteRawUse(id, false));
   EXPECT_OK(backend_.Delete(id));
   Plug("middle", 3, 250 * kMiB, "");
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 250 * kMiB, .limit = 250 * kMiB}),

@@ -39,6 +39,7 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
                               .fs_types = {"vfat", "ext2"},
                               .subvolume_pools = {"/srv/btrfs"},
                               .sized_pools = {"/srv/sized"},
+                              .lvm_pools = {"fast", "fast/thin"},
                               .most_memory = 1ULL << 40U},
                              "debug",
                              "json"};
@@ -54,6 +55,7 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
   EXPECT_THAT(parsed->policy.fs_types, ElementsAre("vfat", "ext2"));
   EXPECT_THAT(parsed->policy.subvolume_pools, ElementsAre("/srv/btrfs"));
   EXPECT_THAT(parsed->policy.sized_pools, ElementsAre("/srv/sized"));
+  EXPECT_THAT(parsed->policy.lvm_pools, ElementsAre("fast", "fast/thin"));
   EXPECT_EQ(parsed->policy.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");

@@ -68,6 +68,14 @@ auto Members(const NewSubvolume& subvolume) {
   const auto& [m1, m2, m3, m4] = subvolume;
   return std::tie(m1, m2, m3, m4);
 }
+auto Members(const NewLogicalVolume& volume) {
+  const auto& [m1, m2, m3, m4, m5, m6, m7] = volume;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+}
+auto Members(const LogicalVolume& volume) {
+  const auto& [m1, m2, m3, m4, m5, m6, m7] = volume;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+}
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
   return std::tie(m1, m2);
@@ -261,6 +269,40 @@ TEST(WireTest, NewSubvolumesArrive) {
               FailsWith(StatusCode::kInvalidArgument, "257 subvolumes"));
   EXPECT_THAT(Sent<pb::MakeSubvolumesRequest>(std::vector<NewSubvolume>{{.path = std::string("/c\0si", 5)}}),
               FailsWith(StatusCode::kInvalidArgument, "NUL"));
+}
+
+TEST(WireTest, LogicalVolumesArrive) {
+  const NewLogicalVolume wanted = {.pool = "fast/thin",
+                                   .name = "snap-1",
+                                   .bytes = 1ULL << 40U,
+                                   .clear = true,
+                                   .source = "vol-1",
+                                   .is_snapshot = true,
+                                   .renew_fs_type = "xfs"};
+  const auto arrived = Sent<pb::NewLogicalVolume>(wanted);
+  ASSERT_OK(arrived);
+  EXPECT_EQ(Members(*arrived), Members(wanted));
+  EXPECT_THAT(Sent<pb::NewLogicalVolume>(NewLogicalVolume{.pool = {}, .name = std::string("v\0l", 3)}),
+              FailsWith(StatusCode::kInvalidArgument, "NUL"));
+
+  const LvmReport report = {
+      .bytes = 1ULL << 40U,
+      .free_bytes = 3,
+      .extent_bytes = 4,
+      .data_percent = 12.5,
+      .metadata_percent = 7.25,
+      .zeroes = true,
+      .problem = "full",
+      .volumes = {{.name = "vol-1", .bytes = 5, .is_new = true, .is_active = true},
+                  {.name = "vol-2", .bytes = 6, .is_cleared = true, .is_open = true, .is_raw = true}}};
+  const auto reported = Sent<pb::LvmReport>(report);
+  ASSERT_OK(reported);
+  EXPECT_EQ(std::tie(reported->bytes, reported->free_bytes, reported->extent_bytes),
+            std::tie(report.bytes, report.free_bytes, report.extent_bytes));
+  EXPECT_EQ(std::tie(reported->data_percent, reported->metadata_percent, reported->zeroes, reported->problem),
+            std::tie(report.data_percent, report.metadata_percent, report.zeroes, report.problem));
+  ASSERT_EQ(reported->volumes.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(Members(reported->volumes[i]), Members(report.volumes[i]));
 }
 
 TEST(WireTest, ALoopDeviceArrives) {

@@ -133,7 +133,11 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=nfs,server=a,export=/a,quota=enforced", "has no 'quota'"},
         Wrong{"name=a,backend=device,match=*,shared=true", "has no 'shared'"},
         Wrong{"name=a,backend=tmpfs,shared=true", "has no 'shared'"}, Wrong{"name=a,backend=btrfs", "path is missing"},
-        Wrong{"name=a,backend=btrfs,path=/a,size=1", "has no 'size'"},
+        Wrong{"name=a,backend=btrfs,path=/a,size=1", "has no 'size'"}, Wrong{"name=a,backend=lvm", "vg is missing"},
+        Wrong{"name=a,backend=lvm,vg=-a", "no name of a volume group"},
+        Wrong{"name=a,backend=lvm,vg=a,thinpool=a/b", "no name of a thin pool"},
+        Wrong{"name=a,backend=lvm,vg=a,thinpool=", "no name of a thin pool"},
+        Wrong{"name=a,backend=lvm,vg=a,path=/a", "has no 'path'"},
         Wrong{"name=a,backend=btrfs,path=/a,quota=full", "quota is enforced or advisory, not 'full'"}));
 
 TEST(PoolConfigTest, ABtrfsPoolEnforcesSizesByDefault) {
@@ -141,6 +145,17 @@ TEST(PoolConfigTest, ABtrfsPoolEnforcesSizesByDefault) {
   ASSERT_OK(pools);
   EXPECT_EQ((*pools)[1].own_keys.at("quota"), "enforced");
   EXPECT_EQ((*pools)[2].own_keys.at("quota"), "advisory");
+}
+
+TEST(PoolConfigTest, OnlyAThinPoolHasSnapshotsAndClones) {
+  const auto pools = ParsePools({"name=a,backend=lvm,vg=fast", "name=b,backend=lvm,vg=fast,thinpool=thin"});
+  ASSERT_OK(pools);
+  for (const std::size_t i : {1U, 2U}) {
+    const BackendTraits traits = TraitsOf((*pools)[i]);
+    EXPECT_EQ(traits.snapshots, i == 2);
+    EXPECT_EQ(traits.clones, i == 2);
+    EXPECT_TRUE(traits.grows && traits.block && traits.enforces_size);
+  }
 }
 
 TEST(PoolConfigTest, RefusesANameThatIsGivenTwice) {
