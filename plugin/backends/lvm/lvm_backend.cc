@@ -1,8 +1,10 @@
 #include "plugin/backends/lvm/lvm_backend.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 #include "base/deadline.h"
@@ -22,8 +24,8 @@ namespace {
 
 constexpr char kGroup[] = "vg", kThinPool[] = "thinpool";
 constexpr char kMapper[] = "/dev/mapper";
-constexpr std::chrono::seconds kForMetrics{30}, kForSnapshots{5},
-    kForFailures{1};  // the age of an answer that is good enough
+// The age of an answer that is good enough.
+constexpr std::chrono::seconds kForMetrics{30}, kForSnapshots{5}, kForFailures{1};
 
 constexpr std::chrono::seconds kPatienceOfMetrics{2};
 
@@ -42,15 +44,23 @@ std::string LinksOf(const std::string& group) {
 }
 
 // The devices of the volumes. Without udev, lvm makes nodes below /dev/mapper and no links, but sysfs and the mount
-// table have the name of the kernel's own node.
+// table have the name of the kernel's own node. The name of the mapping says whose it is, so there is no serial number
+// to ask udev for.
 class MappedDisks final : public SystemDisks {
  public:
   explicit MappedDisks(const std::string& group) : SystemDisks(kMapper, LinksOf(group)) {}
 
   absl::StatusOr<Disk> Find(const std::string& link) const override {
-    MOORING_ASSIGN_OR_RETURN(Disk disk, SystemDisks::Find(link));
-    if (!IsOfItsName(PathOf(link), disk.number)) return NotFound("{} was left behind", Quote(PathOf(link)));
-    disk.node = "/dev/" + BlockDeviceName(disk.number);
+    struct stat status = {};
+    const std::string path = PathOf(link);
+    if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the device", path);
+    const bool is_mapping = S_ISBLK(status.st_mode) && IsOfItsName(path, status.st_rdev);
+    if (!is_mapping) return NotFound("{} was left behind, and leads to no volume", Quote(path));
+    Disk disk;
+    disk.link = link;
+    disk.node = "/dev/" + BlockDeviceName(status.st_rdev);
+    disk.number = status.st_rdev;
+    MOORING_ASSIGN_OR_RETURN(disk.bytes, BlockDeviceBytes(disk.number));
     return disk;
   }
 };
