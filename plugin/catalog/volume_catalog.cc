@@ -148,11 +148,6 @@ absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
   return room_.Capacity(**pool, spec.minimum_bytes);
 }
 
-static bool IsCleared(const Pool& pool, const std::string& id) {
-  constexpr bool kReadOnly = true;  // nothing is noted
-  return pool.backend->NoteRawUse(id, kReadOnly).ok();
-}
-
 // The new space of a raw device is cleared before a task sees it, and the device may have another number then.
 static absl::Status CheckNotStaged(const std::string& id, const VolumeCatalog::IsStaged& is_staged) {
   if (!is_staged) return absl::OkStatus();
@@ -171,7 +166,7 @@ absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& 
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   // Where space has to be cleared, an earlier growth may have been interrupted after the size had changed.
   const bool is_done = chosen == record.bytes;
-  if (is_done && (!pool->traits().reuses_space || IsCleared(*pool, spec.volume_id))) return chosen;
+  if (is_done && (!pool->traits().reuses_space || CheckMayBeRaw(*pool, spec.volume_id).ok())) return chosen;
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes,
                            is_done ? chosen : SizeIn(*pool, chosen, spec.range, record.bytes + 1));
   if (!pool->traits().grows) return CannotGrow(*pool, record.bytes);

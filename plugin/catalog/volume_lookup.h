@@ -28,6 +28,12 @@ std::uint64_t SizeOf(const Pool& pool, const VolumeLocation& found, std::uint64_
 absl::StatusOr<std::uint64_t> SizeIn(const Pool& pool, std::uint64_t bytes, const SizeRange& range,
                                      std::uint64_t minimum);
 
+// Backend::NoteRawUse, for a question: nothing is noted. FAILED_PRECONDITION: as a raw device, the volume could show
+// what deleted volumes held.
+inline absl::Status CheckMayBeRaw(const Pool& pool, const std::string& id) {
+  return pool.backend->NoteRawUse(id, /*read_only=*/true);
+}
+
 // Backend::Locate of a volume or snapshot. A device that is not there is asked for first.
 absl::StatusOr<VolumeLocation> LocateIn(const Pool& pool, const std::string& id);
 

@@ -300,8 +300,7 @@ absl::Status VolumeMaker::CheckSameDevice(const VolumeRecord& existing, const Cr
 absl::Status VolumeMaker::CheckSameAccess(const VolumeRecord& existing, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, existing));
   if (!spec.is_raw || !pool->traits().reuses_space) return absl::OkStatus();
-  constexpr bool kReadOnly = true;  // nothing is noted
-  const absl::Status may = pool->backend->NoteRawUse(existing.id, kReadOnly);
+  const absl::Status may = CheckMayBeRaw(*pool, existing.id);
   if (!absl::IsFailedPrecondition(may)) return may;
   return AlreadyExists("a volume named {} exists that was made without block access: delete it, or use another name",
                        Quote(spec.name));
