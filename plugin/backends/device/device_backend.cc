@@ -289,13 +289,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
   });
 }
 
-bool DeviceBackend::HoldsData(const std::string& id) const {
-  const absl::StatusOr<VolumeLocation> location = Locate(id);
-  if (!location.ok()) return true;
-  const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
-  if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) return true;
-  return location->raw && !found->whole;
-}
+bool DeviceBackend::HoldsData(const std::string& id) const { return DeviceHoldsData(mounter_, Locate(id)); }
 
 absl::StatusOr<BackendCapacity> DeviceBackend::QuickCapacity() const {
   return Count([](const Disk&) { return true; });

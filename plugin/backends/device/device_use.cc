@@ -37,4 +37,11 @@ absl::Status CheckDeviceNotClaimed(Mounter& mounter, const KnownDevice& device) 
                                   : absl::OkStatus();
 }
 
+bool DeviceHoldsData(Filesystems& filesystems, const absl::StatusOr<VolumeLocation>& location) {
+  if (!location.ok()) return true;
+  const absl::StatusOr<FilesystemInfo> found = filesystems.Probe(location->path);
+  if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) return true;
+  return location->raw && !found->whole;
+}
+
 }  // namespace mooring

@@ -135,7 +135,6 @@ absl::StatusOr<LvmReport> LvmBackend::AskUnlessYounger(Clock::duration age) cons
   return Ask();
 }
 
-// Before and after a change of the volume.
 void LvmBackend::Forget(const std::string& id) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++changes_;
@@ -143,18 +142,20 @@ void LvmBackend::Forget(const std::string& id) {
   finished_.erase(id);
 }
 
+// A report that is made meanwhile may know the volume as it was before.
+absl::Status LvmBackend::Change(const std::string& id, const std::function<absl::Status()>& call) {
+  Forget(id);
+  const absl::Status changed = call();
+  Forget(id);
+  return changed;
+}
+
 absl::Status LvmBackend::Make(const NewLogicalVolume& volume) {
-  Forget(volume.name);
-  const absl::Status made = mounter_.MakeLogicalVolume(volume);
-  Forget(volume.name);
-  return made;
+  return Change(volume.name, [&] { return mounter_.MakeLogicalVolume(volume); });
 }
 
 absl::Status LvmBackend::Remove(const std::string& id) {
-  Forget(id);
-  const absl::Status removed = mounter_.RemoveLogicalVolume({pool_, id});
-  Forget(id);
-  return removed;
+  return Change(id, [&] { return mounter_.RemoveLogicalVolume({pool_, id}); });
 }
 
 // Empty: no report had it as finished since its last change.
@@ -206,8 +207,14 @@ absl::Status LvmBackend::Create(const VolumeDraft& draft) {
   return Make({.pool = pool_, .name = draft.id, .bytes = draft.bytes, .clear = draft.raw && !is_thin_});
 }
 
+// A raw device that is published counts before its task has opened it.
+bool LvmBackend::IsUsed(const LogicalVolume& volume) {
+  return volume.is_open || (IsVolumeId(volume.name) && !CheckUnused(volume.name).ok());
+}
+
 // Each snapshot is of an instant of its own. Two volumes that nobody writes to have every instant in common.
 absl::Status LvmBackend::CheckSources(const LvmReport& report, const std::vector<CopyDraft>& drafts) {
+  const bool is_group = drafts.size() > 1;  // alone, each volume may be in use
   std::size_t in_use = 0;
   for (const CopyDraft& draft : drafts) {
     if (!IsStoredId(draft.id)) return Internal("{} is no id of a volume or snapshot", Quote(draft.id));
@@ -218,9 +225,7 @@ absl::Status LvmBackend::CheckSources(const LvmReport& report, const std::vector
     }
     const LogicalVolume* const there = FindIn(report, draft.id);
     if (there != nullptr && !there->is_new) return AlreadyExists("{} exists", Quote(draft.id));
-    // A raw device that is published counts before its task has opened it.
-    const bool is_used = source->is_open || (IsVolumeId(source->name) && !CheckUnused(source->name).ok());
-    in_use += is_used ? 1 : 0;
+    if (is_group && IsUsed(*source)) ++in_use;
   }
   if (in_use < 2) return absl::OkStatus();
   return FailedPrecondition(
@@ -284,10 +289,7 @@ absl::Status LvmBackend::Grow(const std::string& id, std::uint64_t bytes) {
   if (bytes > volume->bytes) MOORING_RETURN_IF_ERROR(CheckRoom(report, bytes - volume->bytes));
   const bool clears = !is_thin_ && (volume->is_cleared ? bytes > volume->bytes : volume->is_raw);
   if (clears) MOORING_RETURN_IF_ERROR(CheckUnused(id));
-  Forget(id);
-  const absl::Status grown = mounter_.GrowLogicalVolume({pool_, id}, bytes);
-  Forget(id);
-  return grown;
+  return Change(id, [&] { return mounter_.GrowLogicalVolume({pool_, id}, bytes); });
 }
 
 // A device that is not finished is no volume yet.
@@ -312,14 +314,7 @@ absl::StatusOr<VolumeLocation> LvmBackend::Locate(const std::string& id) const {
                      group_, id, group_, id);
 }
 
-// As a device of its own: only what was read proves that it is empty.
-bool LvmBackend::HoldsData(const std::string& id) const {
-  const absl::StatusOr<VolumeLocation> location = Locate(id);
-  if (!location.ok()) return true;
-  const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
-  if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) return true;
-  return location->raw && !found->whole;
-}
+bool LvmBackend::HoldsData(const std::string& id) const { return DeviceHoldsData(mounter_, Locate(id)); }
 
 std::vector<KnownDevice> LvmBackend::KnownDevices() const {
   const absl::StatusOr<std::vector<std::string>> links = disks_->Links();
@@ -355,10 +350,7 @@ absl::Status LvmBackend::NoteRawUse(const std::string& id, bool read_only) {
         id);
   }
   if (read_only || found->is_raw) return absl::OkStatus();
-  Forget(id);
-  const absl::Status noted = mounter_.NoteRawLogicalVolume({pool_, id});
-  Forget(id);
-  return noted;
+  return Change(id, [&] { return mounter_.NoteRawLogicalVolume({pool_, id}); });
 }
 
 // A volume is active from its start on, so that no call has to wait for it.

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,9 +61,11 @@ class LvmBackend final : public Backend {
   absl::StatusOr<LvmReport> AskUnlessYounger(Clock::duration age) const;
   void Forget(const std::string& id);
   std::optional<VolumeLocation> KnownLocation(const std::string& id, const Disk& disk) const;
+  absl::Status Change(const std::string& id, const std::function<absl::Status()>& call);
   absl::Status Make(const NewLogicalVolume& volume);
   absl::Status Remove(const std::string& id);
   absl::Status CheckRoom(const LvmReport& report, std::uint64_t more_bytes) const;
+  bool IsUsed(const LogicalVolume& volume);
   absl::Status CheckSources(const LvmReport& report, const std::vector<CopyDraft>& drafts);
   absl::Status MakeAll(const std::vector<CopyDraft>& drafts);
 
