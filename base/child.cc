@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -38,6 +39,19 @@ void SetUpGroup(posix_spawnattr_t& attributes) {
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
 }
 
+// The child gets its numbers one after the other. A descriptor that has such a number here is copied to a higher one,
+// so that none is replaced before its turn.
+absl::StatusOr<std::vector<UniqueFd>> CopiesAbove(const std::vector<std::pair<int, int>>& descriptors) {
+  int highest = 0;
+  for (const auto& [ours, number] : descriptors) highest = std::max(highest, number);
+  std::vector<UniqueFd> copies;
+  for (const auto& [ours, number] : descriptors) {
+    copies.emplace_back(ours <= highest ? ::fcntl(ours, F_DUPFD_CLOEXEC, highest + 1) : -1);
+    if (ours <= highest && !copies.back().ok()) return ErrnoStatus(errno, "copy a descriptor for a program");
+  }
+  return copies;
+}
+
 }  // namespace
 
 // execve(2) takes pointers to non-const strings and changes none of them.
@@ -60,7 +74,11 @@ absl::StatusOr<pid_t> SpawnProgram(const SpawnSpec& spec) {
   });
   const UniqueFd input = OpenEmptyInput();
   if (input.ok()) ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
-  for (const auto& [ours, number] : spec.descriptors) ::posix_spawn_file_actions_adddup2(&actions, ours, number);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<UniqueFd> sources, CopiesAbove(spec.descriptors));
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto& [ours, number] = spec.descriptors[i];
+    ::posix_spawn_file_actions_adddup2(&actions, sources[i].ok() ? sources[i].get() : ours, number);
+  }
   if (spec.leads_group) SetUpGroup(attributes);
   const std::vector<char*> arguments = PointersTo(spec.arguments);
   const std::vector<char*> variables = spec.variables ? PointersTo(*spec.variables) : std::vector<char*>();

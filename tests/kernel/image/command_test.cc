@@ -1,10 +1,13 @@
 // Programs that the helper runs: how they end, and that none is left behind.
 #include "mounter/process/command.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <csignal>
+#include <fstream>
 
+#include "base/child.h"
 #include "mounter/filesystem/ext4_offline.h"
 #include "mounter/filesystem/identity.h"
 #include "mounter/image/image.h"
@@ -105,6 +108,24 @@ TEST(CommandTest, OnlyTheTailOfALongOutputIsKept) {
   ASSERT_OK(result);
   EXPECT_LE(result->output.size(), 2048U);
   EXPECT_THAT(result->output, ::testing::EndsWith("xxthe end"));
+}
+
+TEST(CommandTest, HeldFilesArriveWhateverNumbersTheyHave) {
+  const TempDir dir;
+  std::ofstream(dir / "first") << "first";
+  std::ofstream(dir / "second") << "second";
+  const UniqueFd first(::open((dir / "first").c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd second(::open((dir / "second").c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd output(::open((dir / "output").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  const std::string script = fmt::format("cat /proc/self/fd/{} /proc/self/fd/{}", first.get(), second.get());
+  const auto pid = SpawnProgram(
+      {.program = "/bin/sh",
+       .arguments = {"sh", "-c", script},
+       .variables = {},
+       .descriptors = {{output.get(), STDOUT_FILENO}, {second.get(), first.get()}, {first.get(), second.get()}}});
+  ASSERT_OK(pid);
+  EXPECT_EQ(AwaitChild(*pid), 0);
+  EXPECT_EQ(ReadFile(dir / "output"), "secondfirst");
 }
 
 TEST(CommandTest, RunsInAKnownEnvironment) {
