@@ -172,7 +172,12 @@ absl::StatusOr<Maker> DefaultMakerOf(const std::string& fs_type, bool is_file) {
          "-E", fmt::format("lazy_itable_init=1,lazy_journal_init={},nodiscard", is_file ? 1 : 0)},
         "e2fsprogs"};
   }
-  if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512"}, "xfsprogs"};
+  if (fs_type == "xfs") {
+    Maker maker = {{"mkfs.xfs", "-q", "-K"}, "xfsprogs"};
+    // The loop device of an image has these sectors. A disk or mapping may have larger ones.
+    if (is_file) maker.command.insert(maker.command.end(), {"-s", "size=512"});
+    return maker;
+  }
   if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K"}, "btrfs-progs"};
   return InvalidArgument("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type));
 }

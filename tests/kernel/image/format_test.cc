@@ -216,6 +216,20 @@ TEST_F(FormatTest, OptionsOfMkfsMakeAFilesystemThatIsMounted) {
   }
 }
 
+TEST_F(FormatTest, ADeviceWithLargeSectorsIsFormatted) {
+  for (const char* const type : {"ext4", "xfs", "btrfs"}) {
+    const std::string image = Sparse(fmt::format("of-{}", type), 300 * kMiB);
+    ASSERT_EQ(Tool(fmt::format("losetup --find --show --sector-size 4096 {} >{}", image, Path("device"))), 0);
+    std::string device = ReadFile(Path("device"));
+    device.pop_back();
+    EXPECT_OK(mounter_.Format({device, type}));
+    EXPECT_OK(mounter_.Mount(MountOf(device, Path("at"), type)));
+    EXPECT_EQ(TryWrite(Path("at/file"), "text"), 0);
+    EXPECT_OK(mounter_.Unmount(UnmountOf(Path("at"))));
+    EXPECT_EQ(Tool("losetup --detach " + device), 0);
+  }
+}
+
 // A template of other options must not be taken.
 TEST_F(FormatTest, ImagesOfOneSizeHaveTheirOwnOptions) {
   ASSERT_OK(mounter_.Format({Sparse("plain", 512 * kMiB), "ext4"}));
