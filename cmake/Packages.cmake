@@ -28,14 +28,14 @@ set(CPACK_DEBIAN_PLUGIN_DESCRIPTION "CSI driver for volumes on a Linux node
 mooring-plugin serves CSI 1.12 on a Unix socket, for Nomad, Kubernetes,
 Docker Swarm or the manager in mooring-manager. A volume is a file with an
 ext4, xfs or btrfs filesystem of exactly its size, or a raw block device; in
-pools of other kinds a directory, a logical volume, a device or memory.
-Snapshots and clones are made while volumes are written.
+pools of other kinds an encrypted file, a directory, a logical volume, a device
+or memory. Snapshots and clones are made while volumes are written.
 
 The plugin gives up its privileges; the mount helper in this package, which it
 starts, mounts for it.")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_DEPENDS "${of_a_service}, e2fsprogs")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_RECOMMENDS "btrfs-progs, kmod, mooring-cli, xfsprogs")
-set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "lvm2, thin-provisioning-tools")
+set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "cryptsetup-bin, lvm2, thin-provisioning-tools")
 
 set(CPACK_DEBIAN_CLI_PACKAGE_NAME mooring-cli)
 set(CPACK_DEBIAN_CLI_DESCRIPTION "command line for CSI plugins, their volumes and mounts

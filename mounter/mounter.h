@@ -1,5 +1,5 @@
-// The interface of mounter/: mounts, loop devices, filesystems, image files, subvolumes, logical volumes, and checks of
-// the host. There is one small interface for each, and Mounter combines them.
+// The interface of mounter/: mounts, loop devices, filesystems, image files, subvolumes, logical volumes, encryption,
+// and checks of the host. There is one small interface for each, and Mounter combines them.
 //
 // Every argument and result can cross a socket: plain structs of strings, numbers and flags, without pointers, open
 // files or callbacks. Paths are absolute and normalised (base/file/path.h), and belong to the mount namespace of the
@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/encrypted_volumes.h"
 #include "mounter/format_options.h"
 #include "mounter/logical_volumes.h"
 #include "mounter/mount_options.h"
@@ -57,7 +58,7 @@ struct LoopInfo {
   std::uint64_t size_limit = 0;  // bytes of the file that are used; 0: no limit, as for devices attached by Mooring
   bool read_only = false;
   bool auto_clear = false;  // the kernel detaches it after its last user; without a mount, at any moment
-  bool mounted = false;     // an ext4, xfs or btrfs on it is mounted, in any mount namespace
+  bool mounted = false;     // an ext4, xfs or btrfs on it is mounted, in any mount namespace, or a volume is open on it
   bool raw = false;         // attached by AttachLoop: tasks get it, and change what they can
 
   // Whether `other`, which was found earlier, is this device. The number of a raw device is used once. Any other number
@@ -423,6 +424,7 @@ class Mounter : public Mounts,
                 public Contents,
                 public Subvolumes,
                 public LogicalVolumes,
+                public EncryptedVolumes,
                 public Preflight {
  public:
   // Some of the calls above as one, because each call to the mount helper takes a round trip. Their errors are those of

@@ -18,13 +18,16 @@
 #include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/file/pipe.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/loop/settle.h"
+#include "mounter/path/mapping_names.h"
 #include "mounter/process/side_process.h"
 #include "mounter/superblock/superblock_guard.h"
+#include "mounter/sys/device_name.h"
 
 namespace mooring {
 namespace {
@@ -74,8 +77,31 @@ absl::StatusOr<std::string> MountedType(const LoopInfo& loop) {
   return mooring::MountedType(std::string(NameOf(loop.device)));
 }
 
+// The mapping of an encrypted volume is in the stack as if it were a loop device over the one below it.
+bool IsMapping(const LoopInfo& device) { return NameOf(device.device).starts_with("dm-"); }
+
+bool IsNamedAsMapping(const std::string& device) {
+  return FirstLine(fmt::format("/sys/class/block/{}/dm/name", device)).starts_with(kMappingPrefix);
+}
+
+absl::StatusOr<std::vector<LoopInfo>> MappingsOn(const LoopInfo& loop) {
+  const std::string holders = fmt::format("/sys/class/block/{}/holders", NameOf(loop.device));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(holders));
+  std::vector<LoopInfo> mappings;
+  for (const std::string& name : names) {
+    const std::optional<dev_t> number = BlockDeviceNumber(name);
+    if (!number || !IsNamedAsMapping(name)) continue;  // it is going, or another's
+    LoopInfo mapping;
+    mapping.device = "/dev/" + name;
+    mapping.device_number = *number;
+    mapping.backing_rdev = loop.device_number;
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
 // Lower devices come before those that are stacked on them.
-std::vector<LoopInfo> StackOver(const struct stat& file, const std::vector<LoopInfo>& all) {
+absl::StatusOr<std::vector<LoopInfo>> StackOver(const struct stat& file, const std::vector<LoopInfo>& all) {
   std::vector<LoopInfo> stack;
   for (const LoopInfo& loop : all) {
     if (IsOver(loop, file)) stack.push_back(loop);
@@ -85,14 +111,26 @@ std::vector<LoopInfo> StackOver(const struct stat& file, const std::vector<LoopI
     for (const LoopInfo& upper : all) {
       if (upper.backing_rdev == device) stack.push_back(upper);
     }
+    MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> mappings, MappingsOn(stack[lower]));
+    stack.insert(stack.end(), mappings.begin(), mappings.end());
   }
   return stack;
+}
+
+// Not open: it is gone, or another's.
+absl::StatusOr<UniqueFd> OpenInStack(const LoopInfo& device) {
+  if (!IsMapping(device)) return OpenAsFound(device);
+  UniqueFd fd(::open(device.device.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status = {};
+  const bool is_same = fd.ok() && ::fstat(fd.get(), &status) == 0 && status.st_rdev == device.device_number &&
+                       IsNamedAsMapping(std::string(NameOf(device.device)));
+  return is_same ? std::move(fd) : UniqueFd();
 }
 
 absl::StatusOr<std::vector<LoopInfo>> StackOver(const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
   MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
-  std::vector<LoopInfo> stack = StackOver(image.status, loops);
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> stack, StackOver(image.status, loops));
   MOORING_RETURN_IF_ERROR(AskWhetherMounted(stack));
   return stack;
 }
@@ -180,7 +218,7 @@ int Guard(const std::vector<int>& roots, const Limits& limits, int ready, int li
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loop, const std::string& fs_type) {
-  MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(loop));
+  MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenInStack(loop));
   if (!fd.ok()) return Aborted("{} was detached at this moment: call again", loop.device);
   std::unique_ptr<Superblock> superblock(new Superblock(loop.device, std::move(fd)));
   MOORING_RETURN_IF_ERROR(superblock->OpenRootOf(fs_type));
@@ -282,7 +320,7 @@ absl::StatusOr<ImageUse> FindUse(const LockedImage& image) {
     if (writes || carries) carriers.insert(loop->backing_rdev);
     // Beside a read-only mount, a process that has the device open may write to it.
     if (!writes && !carries && !loop->read_only) {
-      MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(*loop));
+      MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenInStack(*loop));
       if (fd.ok()) use.written.push_back(std::move(fd));
     }
   }

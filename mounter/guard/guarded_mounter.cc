@@ -465,6 +465,54 @@ absl::Status GuardedMounter::NoteRawLogicalVolume(const LogicalVolumeName& volum
   return mounter_.NoteRawLogicalVolume(volume);
 }
 
+absl::Status GuardedMounter::CheckEncrypts() const {
+  if (!policy_.encrypted_pools.empty()) return absl::OkStatus();
+  return Refuse("refused an encrypted volume", "the mount helper was started without a pool of encrypted volumes");
+}
+
+absl::Status GuardedMounter::CheckCarrier(const EncryptedVolume& volume) const {
+  const auto& pools = policy_.encrypted_pools;
+  const bool lies_in_pool = std::find(pools.begin(), pools.end(), ParentOf(volume.carrier)) != pools.end();
+  if (lies_in_pool && NameOf(volume.carrier) == volume.id + ".img") return absl::OkStatus();
+  return Refuse("refused an encrypted volume",
+                fmt::format("{} is not the image of {} in one of the pools of encrypted volumes that the mount helper "
+                            "was started with",
+                            Quote(volume.carrier), Quote(volume.id)));
+}
+
+absl::Status GuardedMounter::MakeEncrypted(const NewEncryptedVolume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckCarrier(volume.volume));
+  MOORING_RETURN_IF_ERROR(CheckLabel(volume.label));
+  if (!volume.renew_fs_type.empty()) MOORING_RETURN_IF_ERROR(CheckFsType(volume.renew_fs_type));
+  return mounter_.MakeEncrypted(volume);
+}
+
+absl::StatusOr<EncryptedState> GuardedMounter::ReportEncrypted(const EncryptedVolume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckCarrier(volume));
+  return mounter_.ReportEncrypted(volume);
+}
+
+absl::StatusOr<EncryptedState> GuardedMounter::OpenEncrypted(const OpenRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckCarrier(request.volume));
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
+  return mounter_.OpenEncrypted(request);
+}
+
+absl::Status GuardedMounter::CloseEncrypted(const std::string& id) {
+  MOORING_RETURN_IF_ERROR(CheckEncrypts());
+  return mounter_.CloseEncrypted(id);
+}
+
+absl::Status GuardedMounter::ResizeEncrypted(const std::string& id) {
+  MOORING_RETURN_IF_ERROR(CheckEncrypts());
+  return mounter_.ResizeEncrypted(id);
+}
+
+absl::Status GuardedMounter::NoteRawEncrypted(const EncryptedVolume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckCarrier(volume));
+  return mounter_.NoteRawEncrypted(volume);
+}
+
 // The same checks as for Bind and Unmount.
 absl::StatusOr<bool> GuardedMounter::BindIf(const ConditionalBind& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.bind.target));

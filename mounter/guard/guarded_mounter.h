@@ -55,6 +55,7 @@ struct HelperPolicy {
   std::vector<std::string> subvolume_pools = {};     // each subvolume directly below one of these is a volume
   std::vector<std::string> sized_pools = {};         // each directory directly below one of these may get a limit
   std::vector<std::string> lvm_pools = {};           // "GROUP" or "GROUP/THINPOOL"
+  std::vector<std::string> encrypted_pools = {};     // the images directly in one of these may be encrypted volumes
   std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
 
@@ -111,6 +112,12 @@ class GuardedMounter final : public Mounter {
   absl::Status ActivateLogicalVolume(const LogicalVolumeName& volume) override;
   absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume) override;
   absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume) override;
+  absl::Status MakeEncrypted(const NewEncryptedVolume& volume) override;
+  absl::StatusOr<EncryptedState> ReportEncrypted(const EncryptedVolume& volume) override;
+  absl::StatusOr<EncryptedState> OpenEncrypted(const OpenRequest& request) override;
+  absl::Status CloseEncrypted(const std::string& id) override;
+  absl::Status ResizeEncrypted(const std::string& id) override;
+  absl::Status NoteRawEncrypted(const EncryptedVolume& volume) override;
   absl::Status CheckNeeds(const Needs& needs) override { return mounter_.CheckNeeds(needs); }
 
   absl::StatusOr<bool> BindIf(const ConditionalBind& request) override;
@@ -132,6 +139,8 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckSubvolume(const std::string& path) const;
   absl::Status CheckSubvolumePool(std::string_view pool) const;
   absl::Status CheckLvmPool(const std::string& pool) const;
+  absl::Status CheckEncrypts() const;
+  absl::Status CheckCarrier(const EncryptedVolume& volume) const;
   absl::StatusOr<bool> IsVolumeDevice(const PathInfo& info) const;
 
   const HelperPolicy policy_;

@@ -54,6 +54,9 @@ inline constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};
 // That of lvm (mounter/lvm/lvm_program.h) for each of its commands, and a margin.
 inline constexpr std::chrono::minutes kLvmLimit{31};
 
+// That of cryptsetup (mounter/encryption/cryptsetup.cc) for each of its commands, and a margin.
+inline constexpr std::chrono::minutes kEncryptionLimit{20};
+
 using pb::Answer;
 using pb::Request;
 
@@ -126,6 +129,21 @@ inline constexpr Call kNoteRawLogicalVolume{Request::kNoteRawLogicalVolume, &Log
                                             Changes("note the use of", kLvmLimit)};
 inline constexpr Call kRemoveLogicalVolume{Request::kRemoveLogicalVolume, &LogicalVolumes::RemoveLogicalVolume,
                                            &Request::mutable_remove_logical_volume, Changes("remove", kLvmLimit)};
+inline constexpr Call kMakeEncrypted{Request::kMakeEncrypted, &EncryptedVolumes::MakeEncrypted,
+                                     &Request::mutable_make_encrypted, Changes("encrypt", kCopyLimit)};
+inline constexpr Call kReportEncrypted{Request::kReportEncrypted, &EncryptedVolumes::ReportEncrypted,
+                                       &Request::mutable_report_encrypted, Reads("read the header of"),
+                                       &Answer::mutable_encrypted};
+inline constexpr Call kOpenEncrypted{Request::kOpenEncrypted, &EncryptedVolumes::OpenEncrypted,
+                                     &Request::mutable_open_encrypted, Changes("open", kEncryptionLimit),
+                                     &Answer::mutable_encrypted};
+inline constexpr Call kCloseEncrypted{Request::kCloseEncrypted, &EncryptedVolumes::CloseEncrypted,
+                                      &Request::mutable_close_encrypted, Changes("close")};
+inline constexpr Call kResizeEncrypted{Request::kResizeEncrypted, &EncryptedVolumes::ResizeEncrypted,
+                                       &Request::mutable_resize_encrypted, Changes("resize", kEncryptionLimit)};
+inline constexpr Call kNoteRawEncrypted{Request::kNoteRawEncrypted, &EncryptedVolumes::NoteRawEncrypted,
+                                        &Request::mutable_note_raw_encrypted,
+                                        Changes("note the use of", kEncryptionLimit)};
 inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
                              Reads("check the host at")};
 
@@ -175,6 +193,12 @@ inline constexpr std::tuple kAll{kMount,
                                  kGrowLogicalVolume,
                                  kActivateLogicalVolume,
                                  kRemoveLogicalVolume,
-                                 kNoteRawLogicalVolume};
+                                 kNoteRawLogicalVolume,
+                                 kMakeEncrypted,
+                                 kReportEncrypted,
+                                 kOpenEncrypted,
+                                 kCloseEncrypted,
+                                 kResizeEncrypted,
+                                 kNoteRawEncrypted};
 
 }  // namespace mooring::calls

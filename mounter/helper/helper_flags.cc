@@ -27,6 +27,7 @@ constexpr ListFlag kListFlags[] = {
     {"sized-pool", &HelperPolicy::sized_pools},
     {"device-links", &HelperPolicy::device_links},
     {"lvm-pool", &HelperPolicy::lvm_pools},
+    {"encrypted-pool", &HelperPolicy::encrypted_pools},
     {"export", &HelperPolicy::exports},
     {"fs-type", &HelperPolicy::fs_types},
 };

@@ -78,7 +78,8 @@ absl::Status Run(const mooring::HelperFlags& flags) {
   std::vector<int> kept;
   for (const mooring::Privilege& privilege : mooring::HelperPrivileges()) kept.push_back(privilege.capability);
   MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));
-  MOORING_RETURN_IF_ERROR(mooring::ConfineHelperCalls(!flags.policy.lvm_pools.empty()));
+  const bool maps_devices = !flags.policy.lvm_pools.empty() || !flags.policy.encrypted_pools.empty();
+  MOORING_RETURN_IF_ERROR(mooring::ConfineHelperCalls(maps_devices));
   mooring::ReleaseWhatTheStartUsed();
   return mooring::RunSpawner(mooring::UniqueFd(mooring::kSpawnerSocket),
                              [&](const mooring::UniqueFd& control) { return Serve(control, flags.policy); });

@@ -158,6 +158,26 @@ absl::Status MounterClient::NoteRawLogicalVolume(const LogicalVolumeName& volume
   return Execute(calls::kNoteRawLogicalVolume, volume.name, volume);
 }
 
+absl::Status MounterClient::MakeEncrypted(const NewEncryptedVolume& volume) {
+  return Execute(calls::kMakeEncrypted, volume.volume.carrier, volume);
+}
+
+absl::StatusOr<EncryptedState> MounterClient::ReportEncrypted(const EncryptedVolume& volume) {
+  return Execute(calls::kReportEncrypted, volume.carrier, volume);
+}
+
+absl::StatusOr<EncryptedState> MounterClient::OpenEncrypted(const OpenRequest& request) {
+  return Execute(calls::kOpenEncrypted, request.volume.carrier, request);
+}
+
+absl::Status MounterClient::CloseEncrypted(const std::string& id) { return Execute(calls::kCloseEncrypted, id, id); }
+
+absl::Status MounterClient::ResizeEncrypted(const std::string& id) { return Execute(calls::kResizeEncrypted, id, id); }
+
+absl::Status MounterClient::NoteRawEncrypted(const EncryptedVolume& volume) {
+  return Execute(calls::kNoteRawEncrypted, volume.carrier, volume);
+}
+
 absl::Status MounterClient::CheckNeeds(const Needs& needs) {
   return Execute(calls::kNeeds, needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front(), needs);
 }

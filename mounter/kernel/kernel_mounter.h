@@ -69,6 +69,12 @@ class KernelMounter final : public Mounter {
   absl::Status ActivateLogicalVolume(const LogicalVolumeName& volume) override;
   absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume) override;
   absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume) override;
+  absl::Status MakeEncrypted(const NewEncryptedVolume& volume) override;
+  absl::StatusOr<EncryptedState> ReportEncrypted(const EncryptedVolume& volume) override;
+  absl::StatusOr<EncryptedState> OpenEncrypted(const OpenRequest& request) override;
+  absl::Status CloseEncrypted(const std::string& id) override;
+  absl::Status ResizeEncrypted(const std::string& id) override;
+  absl::Status NoteRawEncrypted(const EncryptedVolume& volume) override;
   absl::Status CheckNeeds(const Needs& needs) override;
 
   // Each resolves its paths once, and looks once.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <sys/sysmacros.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,11 +10,11 @@
 #include "base/file/directory.h"
 #include "base/file/whole_file.h"
 #include "base/status.h"
-#include "base/text/whole_number.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/raw_device.h"
 #include "mounter/lvm/volume_calls.h"
+#include "mounter/sys/device_name.h"
 
 namespace mooring {
 namespace {
@@ -40,22 +39,13 @@ bool IsLogicalVolume(const std::string& device) {
   return device.starts_with("dm-") && FirstLine("/sys/class/block/" + device + "/dm/uuid").starts_with("LVM-");
 }
 
-// Empty: it is going.
-std::optional<dev_t> NumberOfBlockDevice(const std::string& device) {
-  const std::string text = FirstLine("/sys/class/block/" + device + "/dev");
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  const auto higher = ParseWhole<unsigned>(std::string_view(text).substr(0, colon));
-  const auto lower = ParseWhole<unsigned>(std::string_view(text).substr(std::min(colon + 1, text.size())));
-  return higher && lower ? std::optional<dev_t>(makedev(*higher, *lower)) : std::nullopt;
-}
-
 // Hides the devices of tenants.
 absl::StatusOr<Lvm> MakeLvm(const SourcePolicy& sources) {
   MOORING_ASSIGN_OR_RETURN(std::vector<std::string> hidden, LoopsOfVolumes());
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> devices, EntriesOf("/sys/class/block"));
   for (const std::string& device : devices) {
     if (device.starts_with("loop") || IsLogicalVolume(device)) continue;
-    const std::optional<dev_t> number = NumberOfBlockDevice(device);
+    const std::optional<dev_t> number = BlockDeviceNumber(device);
     if (number && sources.IsVolumeDevice(*number)) hidden.push_back(device);
   }
   return Lvm(std::move(hidden));

@@ -36,6 +36,15 @@ absl::StatusOr<std::set<std::string>> DevicesWithBtrfs() {
   return devices;
 }
 
+// The loop device of an encrypted volume that is open (mounter/encrypted_volumes.h). The kernel calls what lies over a
+// device its holders. Over a raw device they are a task's.
+absl::StatusOr<bool> HasMapping(const LoopInfo& loop) {
+  if (loop.raw || !loop.auto_clear) return false;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> holders,
+                           EntriesOrNone(fmt::format("/sys/class/block/{}/holders", NameOf(loop.device))));
+  return !holders.empty();
+}
+
 }  // namespace
 
 absl::StatusOr<bool> IsInSysfs(const std::string& path) {
@@ -58,6 +67,8 @@ absl::StatusOr<bool> IsMountedAnywhere(const std::string& name) {
 
 absl::Status AskWhetherMounted(LoopInfo& loop) {
   if (loop.hangs()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(loop.mounted, HasMapping(loop));
+  if (loop.mounted) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(loop.mounted, IsMountedAnywhere(std::string(NameOf(loop.device))));
   return absl::OkStatus();
 }
@@ -68,6 +79,8 @@ absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops) {
   for (LoopInfo& loop : loops) {
     if (loop.hangs()) continue;
     const std::string name(NameOf(loop.device));
+    MOORING_ASSIGN_OR_RETURN(loop.mounted, HasMapping(loop));
+    if (loop.mounted) continue;
     MOORING_ASSIGN_OR_RETURN(const std::string type, Ext4OrXfs(name));
     loop.mounted = !type.empty();
     if (loop.mounted) continue;

@@ -2,13 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -21,9 +18,6 @@
 
 namespace mooring {
 namespace {
-
-constexpr std::uint64_t kChunk = 128U << 20U;  // of one ioctl(2), which no signal ends
-constexpr std::uint64_t kEnd = 16U << 20U;
 
 // udev may have put a link to /dev/dm-N in the place of the node that lvm made.
 absl::StatusOr<std::string> WithoutLinks(const std::string& path) {
@@ -59,38 +53,8 @@ absl::StatusOr<LvmDevice> LvmDevice::Open(const LvmPool& pool, const std::string
   return LvmDevice(*std::move(fd), std::move(path));
 }
 
-absl::StatusOr<std::uint64_t> LvmDevice::Bytes() const {
-  std::uint64_t bytes = 0;
-  if (::ioctl(fd_.get(), BLKGETSIZE64, &bytes) != 0) return ErrnoStatus(errno, "ask for the size of", path_);
-  return bytes;
-}
-
-absl::Status LvmDevice::Zero(std::uint64_t from, std::uint64_t end) const {
-  for (; from < end; from += std::min(kChunk, end - from)) {
-    std::array<std::uint64_t, 2> range = {from, std::min(kChunk, end - from)};
-    if (::ioctl(fd_.get(), BLKZEROOUT, range.data()) != 0) {
-      return ErrnoStatus(errno, fmt::format("clear {} bytes from {} on of", range[1], from), path_);
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status LvmDevice::Sync() const {
   return ::fsync(fd_.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "write to disk", path_);
-}
-
-absl::Status LvmDevice::Clear(std::uint64_t from) const {
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, Bytes());
-  MOORING_RETURN_IF_ERROR(Zero(from, bytes));
-  return Sync();
-}
-
-absl::Status LvmDevice::ClearEnds() const {
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, Bytes());
-  if (bytes <= kChunk) return Clear(0);  // all that ProbeFilesystem reads of a small device
-  MOORING_RETURN_IF_ERROR(Zero(0, kEnd));
-  MOORING_RETURN_IF_ERROR(Zero(bytes - kEnd, bytes));
-  return Sync();
 }
 
 }  // namespace mooring

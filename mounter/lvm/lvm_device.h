@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "mounter/path/lvm_names.h"
+#include "mounter/sys/clear_device.h"
 
 namespace mooring {
 
@@ -20,17 +21,16 @@ class LvmDevice {
 
   const UniqueFd& fd() const { return fd_; }
   const std::string& path() const { return path_; }  // has no symbolic link
-  absl::StatusOr<std::uint64_t> Bytes() const;
+  absl::StatusOr<std::uint64_t> Bytes() const { return DeviceBytes(fd_, path_); }
 
-  // Both end with fsync(2). Afterwards these bytes read as zeros.
-  absl::Status Clear(std::uint64_t from) const;  // up to the end
-  absl::Status ClearEnds() const;                // 16 MiB at each end, where filesystems have their signatures
+  // Both: mounter/sys/clear_device.h.
+  absl::Status Clear(std::uint64_t from) const { return ClearFrom(fd_, path_, from); }
+  absl::Status ClearEnds() const { return mooring::ClearEnds(fd_, path_); }
 
   absl::Status Sync() const;
 
  private:
   LvmDevice(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
-  absl::Status Zero(std::uint64_t from, std::uint64_t end) const;
 
   UniqueFd fd_;
   std::string path_;

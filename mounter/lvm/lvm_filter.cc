@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kAlwaysHidden =
     "loop(6553[6-9]|655[4-9][0-9]|65[6-9][0-9][0-9]|6[6-9][0-9][0-9][0-9]|[7-9][0-9][0-9][0-9][0-9]|"
     "[1-9][0-9][0-9][0-9][0-9][0-9]+)(p[0-9]+)?|"
+    "mapper/mooring-(vol|snap)-.*|"
     "mapper/.+-(vol|snap)--[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f].*";
 
 // The text after "NAME=" in its line, without brackets.

@@ -63,7 +63,7 @@ std::string Locate(const std::string& program) {
   return "";
 }
 
-bool IsLvm(ProgramKind kind) { return kind != ProgramKind::kTool; }
+bool MapsDevices(ProgramKind kind) { return kind != ProgramKind::kTool; }
 
 // A report suspends nothing.
 bool MayBeKilled(ProgramKind kind) {
@@ -72,6 +72,7 @@ bool MayBeKilled(ProgramKind kind) {
     case ProgramKind::kLvmReport:
       return true;
     case ProgramKind::kLvm:
+    case ProgramKind::kCryptsetup:
       return false;
   }
   return false;
@@ -96,10 +97,10 @@ absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec, ProgramKind kind) {
   return pid;
 }
 
-// The output of lvm goes to a file in memory. The end of this process, or of the call, would break a pipe, and lvm with
-// it.
+// The output of lvm and cryptsetup goes to a file in memory. The end of this process, or of the call, would break a
+// pipe, and the program with it.
 absl::StatusOr<Pipe> MakeOutput(ProgramKind kind) {
-  if (!IsLvm(kind)) {
+  if (!MapsDevices(kind)) {
     MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
     ::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
     return pipe;
@@ -111,8 +112,8 @@ absl::StatusOr<Pipe> MakeOutput(ProgramKind kind) {
   return file;
 }
 
-// lvm locks its memory while devices are suspended. It lacks CAP_IPC_LOCK, and the usual limit is 8 MiB. This process
-// locks none, so the limit is not put back. Without the lock lvm warns, and goes on.
+// lvm locks its memory while devices are suspended, and cryptsetup keys. They lack CAP_IPC_LOCK, and the usual limit is
+// 8 MiB. This process locks none, so the limit is not put back. Without the lock lvm warns, and goes on.
 void AllowToLockMemory() {
   constexpr rlimit kAll = {RLIM_INFINITY, RLIM_INFINITY};
   ::prlimit(0, RLIMIT_MEMLOCK, &kAll, nullptr);
@@ -132,7 +133,7 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
     if (file >= 0) spec.descriptors.emplace_back(file, static_cast<int>(spec.descriptors.size()) + 1);
   }
   Child child;
-  if (IsLvm(kind)) AllowToLockMemory();
+  if (MapsDevices(kind)) AllowToLockMemory();
   MOORING_ASSIGN_OR_RETURN(child.pid, SpawnConfined(spec, kind));
   if (!MayBeKilled(kind)) MoveToRootCgroup(child.pid);
   child.output = std::move(output.reader);
@@ -145,27 +146,27 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
 }
 
 // Programs that outlive their call. A killed program that waits for a device in the kernel ends when the device
-// answers. A change by lvm is not killed.
+// answers. lvm and cryptsetup are not killed.
 class Lingering {
  public:
   void Add(pid_t pid, ProgramKind kind) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    (MayBeKilled(kind) ? killed_ : running_).push_back(pid);
+    (kind == ProgramKind::kLvm ? changes_ : others_).push_back(pid);
   }
   void Reap() {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto reaped = [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; };
-    std::erase_if(killed_, reaped);
-    std::erase_if(running_, reaped);
+    std::erase_if(others_, reaped);
+    std::erase_if(changes_, reaped);
   }
-  std::optional<pid_t> FirstRunning() {
+  std::optional<pid_t> FirstChange() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return running_.empty() ? std::nullopt : std::optional<pid_t>(running_.front());
+    return changes_.empty() ? std::nullopt : std::optional<pid_t>(changes_.front());
   }
 
  private:
   std::mutex mutex_;
-  std::vector<pid_t> killed_, running_;
+  std::vector<pid_t> others_, changes_;  // by lvm
 };
 
 Lingering& TheLingering() {
@@ -189,7 +190,7 @@ std::string TailOf(const UniqueFd& file) {
 
 // False: the limit came first.
 bool AwaitEndOf(const Child& child, ProgramKind kind, std::chrono::seconds limit, std::string& output) {
-  if (IsLvm(kind)) {
+  if (MapsDevices(kind)) {
     const bool ended = EndsWithin(child.pidfd, limit);
     output = TailOf(child.output);
     return ended;
@@ -204,8 +205,8 @@ absl::Status EndAtLimit(const Child& child, ProgramKind kind, const std::string&
     TheLingering().Add(child.pid, kind);
     return absl::DeadlineExceededError(
         fmt::format("{} still runs after {} s. It is never killed, because that could leave devices suspended: look "
-                    "for a disk that does not answer, or a full thin pool, and call again",
-                    name, limit.count()));
+                    "for a disk that does not answer{}, and call again",
+                    name, limit.count(), kind == ProgramKind::kLvm ? ", or a full thin pool" : ""));
   }
   ::kill(-child.pid, SIGKILL);
   if (EndsWithin(child.pidfd, kKillGrace)) {
@@ -254,7 +255,7 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
 
 absl::Status CheckNoLvmLingers() {
   TheLingering().Reap();
-  const std::optional<pid_t> running = TheLingering().FirstRunning();
+  const std::optional<pid_t> running = TheLingering().FirstChange();
   if (!running) return absl::OkStatus();
   return Unavailable(
       "an earlier lvm still runs (process {}): look for a disk that does not answer, or a full thin pool, and call "

@@ -1,4 +1,4 @@
-// Runs a program with a time limit, for work that no library does: mkfs, e2fsck, resize2fs, lvm.
+// Runs a program with a time limit, for work that no library does: mkfs, e2fsck, resize2fs, lvm, cryptsetup.
 #pragma once
 
 #include <chrono>
@@ -33,11 +33,11 @@ absl::Status ProgramWasKilled(std::string_view program, const std::string& path,
 // FAILED_PRECONDITION: the program is not installed; the message names `package`. DEADLINE_EXCEEDED: it was killed
 // after `limit`; the message says whether it still runs a second later.
 //
-// kLvm: neither the program nor its children are ever killed, because that could leave devices suspended. They leave
-// the cgroup of the service, so that systemd does not kill them either. After `limit` the program goes on alone.
-// DEADLINE_EXCEEDED says so. While it does, the next kLvm is not started: UNAVAILABLE.
+// kLvm, kCryptsetup: neither the program nor its children are ever killed, because that could leave devices suspended.
+// They leave the cgroup of the service, so that systemd does not kill them either. After `limit` the program goes on
+// alone. DEADLINE_EXCEEDED says so. While a kLvm does, the next is not started: UNAVAILABLE.
 //
-// kLvm and kLvmReport may lock all their memory.
+// All but kTool may lock all their memory.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const std::vector<int>& held = {},
                                          const std::vector<std::string>& environment = {},

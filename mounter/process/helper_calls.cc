@@ -39,11 +39,12 @@ constexpr const char* kHelperCalls[] = {
     // the channels to the plugin
     "getpeername", "getsockname", "getsockopt", "recvfrom", "recvmsg", "sendmsg", "sendto", "setsockopt", "shutdown"};
 
-// Allowed in addition where the policy names a pool of LVM. lvm locks its memory while devices are suspended, and reads
-// disks with libaio, as thin_check does. Its output goes to files in memory (mounter/process/command.cc).
-constexpr const char* kLvmCalls[] = {"io_cancel", "io_destroy",   "io_getevents", "io_pgetevents", "io_setup",
-                                     "io_submit", "memfd_create", "mlock",        "mlock2",        "mlockall",
-                                     "munlock",   "munlockall",   "setpriority"};
+// Allowed in addition where the policy names a pool of LVM or of encrypted volumes. lvm locks its memory while devices
+// are suspended, and cryptsetup that with keys. lvm reads disks with libaio, as thin_check does. Their output goes to
+// files in memory (mounter/process/command.cc).
+constexpr const char* kMappingCalls[] = {"io_cancel", "io_destroy",   "io_getevents", "io_pgetevents", "io_setup",
+                                         "io_submit", "memfd_create", "mlock",        "mlock2",        "mlockall",
+                                         "munlock",   "munlockall",   "setpriority"};
 
 // From Linux 6.5, 6.6 and 6.8. libseccomp 2.5 does not know their names.
 constexpr int kCacheStat = 451, kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
@@ -58,7 +59,7 @@ constexpr scmp_datum_t kQuotaCommands[] = {QCMD(Q_XGETQSTATV, PRJQUOTA), QCMD(Q_
 // terminals (TIOCSTI fakes input) and SCSI commands.
 constexpr scmp_datum_t kIoctlKinds[] = {'L', 0x12, 'X', 'f', 0x94, 'v', 0x03};
 constexpr scmp_datum_t kIoctlKind = 0xFF00;                // the byte
-constexpr scmp_datum_t kDeviceMapperIoctls = 0xFDU << 8U;  // DM_IOCTL, linux/dm-ioctl.h: for lvm alone
+constexpr scmp_datum_t kDeviceMapperIoctls = 0xFDU << 8U;  // DM_IOCTL, linux/dm-ioctl.h
 constexpr scmp_datum_t kIoctlCommands[] = {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ};
 
 void AllowIoctls(CallFilter& filter) {
@@ -70,11 +71,11 @@ void AllowIoctls(CallFilter& filter) {
   }
 }
 
-void AllowLvm(CallFilter& filter) {
-  filter.AddAll(SCMP_ACT_ALLOW, kLvmCalls);
+void AllowMappings(CallFilter& filter) {
+  filter.AddAll(SCMP_ACT_ALLOW, kMappingCalls);
   filter.Add(SCMP_ACT_ALLOW, "ioctl", {{1, SCMP_CMP_MASKED_EQ, kIoctlKind, kDeviceMapperIoctls}});
   // libdevmapper asks whether there are semaphores, and complains in each command if there are none. It makes none:
-  // mounter/lvm/lvm_program.cc switches them off.
+  // mounter/lvm/lvm_program.cc and mounter/encryption/cryptsetup.cc switch them off.
   filter.Add(SCMP_ACT_ALLOW, "semctl", {{2, SCMP_CMP_EQ, SEM_INFO, 0}});
 }
 
@@ -130,7 +131,7 @@ constexpr const char* kOfTheHost[] = {"acct",
 
 }  // namespace
 
-absl::Status ConfineHelperCalls(bool uses_lvm) {
+absl::Status ConfineHelperCalls(bool maps_devices) {
   CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
   filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
   filter.AddAll(SCMP_ACT_ALLOW, kHelperOnlyCalls);
@@ -140,7 +141,7 @@ absl::Status ConfineHelperCalls(bool uses_lvm) {
     filter.AddNumber(SCMP_ACT_ALLOW, kQuotaCtlFd, {{1, SCMP_CMP_EQ, command, 0}});
   }
   AllowIoctls(filter);
-  if (uses_lvm) AllowLvm(filter);
+  if (maps_devices) AllowMappings(filter);
   AllowProcesses(filter);
   return filter.Load();
 }
@@ -156,6 +157,7 @@ absl::Status ConfineProgramCalls(ProgramKind kind) {
       break;
     case ProgramKind::kLvm:
     case ProgramKind::kLvmReport:
+    case ProgramKind::kCryptsetup:
       break;
   }
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <sstream>
@@ -55,6 +56,14 @@ std::string BlockDeviceName(dev_t device) {
   const std::string link = fmt::format("/sys/dev/block/{}:{}", major(device), minor(device));
   const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
   return size < 0 ? "" : std::string(NameOf(std::string_view(place.data(), static_cast<std::size_t>(size))));
+}
+
+std::optional<dev_t> BlockDeviceNumber(const std::string& name) {
+  const std::string text = FirstLine("/sys/class/block/" + name + "/dev");
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const auto higher = ParseWhole<unsigned>(std::string_view(text).substr(0, colon));
+  const auto lower = ParseWhole<unsigned>(std::string_view(text).substr(std::min(colon + 1, text.size())));
+  return higher && lower ? std::optional<dev_t>(makedev(*higher, *lower)) : std::nullopt;
 }
 
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {

@@ -19,6 +19,9 @@ std::optional<dev_t> DeviceNamed(std::string_view name);
 // The kernel's name, from sysfs: "loop3". Empty: there is no such block device.
 std::string BlockDeviceName(dev_t device);
 
+// The number of the block device with the kernel's name, from sysfs. Empty: there is no such device.
+std::optional<dev_t> BlockDeviceNumber(const std::string& name);
+
 // The size of a block device, from sysfs. Nothing is opened. NOT_FOUND: there is no such device.
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device);
 

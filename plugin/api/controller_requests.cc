@@ -14,6 +14,7 @@
 #include "plugin/api/export_words.h"
 #include "plugin/api/request_fields.h"
 #include "plugin/model/fs_types.h"
+#include "plugin/model/secrets.h"
 
 namespace mooring {
 namespace {
@@ -47,10 +48,11 @@ struct Asked {
   bool allows_conversion = false;
   VolumeMaking making;
   std::string idmap;
+  std::optional<bool> encrypted;
   ExportWords words;
 };
 
-// Parameters of other drivers for features that this one lacks. They are refused, so that nobody relies on them.
+// Parameters of other drivers, which choose an encryption. They are refused, so that nobody relies on them.
 bool AsksForEncryption(std::string_view key) {
   std::string lower(key);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -79,15 +81,17 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
     } else if (key == kIdMapKey) {
       asked.idmap = value;
       if (!value.empty()) MOORING_RETURN_IF_ERROR(Annotate(CheckIdMapOfTasks(value), "parameter"));
+    } else if (key == kEncryptedKey) {
+      MOORING_ASSIGN_OR_RETURN(asked.encrypted, ParseTruth(key, value));
     } else if (AsksForEncryption(key)) {
       return InvalidArgument(
-          "parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state directory "
-          "on an encrypted device",
-          Quote(key));
+          "parameter {}: this driver encrypts the volumes of pools with backend luks: leave it out, name such a pool "
+          "({}), and add {}=true to be sure of it",
+          Quote(key), kPoolKey, kEncryptedKey);
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {}, {}, {}, {}", Quote(key),
-                             kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey, kIdMapKey,
-                             kConversionKey, MakingKeys());
+      return InvalidArgument("parameter {} is unknown: this driver knows {} ({}), {}, {}, {}, {}, {}, {}, {}",
+                             Quote(key), kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey, kPropagationKey,
+                             kIdMapKey, kEncryptedKey, kConversionKey, MakingKeys());
     }
   }
   return asked;
@@ -212,6 +216,14 @@ absl::StatusOr<std::optional<Propagation>> FindPropagation(const Parameters& map
   return std::optional<Propagation>(*parsed);
 }
 
+absl::StatusOr<std::string> FindPassphrase(const Parameters& secrets) {
+  const auto found = secrets.find(std::string(kPassphraseSecret));
+  if (found == secrets.end()) return std::string();
+  if (!found->second.empty() && found->second.size() <= kLongestPassphrase) return found->second;
+  return InvalidArgument("secret {} has {} bytes: a passphrase has 1 to {}", kPassphraseSecret, found->second.size(),
+                         kLongestPassphrase);
+}
+
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability, bool read_only) {
   if (propagation != Propagation::kShared || !IsReadOnly(capability, read_only)) return absl::OkStatus();
   const bool reader = IsReaderOnly(capability.mode);
@@ -263,6 +275,11 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   // A copy takes properties that are not in the request from its source.
   spec.pool = spec.source.exists() ? asked.pool : pool->name;
   spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
+  MOORING_ASSIGN_OR_RETURN(spec.passphrase, FindPassphrase(request.secrets()));
+  spec.encrypted = asked.encrypted;
+  // The pool of a copy is that of its source, which was perhaps not found.
+  const bool knows_pool = !spec.source.exists() || !asked.pool.empty() || !source.pool.empty();
+  if (knows_pool) MOORING_RETURN_IF_ERROR(CheckEncryption(spec.encrypted, !spec.passphrase.empty(), *pool, pools));
   spec.propagation = asked.propagation;
   spec.device = asked.device;
   if (!spec.source.exists() && IsOtherFsType(fs_type) && spec.device.empty()) {
@@ -351,6 +368,7 @@ absl::Status CheckConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
     return InvalidArgument("pool {} is asked for, and the volume lies in {}", Quote(asked.pool), volume.pool);
   }
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(volume.pool));
+  MOORING_RETURN_IF_ERROR(CheckEncryption(asked.encrypted, false, *pool, pools));
   if (asked.propagation && asked.propagation != volume.propagation) {
     return InvalidArgument("propagation {} is asked for, and the volume was made with {}", ToString(*asked.propagation),
                            volume.propagation ? ToString(*volume.propagation) : "none");
@@ -393,7 +411,7 @@ CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const 
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return impossible;
   const absl::StatusOr<const Pool*> pool = PoolFor(*asked, pools);
-  if (!pool.ok()) return impossible;
+  if (!pool.ok() || !CheckEncryption(asked->encrypted, false, **pool, pools).ok()) return impossible;
   const std::string fs_type = OrElse(asked->fs_type, DefaultFsTypeOf((*pool)->kind));
   const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, fs_type, asked->propagation);
   if (!types.ok()) return impossible;

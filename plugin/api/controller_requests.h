@@ -26,11 +26,16 @@ inline constexpr std::string_view kPropagationKey = "propagation";
 inline constexpr std::string_view kPoolKey = "pool";
 inline constexpr std::string_view kDeviceKey = "device";
 inline constexpr std::string_view kIdMapKey = "idmap";
+inline constexpr std::string_view kEncryptedKey = "encrypted";
 
 // The propagation in a map of parameters or a context. Empty if the map has none. INVALID_ARGUMENT, with `where` in
 // front: an unknown value.
 absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobuf::Map<std::string, std::string>& map,
                                                            std::string_view where);
+
+// The passphrase in the secrets of a request (plugin/model/secrets.h). Empty: there is none. INVALID_ARGUMENT: it is
+// empty or too long.
+absl::StatusOr<std::string> FindPassphrase(const google::protobuf::Map<std::string, std::string>& secrets);
 
 // INVALID_ARGUMENT: the target is read-only, and tasks need write access to make the mounts that rshared shares.
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability,

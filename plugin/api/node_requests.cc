@@ -83,6 +83,7 @@ absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& requ
   MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
   MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
   spec.read_only = PublishedReadOnly(request.publish_context());
+  MOORING_ASSIGN_OR_RETURN(spec.passphrase, FindPassphrase(request.secrets()));
   // The propagation is for targets. A wrong value is refused here already, before the volume is staged.
   MOORING_RETURN_IF_ERROR(FindPropagation(request.volume_context(), "volume_context").status());
   return spec;
@@ -106,6 +107,7 @@ absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest
   spec.read_only = request.readonly() || PublishedReadOnly(request.publish_context());
   MOORING_ASSIGN_OR_RETURN(spec.propagation, FindPropagation(request.volume_context(), "volume_context"));
   MOORING_RETURN_IF_ERROR(CheckMayShare(spec.propagation, spec.capability, spec.read_only));
+  MOORING_ASSIGN_OR_RETURN(spec.passphrase, FindPassphrase(request.secrets()));
   return spec;
 }
 
@@ -123,6 +125,7 @@ absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeReq
   create.set_name(request.volume_id());
   *create.add_volume_capabilities() = request.volume_capability();
   *create.mutable_parameters() = request.volume_context();
+  *create.mutable_secrets() = request.secrets();
   if (const auto size = request.volume_context().find(kSize); size != request.volume_context().end()) {
     const absl::StatusOr<std::int64_t> bytes = ParseSize(size->second);
     if (!bytes.ok()) return Annotate(bytes.status(), "volume_context size");

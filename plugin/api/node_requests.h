@@ -20,7 +20,7 @@ absl::StatusOr<VolumePath> ParseUnstage(const csi::v1::NodeUnstageVolumeRequest&
 absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest& request);
 
 // An ephemeral volume, which the orchestrator has not created. Its volume_context has the parameters of CreateVolume
-// and `size`.
+// and `size`, and its secrets are those of CreateVolume.
 bool AsksForEphemeral(const csi::v1::NodePublishVolumeRequest& request);
 absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Pools& pools);
 

@@ -57,6 +57,10 @@ class Pools {
 // The reason why a volume of such a pool cannot be a raw block device.
 std::string NoBlockAccess(std::string_view pool, BackendKind kind);
 
+// INVALID_ARGUMENT: the request asks for the other kind of pool than this one, or has a passphrase, which would be of
+// no use here. `asked`: its parameter `encrypted`; none: it has none.
+absl::Status CheckEncryption(std::optional<bool> asked, bool has_passphrase, const Pool& pool, const Pools& pools);
+
 // The pools of a plugin without --pool, for parsing requests. They have no backend.
 const Pools& DefaultPoolOnly();
 

@@ -4,6 +4,7 @@
 #include "plugin/backends/device/device_backend.h"
 #include "plugin/backends/directory/directory_backend.h"
 #include "plugin/backends/image/image_backend.h"
+#include "plugin/backends/luks/luks_backend.h"
 #include "plugin/backends/lvm/lvm_backend.h"
 #include "plugin/backends/nfs/nfs_backend.h"
 #include "plugin/backends/tmpfs/tmpfs_backend.h"
@@ -26,6 +27,8 @@ const BackendType& TypeOf(BackendKind kind) {
       return BtrfsBackendType();
     case BackendKind::kLvm:
       return LvmBackendType();
+    case BackendKind::kLuks:
+      return LuksBackendType();
   }
   return ImageBackendType();  // not reached: the switch has every kind
 }

@@ -213,7 +213,7 @@ absl::StatusOr<SnapshotCatalog::Image> SnapshotCatalog::Locate(const std::string
   MOORING_ASSIGN_OR_RETURN(const SnapshotRecord record, Get(id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   const absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
-  if (location.ok()) return Image{.snapshot = record, .kind = pool->kind, .path = location->path};
+  if (location.ok()) return Image{.snapshot = record, .kind = pool->kind, .path = StorageOf(*location)};
   return LostImage(fmt::format("snapshot {}", Quote(id)), location.status());
 }
 

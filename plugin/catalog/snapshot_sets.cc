@@ -109,6 +109,8 @@ absl::StatusOr<bool> SnapshotSets::HasAllImages(const SnapshotSet& set) const {
     const absl::Status found = pool->backend->Locate(snapshot.id).status();
     if (!found.ok() && !absl::IsNotFound(found)) return Unexpected(found);
     has_all = has_all && found.ok();
+    if (!has_all || set.state != SnapshotState::kCreating) continue;
+    MOORING_ASSIGN_OR_RETURN(has_all, pool->backend->IsFinished(snapshot.id));
   }
   return has_all;
 }
@@ -118,7 +120,7 @@ absl::Status SnapshotSets::ThawSources(const SnapshotSet& set) {
   for (const SnapshotRecord& snapshot : set.snapshots) {
     const absl::StatusOr<NodeVolume> source = volumes_.Find(snapshot.source_volume_id);
     if (!source.ok() || !MayBeFrozen(source->kind)) continue;
-    MOORING_RETURN_IF_ERROR(Unexpected(contents_.Thaw(source->path)));
+    MOORING_RETURN_IF_ERROR(Unexpected(contents_.Thaw(StorageOf(*source))));
   }
   return absl::OkStatus();
 }

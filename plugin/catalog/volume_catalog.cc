@@ -49,7 +49,7 @@ class VolumeProblems {
     if (!location.ok()) return Message(LostImage(fmt::format("volume {}", Quote(record.id)), location.status()));
     if (!location->problem.empty()) return location->problem;
     if (!location->path.empty() && SizeOf(**pool, *location, record.bytes) < record.bytes) {
-      return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
+      return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(StorageOf(*location)), location->bytes,
                          record.bytes);
     }
     return of_pool.text;

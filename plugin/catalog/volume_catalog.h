@@ -59,6 +59,9 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<NodeVolume> Find(const std::string& id) override { return lookup_.Find(id); }
   absl::Status Knows(const std::string& id) override { return lookup_.Knows(id); }
   absl::Status NoteRawUse(const std::string& id, bool read_only) override { return lookup_.NoteRawUse(id, read_only); }
+  absl::StatusOr<std::string> PassphraseOf(const std::string& id, const std::string& given) override {
+    return lookup_.PassphraseOf(id, given);
+  }
   absl::Status CheckAnswers(const std::string& id) override { return lookup_.CheckAnswers(id); }
   absl::Status BeginUse(const std::string& id, const Capability& capability, bool read_only) override {
     return publications_.BeginUse(id, capability, read_only);

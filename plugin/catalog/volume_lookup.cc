@@ -97,6 +97,12 @@ absl::Status VolumeLookup::NoteRawUse(const std::string& id, bool read_only) {
   return pool->backend->NoteRawUse(id, read_only);
 }
 
+absl::StatusOr<std::string> VolumeLookup::PassphraseOf(const std::string& id, const std::string& given) {
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(id));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  return pool->traits().encrypted ? pool->backend->PassphraseOr(given) : given;
+}
+
 absl::Status VolumeLookup::CheckAnswers(const std::string& id) const {
   const absl::Status answers = store_.files()->OfId(id).status();
   return absl::IsUnavailable(answers) ? answers : absl::OkStatus();
@@ -120,7 +126,8 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
                     .propagation = record.propagation,
                     .tuning = record.tuning,
                     .block_only = record.block_only,
-                    .problem = std::move(location->problem)};
+                    .problem = std::move(location->problem),
+                    .carrier = std::move(location->carrier)};
 }
 
 absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted) {
@@ -129,7 +136,7 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
     MOORING_ASSIGN_OR_RETURN(NodeVolume volume, Find(wanted.id));
     MOORING_RETURN_IF_ERROR(CheckWhole(volume));
     return CopySource{.kind = volume.kind,
-                      .path = std::move(volume.path),
+                      .path = StorageOf(volume),
                       .bytes = volume.bytes,
                       .asked_bytes = record.asked_bytes,
                       .fs_type = std::move(record.fs_type),
@@ -146,9 +153,9 @@ absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted)
   const absl::StatusOr<VolumeLocation> image = pool->backend->Locate(record->id);
   if (!image.ok()) return Unexpected(image.status());
   const std::uint64_t bytes = SizeOf(*pool, *image, record->bytes);
-  MOORING_RETURN_IF_ERROR(CheckWhole("snapshot " + record->id, image->path, bytes, record->bytes));
+  MOORING_RETURN_IF_ERROR(CheckWhole("snapshot " + record->id, StorageOf(*image), bytes, record->bytes));
   return CopySource{.kind = pool->kind,
-                    .path = image->path,
+                    .path = StorageOf(*image),
                     .bytes = bytes,
                     .asked_bytes = record->restore_bytes,
                     .fs_type = record->fs_type,

@@ -38,7 +38,15 @@ inline absl::Status CheckMayBeRaw(const Pool& pool, const std::string& id) {
 absl::StatusOr<VolumeLocation> LocateIn(const Pool& pool, const std::string& id);
 
 // Whether an interrupted copy can have left such a source frozen.
-inline bool MayBeFrozen(BackendKind kind) { return TraitsOf(kind).staging == Staging::kLoopDevice; }
+inline bool MayBeFrozen(BackendKind kind) {
+  return TraitsOf(kind).staging == Staging::kLoopDevice || TraitsOf(kind).encrypted;
+}
+
+// The image of an encrypted volume, or else the path of the volume or snapshot. VolumeLocation, NodeVolume.
+template <typename Place>
+const std::string& StorageOf(const Place& place) {
+  return place.carrier.empty() ? place.path : place.carrier;
+}
 
 // The error for a known volume or snapshot, "volume 'a'", whose backend does not find its image. INTERNAL: the image is
 // missing. Other errors, as of a limit, a permission, a disk or a device that is away, keep their code. The image may
@@ -52,7 +60,7 @@ absl::Status Unfinished(const absl::Status& why, const std::string& what);
 // A volume or snapshot that a new volume can be a copy of.
 struct CopySource {
   BackendKind kind = BackendKind::kImage;
-  std::string path;
+  std::string path;  // StorageOf
   std::uint64_t bytes = 0;
   std::uint64_t asked_bytes = 0;  // VolumeRecord::asked_bytes
   std::string fs_type;
@@ -74,7 +82,8 @@ class VolumeLookup {
   absl::StatusOr<NodeVolume> Find(const std::string& id);
   absl::Status Knows(const std::string& id);
   absl::Status NoteRawUse(const std::string& id, bool read_only);
-  absl::Status CheckAnswers(const std::string& id) const;  // as VolumeSource
+  absl::StatusOr<std::string> PassphraseOf(const std::string& id, const std::string& given);  // as VolumeSource
+  absl::Status CheckAnswers(const std::string& id) const;                                     // as VolumeSource
 
   absl::StatusOr<CopySource> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready
 

@@ -176,6 +176,9 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
   if (!spec.pool.empty() && existing.pool != spec.pool) {
     return differs(fmt::format("pool {}, and {} is asked for", existing.pool, Quote(spec.pool)));
   }
+  if (const absl::StatusOr<const Pool*> pool = pools_.Find(existing.pool); pool.ok()) {
+    MOORING_RETURN_IF_ERROR(CheckEncryption(spec.encrypted, !spec.passphrase.empty(), **pool, pools_));
+  }
   if (!spec.fs_type.empty() && existing.fs_type != spec.fs_type) {
     return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
   }
@@ -241,6 +244,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(pool_name));
   MOORING_RETURN_IF_ERROR(CheckCanClone(*pool, "the volume is asked for in"));
   MOORING_RETURN_IF_ERROR(CheckSameKind(source.kind, pool->kind, pool_name));
+  MOORING_RETURN_IF_ERROR(CheckEncryption(spec.encrypted, !spec.passphrase.empty(), *pool, pools_));
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
     return InvalidArgument(
@@ -279,8 +283,12 @@ absl::StatusOr<bool> VolumeMaker::InsertWithRoom(const VolumeRecord& record, con
 
 // The size of a device becomes the size of the volume.
 absl::Status VolumeMaker::MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec) {
-  MOORING_RETURN_IF_ERROR(pool.backend->Create(
-      {.id = record.id, .bytes = record.bytes, .device = spec.device, .limit = spec.range.limit, .raw = spec.is_raw}));
+  MOORING_RETURN_IF_ERROR(pool.backend->Create({.id = record.id,
+                                                .bytes = record.bytes,
+                                                .device = spec.device,
+                                                .limit = spec.range.limit,
+                                                .raw = spec.is_raw,
+                                                .passphrase = spec.passphrase}));
   if (!pool.traits().whole_devices) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const VolumeLocation made, pool.backend->Locate(record.id));
   if (made.bytes == record.bytes) return absl::OkStatus();
@@ -352,7 +360,8 @@ absl::Status VolumeMaker::Copy(const Pool& pool, const VolumeRecord& record, con
                                                .source = source.path,
                                                .bytes = record.bytes,
                                                .renew_fs_type = spec.is_mounted ? record.fs_type : "",
-                                               .source_id = source.id}}));
+                                               .source_id = source.id,
+                                               .passphrase = spec.passphrase}}));
   // A file server gives the locks of a host away that was silent, and another host may use the source since then.
   return TraitsOf(source.kind).clones_unused ? publications_.CheckNone(spec.source.id) : absl::OkStatus();
 }

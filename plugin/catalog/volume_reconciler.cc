@@ -95,7 +95,7 @@ absl::Status VolumeRemover::RollBack(const VolumeRecord& record, bool may_be_fro
 absl::Status VolumeRemover::ThawSource(const VolumeRecord& record) {
   if (!IsVolumeId(record.source)) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> source = lookup_.Find(record.source);
-  return source.ok() && MayBeFrozen(source->kind) ? Unexpected(contents_.Thaw(source->path)) : absl::OkStatus();
+  return source.ok() && MayBeFrozen(source->kind) ? Unexpected(contents_.Thaw(StorageOf(*source))) : absl::OkStatus();
 }
 
 absl::Status VolumeReconciler::Reconcile() {
@@ -142,7 +142,12 @@ absl::StatusOr<bool> VolumeReconciler::HasDataToKeep(const VolumeRecord& unfinis
   const absl::Status found = LocateIn(*pool, unfinished.id).status();
   if (absl::IsNotFound(found)) return false;
   if (absl::IsUnavailable(found) && !pool->traits().whole_devices) return found;  // the pool is not there
-  const bool made_empty = unfinished.state == VolumeState::kCreating && unfinished.source.empty();
+  const bool creating = unfinished.state == VolumeState::kCreating;
+  if (creating && found.ok()) {
+    MOORING_ASSIGN_OR_RETURN(const bool finished, pool->backend->IsFinished(unfinished.id));
+    if (!finished) return false;
+  }
+  const bool made_empty = creating && unfinished.source.empty();
   return !made_empty || pool->backend->HoldsData(unfinished.id);
 }
 
@@ -219,7 +224,7 @@ void VolumeReconciler::CompareSize(const VolumeRecord& record) {
   if (bytes < record.bytes) {
     log::Error("the image of a volume has become smaller: restore it before the volume is used",
                {{"volume", record.id},
-                {"image", found->path},
+                {"image", StorageOf(*found)},
                 {"has", SizeText(bytes)},
                 {"should_have", SizeText(record.bytes)}});
   }

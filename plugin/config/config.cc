@@ -251,10 +251,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "ignore");
   add_list(
       "--pool", flags.pools, "MOORING_POOL", ';',
-      "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs|nfs|lvm and keys of that backend (path=, "
-      "overcommit=, shared=, match=, size=, quota=, server=, export=, options=, vg=, thinpool=); may be repeated, or "
-      "several with "
-      "semicolons");
+      "pool of volumes: name=NAME,backend=image|directory|device|tmpfs|btrfs|nfs|lvm|luks and keys of that backend "
+      "(path=, overcommit=, shared=, match=, size=, quota=, server=, export=, options=, vg=, thinpool=, keyfile=); may "
+      "be repeated, or several with semicolons");
   add_list("--fs-type", flags.fs_types, "MOORING_FS_TYPE", ',',
            "type of filesystems that disks of device pools may have beside ext4, xfs and btrfs, as vfat; may be "
            "repeated, or several with commas");

@@ -24,10 +24,11 @@ enum class BackendKind {
   kBtrfs,      // a subvolume of a btrfs
   kNfs,        // a directory on an NFS export, bind mounted
   kLvm,        // a logical volume
+  kLuks,       // an image file that is encrypted, and its mapping
 };
 inline constexpr BackendKind kBackendKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
                                                 BackendKind::kTmpfs, BackendKind::kBtrfs,     BackendKind::kNfs,
-                                                BackendKind::kLvm};
+                                                BackendKind::kLvm,   BackendKind::kLuks};
 
 // How the node mounts a volume.
 enum class Staging {
@@ -63,6 +64,7 @@ struct BackendTraits {
   bool maps_ids = true;                    // the kernel may have mapped ids for its filesystems: VolumeTuning::idmap
   bool reuses_space = false;               // unwritten space may hold what deleted volumes held
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
+  bool encrypted = false;                  // the node opens a volume before it stages it
 };
 
 // A device that a volume had when it was last seen in this boot.

@@ -10,8 +10,9 @@
 //   directory     by the root of the mount, whose name is the volume id and whose inode is that of the volume; that of
 //                 a subvolume also by st_dev
 //
-// A block device does not name its volume. A record does (plugin/backends/device/device_backend.h), and the device
-// number identifies its mounts.
+// A block device does not name its volume. A record does (plugin/backends/device/device_backend.h), or the name of its
+// mapping (mounter/path/mapping_names.h, lvm_names.h). The device number identifies its mounts. The mapping of an
+// encrypted volume has a number only while it is open.
 #pragma once
 
 #include <string>

@@ -31,6 +31,7 @@ struct NodeVolume {
   VolumeTuning tuning = {};
   bool block_only = false;   // CreateVolumeSpec::block_only
   std::string problem = {};  // VolumeLocation::problem
+  std::string carrier = {};  // VolumeLocation::carrier; empty: it is not encrypted
 };
 
 // FAILED_PRECONDITION: mount access to a volume that was created for block access only. It is for calls of the node,
@@ -69,6 +70,11 @@ class VolumeSource {
 
   // Backend::NoteRawUse of the volume's pool.
   virtual absl::Status NoteRawUse(const std::string& /*id*/, bool /*read_only*/) { return absl::OkStatus(); }
+
+  // Backend::PassphraseOr of the volume's pool.
+  virtual absl::StatusOr<std::string> PassphraseOf(const std::string& /*id*/, const std::string& given) {
+    return given;
+  }
 
   // Backend::KnownDevices of all pools, and Backend::WaitFor of the volume's pool.
   virtual std::vector<KnownDevice> KnownDevices() { return {}; }

@@ -50,7 +50,9 @@ struct CreateVolumeSpec {
   bool block_only = false;
   bool allows_conversion = false;  // parameter allowVolumeModeConversion
   VolumeMaking making = {};
-  std::string idmap = {};  // VolumeTuning::idmap
+  std::string idmap = {};                        // VolumeTuning::idmap
+  std::optional<bool> encrypted = std::nullopt;  // its pool must encrypt, or must not; none: either
+  std::string passphrase = {};  // of the call's secrets, for an encrypted volume; empty: they have none
 };
 
 struct ModifySpec {

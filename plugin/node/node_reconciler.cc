@@ -91,8 +91,11 @@ absl::Status NodeReconciler::Reconcile() {
 void NodeReconciler::ReconcileVolumes(const Listing& listing) {
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : listing.loops) {
-    if (OwnerOf(loop).empty()) continue;
-    if (loop.raw || !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
+    const std::string owner = OwnerOf(loop);
+    if (owner.empty()) continue;
+    const bool below_mapping = MappingOf(owner, {loop}, listing.devices) != nullptr;
+    const bool is_mounted = GoesByItself(loop) && loop.mounted;
+    if (below_mapping || !is_mounted) volumes[owner].has_block_device = true;
   }
   for (const ListedMount& info : listing.mounts) {
     VolumeUse use = FoundMounted(info, listing.loops, listing.devices);

@@ -1,6 +1,7 @@
 // Compares records and mounts, once, before the first call. It deletes records of mounts that do not exist, adopts
-// mounts without a record, holds block devices open and detaches unused ones. With StagingBy::kPlugin it unstages
-// volumes without a target: no other call would end a Stage whose caller has gone.
+// mounts without a record, holds block devices open and detaches unused ones. It closes the mappings of encrypted
+// volumes without a raw use, which a killed process may have left open. With StagingBy::kPlugin it unstages volumes
+// without a target: no other call would end a Stage whose caller has gone.
 //
 // It keeps no state, and takes the locks without waiting: a volume that another process has locked is left to it.
 // Problems of a volume are logged and skipped, so that no volume, not even a hanging one, delays the others.
@@ -41,7 +42,7 @@ class NodeReconciler {
 
   struct Found {
     std::vector<VolumeUse> mounted;
-    bool has_block_device = false;
+    bool has_block_device = false;  // a raw device or a mapping, which may be unused
   };
   void ReconcileVolumes(const Listing& listing);
   absl::Status ReconcileVolume(const std::string& volume_id, const Found& found);

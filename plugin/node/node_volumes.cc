@@ -47,6 +47,7 @@ NodeVolumes::NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& stor
       store_(store),
       finder_(mounter, source, store),
       devices_(mounter, source, store),
+      encryption_(mounter, source, store),
       tuner_(mounter, store, finder_, devices_),
       locks_(volume_locks),
       stager_(mounter, store, finder_, devices_, tuner_, staging_by),
@@ -59,7 +60,9 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.staging_path, call));
   source_.WaitFor(spec.volume_id, call.wait_until);
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  return WithUse(spec.volume_id, spec.capability, spec.read_only, [&] { return stager_.Stage(spec, volume); });
+  const auto stage = [&](const NodeVolume& open) { return stager_.Stage(spec, open); };
+  return WithUse(spec.volume_id, spec.capability, spec.read_only,
+                 [&] { return encryption_.WhileOpen(volume, spec.passphrase, stage); });
 }
 
 absl::Status NodeVolumes::WithUse(const std::string& volume_id, const Capability& capability, bool read_only,
@@ -104,8 +107,9 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
 absl::Status NodeVolumes::PublishAlone(const PublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const NodeLocks::Hold hold, locks_.Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  const auto publish = [&](const NodeVolume& open) { return publisher_.PublishAlone(spec, open); };
   return WithUse(spec.volume_id, spec.capability, spec.read_only,
-                 [&] { return publisher_.PublishAlone(spec, volume); });
+                 [&] { return encryption_.WhileOpen(volume, spec.passphrase, publish); });
 }
 
 absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {
@@ -128,7 +132,7 @@ absl::Status NodeVolumes::Grow(const NodeVolume& volume, const VolumeFinder::Pla
     case Staging::kBlockDevice:
       break;
   }
-  MOORING_RETURN_IF_ERROR(devices_.Resize(volume.id));
+  MOORING_RETURN_IF_ERROR(AsExpandMaySay(devices_.Resize(volume)));
   if (place.info.kind != PathInfo::Kind::kDirectory) return absl::OkStatus();
   if (!IsMadeHere(place.info.mount->fs_type)) {
     return FailedPrecondition("volume {} has a {}, which is never grown here: grow it with its own tools", volume.id,

@@ -11,14 +11,15 @@
 //
 //   NodeVolumes ─┬─▶ NodeReconciler ──▶ VolumeTeardown                   at the start
 //                ├─▶ VolumeTeardown ──▶ VolumeUnmounter                  Unstage, Unpublish
+//                ├─▶ Encryption ──────▶ Stager, Publisher                Stage, PublishAlone: opens and closes
 //                ├─▶ Publisher ───────▶ Stager                           Publish, PublishAlone
 //                ├─▶ Stager ──────────▶ LoopStager, FilesystemStager     Stage
 //                ├─▶ VolumeHealth                                        Stats, FindProblems
 //                ├─▶ VolumeTuner                                         Tune
 //                └─▶ NodeLocks                                           the locks of paths
 //
-// They share the objects in uses/: VolumeFinder (the volume at a path), VolumeDevices (its loop devices) and
-// NodeStore (the records).
+// They share the objects in uses/: VolumeFinder (the volume at a path), VolumeDevices (its loop devices and its
+// mapping) and NodeStore (the records).
 //
 // How a volume is mounted depends on Staging (plugin/model/backend_traits.h); the headers of stage/ explain it. The
 // kernel knows which volume is mounted at a path without a record: plugin/model/volume_mount.h.
@@ -37,6 +38,7 @@
 #include "plugin/node/node_locks.h"
 #include "plugin/node/node_reconciler.h"
 #include "plugin/node/publisher.h"
+#include "plugin/node/uses/encryption.h"
 #include "plugin/node/volume_health.h"
 #include "plugin/node/volume_teardown.h"
 
@@ -55,6 +57,7 @@ class NodeVolumes {
   NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& store, KeyedLocks& volume_locks,
               Propagation propagation = Propagation::kInherit, StagingBy staging_by = StagingBy::kOrchestrator);
 
+  // A wrong passphrase is refused even if the volume is staged there (uses/encryption.h).
   absl::Status Stage(const StageSpec& spec, const Call& call);
   absl::Status Publish(const PublishSpec& spec, const Call& call);
 
@@ -116,6 +119,7 @@ class NodeVolumes {
   NodeStore& store_;
   VolumeFinder finder_;
   VolumeDevices devices_;
+  Encryption encryption_;
   VolumeTuner tuner_;
   NodeLocks locks_;
   Stager stager_;

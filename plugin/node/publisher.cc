@@ -197,6 +197,7 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
 absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                                     const std::optional<VolumeUse>& staged) {
   if (StagingOf(volume) == Staging::kBlockDevice) {
+    if (staged && IsClosed(volume)) return NotStaged(spec, "another program has removed its mapping");
     return staged ? absl::StatusOr<std::string>(volume.path) : NotStaged(spec, "no record says so");
   }
   if (staged && !staged->device.empty()) {

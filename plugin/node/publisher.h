@@ -22,6 +22,7 @@ struct PublishSpec {
   Capability capability;
   bool read_only = false;
   std::optional<Propagation> propagation = std::nullopt;  // none: that of the volume, or else of the plugin
+  std::string passphrase = {};                            // as in StageSpec; only for NodeVolumes::PublishAlone
 };
 
 class Publisher {

@@ -53,9 +53,9 @@ std::string VolumeHealth::ImageProblem(const std::string& volume_id, std::uint64
   if (!volume->problem.empty()) return volume->problem;
   const std::uint64_t whole = std::max(device_bytes, volume->made_bytes);
   if (volume->path.empty() || !TraitsOf(volume->kind).enforces_size || volume->bytes >= whole) return "";
-  return fmt::format("its {} {} is cut short: {} bytes of {}",
-                     StagingOf(*volume) == Staging::kBlockDevice ? "device" : "image", Quote(volume->path),
-                     volume->bytes, whole);
+  const bool is_device = StagingOf(*volume) == Staging::kBlockDevice && volume->carrier.empty();
+  return fmt::format("its {} {} is cut short: {} bytes of {}", is_device ? "device" : "image",
+                     Quote(volume->carrier.empty() ? volume->path : volume->carrier), volume->bytes, whole);
 }
 
 // A sentence for the condition of the volume. The owner of a whole device chose the size of its filesystem.

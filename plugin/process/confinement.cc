@@ -17,7 +17,9 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
+#include <system_error>
 #include <vector>
 
 #include "base/file/path.h"
@@ -81,6 +83,15 @@ absl::Status Allow(const UniqueFd& ruleset, const Place& place, std::uint64_t ha
   return ErrnoStatus(errno, "confine the plugin to", place.path);
 }
 
+// That of the path, and that of the file to which it leads.
+std::vector<std::string> DirectoriesOf(const std::string& file) {
+  std::vector<std::string> directories = {std::string(ParentOf(file))};
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(file, error);
+  if (!error && ParentOf(real) != "/") directories.emplace_back(ParentOf(real));
+  return directories;
+}
+
 absl::Status ConfineFiles(const SandboxPolicy& policy) {
   const long abi = LandlockAbi();
   if (abi < 1) {
@@ -105,6 +116,11 @@ absl::Status ConfineFiles(const SandboxPolicy& policy) {
     const bool comes_and_goes = IsBelow(links, "/dev");
     places.push_back({comes_and_goes ? "/dev" : links, LANDLOCK_ACCESS_FS_READ_DIR});
     places.push_back({"/run/udev/data", kRead});
+  }
+  for (const std::string& file : policy.key_files) {
+    for (const std::string& directory : DirectoriesOf(file)) {
+      places.push_back({directory, LANDLOCK_ACCESS_FS_READ_FILE});
+    }
   }
   for (const Place& place : places) MOORING_RETURN_IF_ERROR(Allow(ruleset, place, handled.files));
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return ErrnoStatus(errno, "enter Landlock");

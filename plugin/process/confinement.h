@@ -3,8 +3,8 @@
 //
 //   user: root, or the user of --user; no capability in any set (capabilities(7)); no_new_privs
 //
-//   landlock(7): writes in the state directory, the pools and the directories of its sockets; reads /etc, /proc, /sys
-//   and /usr; no device, no TCP
+//   landlock(7): writes in the state directory, the pools and the directories of its sockets; reads /etc, /proc, /sys,
+//   /usr and the directories of key files; no device, no TCP
 //
 //   seccomp(2): only the calls of gRPC, SQLite and the plugin; no exec, fork, mount or chmod(2); no socket but unix(7);
 //   no connect(2), because D-Bus and container engines obey a client that is root
@@ -27,6 +27,9 @@ struct SandboxPolicy {
   // Directories with links to devices. If there is one, the process may receive device events of the kernel and of
   // udev.
   std::vector<std::string> device_links = {};
+
+  // Files that may be exchanged while the process runs: it may read all files beside and below them.
+  std::vector<std::string> key_files = {};
 };
 
 // Confines this process for good. It must have one thread. Without Landlock (an older kernel, or a container that

@@ -208,6 +208,23 @@ absl::StatusOr<std::string> PreparePool(const PoolConfig& pool, const Config& co
   return path.ok() ? path : Annotate(path.status(), fmt::format("pool {}", pool.name));
 }
 
+// The check of the host has read them, as the user that started the plugin.
+absl::Status CheckKeysReadable(const PoolConfig& pool, const RunAs& user) {
+  if (user.uid == ::geteuid()) return absl::OkStatus();
+  PoolAccess access;
+  TypeOf(pool.kind).allow(pool, access);
+  for (const std::string& file : access.key_files) {
+    const int error =
+        ErrnoAs(user, [&file] { return ::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0 ? 0 : errno; });
+    if (error == 0) continue;
+    return FailedPrecondition(
+        "pool {}: {}: the plugin works as user {}:{}: see that this user may read it, and may pass all directories "
+        "above it",
+        pool.name, Message(ErrnoStatus(error, "read the key file", file)), user.uid, user.gid);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckEmpty(const std::string& catalog, const std::vector<PoolConfig>& pools,
                         const std::string& state_dir) {
   std::ptrdiff_t count = 0;
@@ -322,6 +339,7 @@ absl::StatusOr<Config> PrepareDirectories(Config config) {
       continue;
     }
     MOORING_RETURN_IF_ERROR(host);
+    MOORING_RETURN_IF_ERROR(CheckKeysReadable(pool, UserOf(config)));
     if (TypeOf(pool.kind).own_mount != nullptr) {
       MOORING_ASSIGN_OR_RETURN(pool.path, MakeMountPlace(config, pool.name));
     }

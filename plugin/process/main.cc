@@ -80,6 +80,7 @@ HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std
   policy.most_memory = access.most_memory;
   policy.device_links = access.device_links;
   policy.lvm_pools = access.lvm_pools;
+  policy.encrypted_pools = access.encrypted_pools;
   policy.fs_types = config.fs_types;
   for (const PoolConfig& pool : config.pools) {
     if (TypeOf(pool.kind).own_mount == nullptr) continue;
@@ -119,7 +120,8 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Confi
                                    .socket_directory = socket_directory,
                                    .registration_directory = config.kubelet_registration_dir,
                                    .pools = directories,
-                                   .device_links = access.link_directories},
+                                   .device_links = access.link_directories,
+                                   .key_files = access.key_files},
                                   config.user));
   return HelperMounter::Start(std::move(spawner), std::move(lost));
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string_view>
 
 #include "base/deadline.h"
@@ -42,6 +43,18 @@ bool Has(const Config& config, bool (*is_it)(const PoolConfig&)) {
   return std::any_of(config.pools.begin(), config.pools.end(), is_it);
 }
 
+// The mapping of an encrypted image lies on a loop device.
+bool UsesLoops(const PoolConfig& pool) {
+  return TraitsOf(pool.kind).staging == Staging::kLoopDevice || TraitsOf(pool.kind).encrypted;
+}
+
+absl::Status CheckMapper() {
+  constexpr char kControl[] = "/dev/mapper/control";
+  if (::access(kControl, F_OK) == 0) return absl::OkStatus();
+  return FailedPrecondition("{}: load the kernel's device mapper (modprobe dm_crypt)",
+                            Message(ErrnoStatus(errno, "find", kControl)));
+}
+
 }  // namespace
 
 // A parent outside this PID namespace has started a container. A visible parent is the starter or the container's init.
@@ -56,14 +69,13 @@ bool HasOwnMountNamespace() {
 
 HostPreflight::HostPreflight(const Config& config, Mounter& mounter) : state_dir_(config.state_dir), mounter_(mounter) {
   mounts_ = config.serves_node();
+  encrypts_ = Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).encrypted; });
   if (!mounts_) return;
   if (config.shared_roots == SharedRoots::kRequire && config.mount_roots_given)
     needs_.seen_outside = config.mount_roots;
   std::erase(needs_.seen_outside, "/");  // "/" does not tell where the targets are
-  const bool images =
-      Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).staging == Staging::kLoopDevice; });
-  const bool others =
-      Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).staging != Staging::kLoopDevice; });
+  const bool images = Has(config, UsesLoops);
+  const bool others = Has(config, [](const PoolConfig& pool) { return !UsesLoops(pool); });
   needs_.loop_devices = images && !others;
   loops_for_some_ = images && others;
 }
@@ -81,12 +93,16 @@ absl::Status HostPreflight::Check() {
 absl::Status HostPreflight::RunChecks() {
   MOORING_RETURN_IF_ERROR(CheckWritable(state_dir_, "the state directory"));
   const DeadlineScope patience(Clock::now() + kPatience);
-  if (loops_for_some_ && !warned_) {
-    const absl::Status loops = mounter_.CheckNeeds({.loop_devices = true});
-    warned_ = true;
-    log::WarningIfFailed(loops, "no volume of the image pools can be staged");
-  }
+  if (!warned_) WarnForSomePools();
   return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
+}
+
+void HostPreflight::WarnForSomePools() {
+  warned_ = true;
+  if (loops_for_some_) {
+    log::WarningIfFailed(mounter_.CheckNeeds({.loop_devices = true}), "no volume of the image pools can be staged");
+  }
+  if (encrypts_) log::WarningIfFailed(CheckMapper(), "no volume of the encrypted pools can be made or staged");
 }
 
 absl::Status HostPreflight::CheckSeenOutside() {

@@ -34,6 +34,7 @@ class HostPreflight {
 
  private:
   absl::Status RunChecks();
+  void WarnForSomePools();
   void LogChange(const absl::Status& now);
 
   const std::string state_dir_;
@@ -41,6 +42,7 @@ class HostPreflight {
   bool mounts_ = false;
   Needs needs_;
   bool loops_for_some_ = false;  // only some pools need loop devices: a missing one is a warning
+  bool encrypts_ = false;        // some pools need the device mapper
 
   std::mutex checking_;  // guards the two below
   std::chrono::steady_clock::time_point checked_ = {};

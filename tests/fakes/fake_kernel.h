@@ -48,6 +48,13 @@ struct FakeMount {
   std::string idmap = {};
 };
 
+// An open one has no device.
+struct FakeEncrypted {
+  std::string passphrase;
+  EncryptedState state;
+  bool is_open = false;
+};
+
 class FakeKernel {
  public:
   FakeKernel();
@@ -68,7 +75,8 @@ class FakeKernel {
   FakeNode& Node(const std::string& path) { return nodes_.at(path); }
   void Reboot();  // no mounts, no loop devices; the files stay
 
-  std::map<std::string, LvmReport> lvm_pools;  // "GROUP" or "GROUP/THINPOOL"
+  std::map<std::string, LvmReport> lvm_pools;      // "GROUP" or "GROUP/THINPOOL"
+  std::map<std::string, FakeEncrypted> encrypted;  // by the id of the volume or snapshot
 
   // State for the test.
   const std::vector<FakeMount>& mounts() const { return mounts_; }
@@ -103,6 +111,11 @@ class FakeKernel {
   absl::Status GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes);
   absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume);
   absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume);
+  absl::Status MakeEncrypted(const NewEncryptedVolume& volume);
+  absl::StatusOr<EncryptedState> ReportEncrypted(const EncryptedVolume& volume) const;
+  absl::StatusOr<EncryptedState> OpenEncrypted(const OpenRequest& request);
+  absl::Status CloseEncrypted(const std::string& id);
+  absl::Status NoteRawEncrypted(const EncryptedVolume& volume);
 
  private:
   LogicalVolume* FindLogicalVolume(const LogicalVolumeName& volume);

@@ -254,6 +254,35 @@ absl::Status FakeMounter::NoteRawLogicalVolume(const LogicalVolumeName& volume) 
   return With([&](FakeKernel& kernel) { return kernel.NoteRawLogicalVolume(volume); });
 }
 
+// The log has no passphrase.
+absl::Status FakeMounter::MakeEncrypted(const NewEncryptedVolume& volume) {
+  const std::string how = fmt::format("{} {} {}", volume.volume.id, volume.source, volume.renew_fs_type);
+  MOORING_RETURN_IF_ERROR(Enter("MakeEncrypted", volume.volume.carrier, how));
+  return With([&](FakeKernel& kernel) { return kernel.MakeEncrypted(volume); });
+}
+
+absl::StatusOr<EncryptedState> FakeMounter::ReportEncrypted(const EncryptedVolume& volume) {
+  MOORING_RETURN_IF_ERROR(Enter("ReportEncrypted", volume.carrier));
+  return With([&](FakeKernel& kernel) { return kernel.ReportEncrypted(volume); });
+}
+
+absl::StatusOr<EncryptedState> FakeMounter::OpenEncrypted(const OpenRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("OpenEncrypted", request.volume.carrier, request.volume.id));
+  return With([&](FakeKernel& kernel) { return kernel.OpenEncrypted(request); });
+}
+
+absl::Status FakeMounter::CloseEncrypted(const std::string& id) {
+  MOORING_RETURN_IF_ERROR(Enter("CloseEncrypted", id));
+  return With([&](FakeKernel& kernel) { return kernel.CloseEncrypted(id); });
+}
+
+absl::Status FakeMounter::ResizeEncrypted(const std::string& id) { return Enter("ResizeEncrypted", id); }
+
+absl::Status FakeMounter::NoteRawEncrypted(const EncryptedVolume& volume) {
+  MOORING_RETURN_IF_ERROR(Enter("NoteRawEncrypted", volume.carrier));
+  return With([&](FakeKernel& kernel) { return kernel.NoteRawEncrypted(volume); });
+}
+
 absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
   return Enter("CheckNeeds", needs.seen_outside.empty() ? "" : needs.seen_outside.front());
 }

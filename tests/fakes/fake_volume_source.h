@@ -50,6 +50,19 @@ class FakeVolumeSource final : public VolumeSource {
     left_.push_back(id);
   }
 
+  // The content of the pools' key file. Empty: there is none.
+  void SetKey(std::string key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    key_ = std::move(key);
+  }
+  absl::StatusOr<std::string> PassphraseOf(const std::string& id, const std::string& given) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = volumes_.find(id);
+    if (!given.empty() || found == volumes_.end() || found->second.carrier.empty()) return given;
+    if (key_.empty()) return absl::UnauthenticatedError("no passphrase for " + id);
+    return key_;
+  }
+
   void FailNotesFromNow(absl::Status status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     notes_failure_ = std::move(status);
@@ -75,6 +88,7 @@ class FakeVolumeSource final : public VolumeSource {
   std::map<std::string, NodeVolume> volumes_;
   absl::Status failure_, begin_, end_, notes_failure_;
   std::vector<std::string> ended_, left_;
+  std::string key_;
 };
 
 }  // namespace mooring::testing

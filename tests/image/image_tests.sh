@@ -22,7 +22,7 @@ test_the_image_says_what_it_is() {
 test_the_image_has_its_programs_and_no_shell() {
   local program
   files_of_image
-  for program in mkfs.ext4 e2fsck resize2fs tune2fs mkfs.xfs xfs_db mkfs.btrfs; do
+  for program in mkfs.ext4 e2fsck resize2fs tune2fs mkfs.xfs xfs_db mkfs.btrfs cryptsetup; do
     docker run --rm --network none --entrypoint "$program" "$plugin_image" -V >"$work/said" 2>&1 || true
     expect_match "what $program says" "$(<"$work/said")" '[0-9]+\.[0-9]+'
   done

@@ -53,7 +53,7 @@ FAULTS = [
     Fault("device-stays", "an unstage keeps the device", [
         (TEARDOWN, "    MOORING_RETURN_IF_ERROR(devices_.Release(ending.known->volume_id, staging_path));\n", "")]),
     Fault("no-growth", "a device in use does not grow", [
-        ("plugin/node/node_volumes.cc", "  MOORING_RETURN_IF_ERROR(devices_.Resize(volume.id));\n", "")]),
+        ("plugin/node/node_volumes.cc", "  MOORING_RETURN_IF_ERROR(AsExpandMaySay(devices_.Resize(volume)));\n", "")]),
     Fault("group", "all snapshots of a group are of one volume", [
         (IMAGE, "copies.push_back({draft.source,", "copies.push_back({drafts.front().source,")]),
     Fault("deleted-in-use", "a volume in use is deleted", [

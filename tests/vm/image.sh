@@ -10,7 +10,7 @@ boot_modules=(virtio_pci virtio_blk ext4 crc32c_generic)
 # The libraries of Mooring's packages come on top: `make_root`.
 root_packages=(
   systemd systemd-sysv udev dbus openssh-server kmod iproute2 procps util-linux mount
-  e2fsprogs xfsprogs btrfs-progs dosfstools ntfs-3g dmsetup lvm2 thin-provisioning-tools quota nfs-kernel-server jq
+  e2fsprogs xfsprogs btrfs-progs dosfstools ntfs-3g dmsetup lvm2 thin-provisioning-tools cryptsetup-bin quota nfs-kernel-server jq
   python3-grpcio python3-protobuf protobuf-compiler libprotobuf-dev fio stress-ng # for tests/model and tests/judges
 )
 

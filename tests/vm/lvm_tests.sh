@@ -373,18 +373,9 @@ test_l9a_the_service_can_use_logical_volumes() {
 }
 
 test_l9b_csi_sanity_passes() {
-  local said=$work/l-sanity.log csi_sanity=/usr/local/bin/csi-sanity
-  inside_with_input sh -c "cat >$csi_sanity && chmod 755 $csi_sanity" <"$MOORING_ROOT/build/tools/bin/csi-sanity"
   lvm_pools=(--max-volumes 16 --volume-mount-group --pool "name=default,backend=lvm,vg=data,thinpool=thin")
   start_lvm_plugin
-  inside sh -c "mkdir -p /srv/sanity && printf 'noatime: \"true\"\n' >/srv/sanity/mutable"
-  inside "$csi_sanity" -ginkgo.no-color -ginkgo.timeout=60m "-csi.endpoint=unix://$lvm_socket" \
-    -csi.mountdir=/srv/sanity/mount -csi.stagingdir=/srv/sanity/staging -csi.testvolumeaccesstype=mount \
-    -csi.testnodevolumeattachlimit -csi.testvolumesize=$((16 << 20)) -csi.testvolumeexpandsize=$((32 << 20)) \
-    -csi.testvolumemutableparameters=/srv/sanity/mutable >"$said" 2>&1 || { cat "$said" && fail "csi-sanity failed"; }
-  expect "the totals of csi-sanity" \
-    "$(sed -nE 's/^(Ran [0-9]+ of [0-9]+ Specs) in .*/\1/p; s/^.*-- ([0-9]+ Passed \|.*)$/\1/p' "$said" | paste -sd,)" \
-    "$(sed -n 's/^lvm: //p' "$MOORING_ROOT/tests/sanity/expected-totals")"
+  sanity_passes lvm "$lvm_socket" 16 32
   expect "what is left" "$(lvm_shown data lv_name)" ''
 }
 

@@ -255,18 +255,9 @@ test_q8b_a_clone_is_held_to_its_size() {
 }
 
 test_q9_csi_sanity_passes() {
-  local said=$work/q-sanity.log csi_sanity=/usr/local/bin/csi-sanity
-  inside_with_input sh -c "cat >$csi_sanity && chmod 755 $csi_sanity" <"$MOORING_ROOT/build/tools/bin/csi-sanity"
   start_quota_plugin --max-volumes 16 --volume-mount-group \
     --pool name=default,backend=directory,path=/srv/quota/xfs/sanity,quota=enforced
-  inside sh -c "mkdir -p /srv/sanity && printf 'noatime: \"true\"\n' >/srv/sanity/mutable"
-  inside "$csi_sanity" -ginkgo.no-color -ginkgo.timeout=60m "-csi.endpoint=unix://$quota_socket" \
-    -csi.mountdir=/srv/sanity/mount -csi.stagingdir=/srv/sanity/staging -csi.testvolumeaccesstype=mount \
-    -csi.testnodevolumeattachlimit -csi.testvolumesize=$((16 << 20)) -csi.testvolumeexpandsize=$((32 << 20)) \
-    -csi.testvolumemutableparameters=/srv/sanity/mutable >"$said" 2>&1 || { cat "$said" && fail "csi-sanity failed"; }
-  expect "the totals of csi-sanity" \
-    "$(sed -nE 's/^(Ran [0-9]+ of [0-9]+ Specs) in .*/\1/p; s/^.*-- ([0-9]+ Passed \|.*)$/\1/p' "$said" | paste -sd,)" \
-    "$(sed -n 's/^quota: //p' "$MOORING_ROOT/tests/sanity/expected-totals")"
+  sanity_passes quota "$quota_socket" 16 32
   expect "what is left in the pool" "$(inside ls -A /srv/quota/xfs/sanity)" ''
   expect "the projects" "$(projects_of xfs)" ''
 }

@@ -30,14 +30,18 @@ struct VolumeLocation {
   bool raw = false;          // BackendTraits::whole_devices: see Backend::NoteRawUse
   bool is_limited = true;    // false: nothing holds it to a size, and `bytes` says nothing, whatever its kind can
   std::string problem = {};  // a sentence for the condition of the volume; empty: none
+  // BackendTraits::encrypted: the image of the volume. `path` is its mapping then, which is there while it is open;
+  // while it is not, `device` is 0.
+  std::string carrier = {};
 };
 
 struct VolumeDraft {
   std::string id;
   std::uint64_t bytes = 0;
-  std::string device = {};  // BackendTraits::whole_devices: the requested device; empty: any that fits
-  std::uint64_t limit = 0;  // BackendTraits::whole_devices: bytes at most; 0: no limit
-  bool raw = false;         // it may be used as a raw device
+  std::string device = {};      // BackendTraits::whole_devices: the requested device; empty: any that fits
+  std::uint64_t limit = 0;      // BackendTraits::whole_devices: bytes at most; 0: no limit
+  bool raw = false;             // it may be used as a raw device
+  std::string passphrase = {};  // BackendTraits::encrypted: as given; empty: that of the pool
 };
 
 // A new volume or snapshot with the content of another one.
@@ -47,6 +51,7 @@ struct CopyDraft {
   std::uint64_t bytes = 0;         // the size of the source or more
   std::string renew_fs_type = {};  // the type of the filesystem that gets a new UUID; empty: none does
   std::string source_id = {};      // of the volume or snapshot at `source`
+  std::string passphrase = {};     // BackendTraits::encrypted: of the source, as given; empty: that of the pool
 };
 
 struct BackendCapacity {
@@ -121,6 +126,15 @@ class Backend {
   // anywhere unless it is `read_only`. From then on a whole device is taken for empty only if all of it was read
   // (FilesystemInfo::whole). FAILED_PRECONDITION: the device may still hold what others wrote.
   virtual absl::Status NoteRawUse(const std::string& /*id*/, bool /*read_only*/) { return absl::OkStatus(); }
+
+  // BackendTraits::encrypted: `given` if it is not empty, else the passphrase of the pool's key file. UNAUTHENTICATED:
+  // there is none. INVALID_ARGUMENT: it is too long.
+  virtual absl::StatusOr<std::string> PassphraseOr(const std::string& /*given*/) const {
+    return Unimplemented("volumes of this backend are not encrypted");
+  }
+
+  // Whether Create or Copy of an existing volume or snapshot has ended. Where Locate finds only finished ones: true.
+  virtual absl::StatusOr<bool> IsFinished(const std::string& /*id*/) const { return true; }
 
   // Whether something was written to an existing volume; true if it is unknown.
   virtual bool HoldsData(const std::string& /*id*/) const { return true; }

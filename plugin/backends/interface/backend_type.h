@@ -64,8 +64,10 @@ struct PoolAccess {
   std::vector<std::string> subvolume_pools;     // the btrfs subvolumes in them may be made, limited and removed
   std::vector<std::string> sized_pools;         // the directories in them may get a limit
   std::vector<std::string> lvm_pools;           // "GROUP" or "GROUP/THINPOOL": volumes in them may be made and removed
+  std::vector<std::string> encrypted_pools;     // directories: the images in them may be encrypted and opened
   std::vector<std::string> link_directories;    // they are read for links to devices
   std::vector<std::string> device_links;        // LinksText: the devices behind these links may be mounted
+  std::vector<std::string> key_files;           // may be read, with all files beside and below them
   std::uint64_t most_memory = 0;                // bytes of a tmpfs
 };
 

@@ -1,10 +1,8 @@
 #include "plugin/backends/lvm/lvm_backend.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string_view>
 
 #include "base/deadline.h"
@@ -13,8 +11,8 @@
 #include "base/text/quote.h"
 #include "mounter/path/device_links.h"
 #include "mounter/path/lvm_names.h"
-#include "mounter/sys/device_name.h"
 #include "plugin/backends/device/device_use.h"
+#include "plugin/backends/device/mapped_disks.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/model/volume_size.h"
@@ -23,7 +21,6 @@ namespace mooring {
 namespace {
 
 constexpr char kGroup[] = "vg", kThinPool[] = "thinpool";
-constexpr char kMapper[] = "/dev/mapper";
 // The age of an answer that is good enough.
 constexpr std::chrono::seconds kForMetrics{30}, kForSnapshots{5}, kForFailures{1};
 
@@ -38,32 +35,8 @@ bool IsThin(const PoolConfig& pool) { return pool.own_keys.contains(kThinPool); 
 
 // fnmatch(3), of the links to the devices: no other name has the form of an id.
 std::string LinksOf(const std::string& group) {
-  std::string digits;
-  for (std::size_t i = 0; i < 2 * kVolumeIdBytes; ++i) digits += "[0-9a-f]";
-  return LvmDeviceName(group, kVolumeIdPrefix) + digits;
+  return LvmDeviceName(group, kVolumeIdPrefix) + HexDigitsPattern(2 * kVolumeIdBytes);
 }
-
-// The devices of the volumes. Without udev, lvm makes nodes below /dev/mapper and no links, but sysfs and the mount
-// table have the name of the kernel's own node. The name of the mapping says whose it is, so there is no serial number
-// to ask udev for.
-class MappedDisks final : public SystemDisks {
- public:
-  explicit MappedDisks(const std::string& group) : SystemDisks(kMapper, LinksOf(group)) {}
-
-  absl::StatusOr<Disk> Find(const std::string& link) const override {
-    struct stat status = {};
-    const std::string path = PathOf(link);
-    if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the device", path);
-    const bool is_mapping = S_ISBLK(status.st_mode) && IsOfItsName(path, status.st_rdev);
-    if (!is_mapping) return NotFound("{} was left behind, and leads to no volume", Quote(path));
-    Disk disk;
-    disk.link = link;
-    disk.node = "/dev/" + BlockDeviceName(status.st_rdev);
-    disk.number = status.st_rdev;
-    MOORING_ASSIGN_OR_RETURN(disk.bytes, BlockDeviceBytes(disk.number));
-    return disk;
-  }
-};
 
 const LogicalVolume* FindIn(const LvmReport& report, const std::string& id) {
   const auto found = std::find_if(report.volumes.begin(), report.volumes.end(),
@@ -379,14 +352,14 @@ absl::Status CompleteLvmPool(PoolConfig& pool) {
 
 std::unique_ptr<Backend> MakeLvmBackend(const PoolConfig& pool, const std::string& /*directory*/,
                                         const BackendParts& parts) {
-  auto disks = std::make_unique<MappedDisks>(pool.own_keys.at(kGroup));
+  auto disks = std::make_unique<MappedDisks>(LinksOf(pool.own_keys.at(kGroup)));
   return std::make_unique<LvmBackend>(PoolText(pool), std::move(disks), parts.mounter);
 }
 
 void AllowLvm(const PoolConfig& pool, PoolAccess& access) {
   access.lvm_pools.push_back(PoolText(pool));
-  access.link_directories.emplace_back(kMapper);
-  access.device_links.push_back(LinksText(kMapper, LinksOf(pool.own_keys.at(kGroup))));
+  access.link_directories.emplace_back(kMapperDirectory);
+  access.device_links.push_back(LinksText(std::string(kMapperDirectory), LinksOf(pool.own_keys.at(kGroup))));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct StageSpec {
   std::string staging_path;
   Capability capability;
   bool read_only = false;
+  std::string passphrase = {};  // of the call's secrets, for an encrypted volume; empty: they have none
 
   // Set if the volume is mounted at a target, without a staging path: NodeVolumes::PublishAlone.
   struct AsTarget {

@@ -1,7 +1,8 @@
 // Stages a volume: checks the staging path and what is mounted there, and stages the kind of volume that it is.
 //
 //   Staging::kLoopDevice    Stager ──▶ LoopStager ──▶ FilesystemStager
-//   Staging::kBlockDevice   Stager ──▶ FilesystemStager: the device node is mounted. Raw stagings are only records
+//   Staging::kBlockDevice   Stager ──▶ FilesystemStager: the device node is mounted. Raw stagings are only records.
+//                           An encrypted volume is open, and its device is its mapping (uses/encryption.h)
 //   Staging::kDirectory     Stager makes a bind mount
 //   Staging::kMemory        Stager mounts a tmpfs. Later stagings and targets bind it, so all show the same files. It
 //                           ends with its last mount

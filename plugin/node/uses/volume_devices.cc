@@ -13,6 +13,30 @@
 #include "plugin/node/uses/volume_kind.h"
 
 namespace mooring {
+namespace {
+
+// A read-only bind, or a copy of one, may have any path. Its root has the name of the node.
+std::set<std::string> NamesOfRoots(const std::vector<ListedMount>& mounts) {
+  std::set<std::string> names;
+  for (const MountInfo& info : mounts) names.insert(std::string(NameOf(info.root)));
+  return names;
+}
+
+absl::Status OkIfMissing(const absl::Status& status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
+
+}  // namespace
+
+bool GoesByItself(const LoopInfo& loop) { return !loop.raw && loop.auto_clear; }
+
+const KnownDevice* MappingOf(const std::string& volume_id, const std::vector<LoopInfo>& loops,
+                             const std::vector<KnownDevice>& devices) {
+  const bool has_carrier = std::any_of(loops.begin(), loops.end(), [&](const LoopInfo& loop) {
+    return GoesByItself(loop) && OwnerOf(loop) == volume_id;
+  });
+  const auto device = std::find_if(devices.begin(), devices.end(),
+                                   [&](const KnownDevice& known) { return known.volume_id == volume_id; });
+  return has_carrier && device != devices.end() ? &*device : nullptr;
+}
 
 // An image has the name of its volume, and the label of a stacked device is the device below it.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
@@ -95,14 +119,18 @@ absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vec
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
   absl::Status held;
   for (const LoopInfo& loop : devices) {
-    if (loop.raw || !loop.mounted) held.Update(mounter_.HoldLoop(loop));
+    if (!GoesByItself(loop)) held.Update(mounter_.HoldLoop(loop));
   }
   return held;
 }
 
 absl::Status VolumeDevices::Flush(const std::string& volume_id) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (volume.ok() && StagingOf(*volume) == Staging::kBlockDevice) return mounter_.Flush(volume->path);
+  if (volume.ok() && IsClosed(*volume)) return absl::OkStatus();
+  if (volume.ok() && StagingOf(*volume) == Staging::kBlockDevice) {
+    const absl::Status flushed = mounter_.Flush(volume->path);
+    return volume->carrier.empty() ? flushed : OkIfMissing(flushed);
+  }
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, FindAnswering(volume_id));
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
   for (const LoopInfo& loop : devices) {
@@ -121,25 +149,31 @@ absl::StatusOr<std::vector<LoopInfo>> VolumeDevices::FindAnswering(const std::st
 // The kernel is asked for mounts, because records may be lost, and kubelet binds block targets again for its pods.
 absl::Status VolumeDevices::Release(const std::string& volume_id, const std::string& gone) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
+  const std::vector<KnownDevice> devices = source_.KnownDevices();
+  const KnownDevice* const mapping = MappingOf(volume_id, loops, devices);
   const bool needed = std::any_of(uses.begin(), uses.end(), [&](const VolumeUse& use) {
     return use.access_type == AccessType::kBlock && use.path != gone &&
-           (use.role == VolumeUse::Role::kStage || !use.done);
+           (use.role == VolumeUse::Role::kStage || !use.done || (mapping != nullptr && !use.adopted()));
   });
-  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
   MOORING_ASSIGN_OR_RETURN(loops, DevicesOf(volume_id, std::move(loops)));
-  std::erase_if(loops, [](const LoopInfo& loop) { return !loop.raw && loop.auto_clear && loop.mounted; });
+  // As losetup -D leaves it, the device of an image may stay without a user: then it is detached.
+  std::erase_if(loops,
+                [&](const LoopInfo& loop) { return GoesByItself(loop) && (loop.mounted || mapping != nullptr); });
   const bool has_readers = std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.read_only; });
-  if (loops.empty() || (needed && !has_readers)) return absl::OkStatus();
+  if ((loops.empty() && mapping == nullptr) || (needed && !has_readers)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List("/"));
   MOORING_RETURN_IF_ERROR(DeleteStaleAdopted(uses, mounts));
-  return DetachUnbound(loops, mounts, needed);
+  const std::set<std::string> bound = NamesOfRoots(mounts);
+  MOORING_ASSIGN_OR_RETURN(const bool in_use, DetachUnbound(loops, bound, needed));
+  if (mapping == nullptr || in_use || bound.contains(std::string(NameOf(mapping->node)))) return absl::OkStatus();
+  return CloseMapping(*mapping, mounts);
 }
 
 // The read-only devices go first, because they hold the other. The next publish that needs it attaches it again.
-absl::Status VolumeDevices::DetachUnbound(const std::vector<LoopInfo>& loops, const std::vector<ListedMount>& mounts,
-                                          bool needed) {
-  std::set<std::string> bound;
-  for (const MountInfo& info : mounts) bound.insert(std::string(NameOf(info.root)));
+// Returns whether something needs the volume's own device.
+absl::StatusOr<bool> VolumeDevices::DetachUnbound(const std::vector<LoopInfo>& loops,
+                                                  const std::set<std::string>& bound, bool needed) {
   bool in_use = needed;
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
     if (bound.contains(std::string(NameOf(loop->device)))) {
@@ -148,7 +182,15 @@ absl::Status VolumeDevices::DetachUnbound(const std::vector<LoopInfo>& loops, co
       MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(*loop));
     }
   }
-  return absl::OkStatus();
+  return in_use;
+}
+
+// Tasks write to no device that has a mounted filesystem.
+absl::Status VolumeDevices::CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts) {
+  const bool is_mounted =
+      std::any_of(mounts.begin(), mounts.end(), [&](const MountInfo& info) { return info.device == mapping.number; });
+  if (!is_mounted) MOORING_RETURN_IF_ERROR(OkIfMissing(mounter_.Flush(mapping.node)));
+  return mounter_.CloseEncrypted(mapping.volume_id);
 }
 
 // Deletes records of adopted mounts that do not exist any more.
@@ -162,11 +204,17 @@ absl::Status VolumeDevices::DeleteStaleAdopted(const std::vector<VolumeUse>& use
   return absl::OkStatus();
 }
 
-// The volume's own device grows before the device on top of it.
-absl::Status VolumeDevices::Resize(const std::string& volume_id) {
-  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
-  MOORING_ASSIGN_OR_RETURN(loops, DevicesOf(volume_id, std::move(loops)));
-  for (const LoopInfo& loop : loops) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop));
+// Each device grows after the one below it: the volume's own device, the mapping, the read-only devices.
+absl::Status VolumeDevices::Resize(const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume.id));
+  MOORING_ASSIGN_OR_RETURN(loops, DevicesOf(volume.id, std::move(loops)));
+  const auto readers = std::partition_point(
+      loops.begin(), loops.end(), [label = LabelFor(volume.id)](const LoopInfo& loop) { return loop.label == label; });
+  for (auto loop = loops.begin(); loop != readers; ++loop) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(*loop));
+  if (!volume.carrier.empty() && !IsClosed(volume)) {
+    MOORING_RETURN_IF_ERROR(Unexpected(mounter_.ResizeEncrypted(volume.id)));
+  }
+  for (auto loop = readers; loop != loops.end(); ++loop) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(*loop));
   return absl::OkStatus();
 }
 

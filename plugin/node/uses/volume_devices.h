@@ -5,6 +5,10 @@
 //   disk  ◀─────────────── read-only device ◀─ one target         own: its task could exchange the file of a shared
 //   one.
 //
+//   image ◀─ loop device ◀─ mapping ◀─┬─ writable targets         An encrypted volume (uses/encryption.h). The end of
+//                                     └─ read-only device         the last raw use closes the mapping. The loop device
+//                                                                 below goes with it, and is only resized here.
+//
 // A volume has writable or read-only targets, and never both at once. The kernel has a cache for each device, so that a
 // reader would see old data.
 //
@@ -40,14 +44,18 @@ class VolumeDevices {
   // container.
   absl::Status HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops);
 
-  // Writes what tasks wrote to the image or disk. OK if the volume has no device, or its image or disk is missing.
+  // Writes what tasks wrote to the image or disk. OK if the volume has no device, or its image or disk is missing, or
+  // it is encrypted and not open.
   absl::Status Flush(const std::string& volume_id);
 
   // Detaches the devices that nothing needs. Staging paths on record, calls under way and mounts of the device node
   // need them. It reads the mount table once. `gone`: a path whose record no longer counts.
+  //
+  // A mapping without a raw use is flushed and closed. Targets on record need it, too: its number is used again, so a
+  // node that stays behind would lead to another volume.
   absl::Status Release(const std::string& volume_id, const std::string& gone = "");
 
-  absl::Status Resize(const std::string& volume_id);  // to the size of the file or device below
+  absl::Status Resize(const NodeVolume& volume);  // to the size of the file or device below
   absl::Status Tune(const NodeVolume& volume, const LoopInfo& loop);
   absl::Status TuneAll(const NodeVolume& volume);
 
@@ -55,13 +63,24 @@ class VolumeDevices {
   absl::StatusOr<std::vector<LoopInfo>> DevicesOf(const std::string& volume_id, std::vector<LoopInfo> loops);
   absl::StatusOr<std::set<dev_t>> OwnDevicesOf(const std::string& volume_id);
   absl::StatusOr<std::vector<LoopInfo>> FindAnswering(const std::string& volume_id);
-  absl::Status DetachUnbound(const std::vector<LoopInfo>& loops, const std::vector<ListedMount>& mounts, bool needed);
+  absl::StatusOr<bool> DetachUnbound(const std::vector<LoopInfo>& loops, const std::set<std::string>& bound,
+                                     bool needed);
+  absl::Status CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts);
   absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<ListedMount>& mounts);
 
   Mounter& mounter_;
   VolumeSource& source_;
   NodeStore& store_;
 };
+
+// Whether the kernel detaches the device by itself: that of a mounted image, or the one below a mapping.
+bool GoesByItself(const LoopInfo& loop);
+
+// The open mapping of an encrypted volume. No other volume has both a known device and a loop device that goes by
+// itself. The label of that loop device tells the mappings of other nodes apart. `devices`: VolumeSource::KnownDevices.
+// Null: none is open.
+const KnownDevice* MappingOf(const std::string& volume_id, const std::vector<LoopInfo>& loops,
+                             const std::vector<KnownDevice>& devices);
 
 // DEADLINE_EXCEEDED: a device of the volume does not answer.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);

@@ -20,6 +20,8 @@ bool IsSizedHere(const NodeVolume& volume) {
 
 bool ReusesSpace(const NodeVolume& volume) { return TraitsOf(volume.kind).reuses_space; }
 
+bool IsClosed(const NodeVolume& volume) { return !volume.carrier.empty() && volume.device == 0; }
+
 absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capability, std::string_view fs_type) {
   for (const FilesystemOption& option : capability.options.options) {
     if (ReusesSpace(volume) && option.key == "data" && option.value == "writeback") {

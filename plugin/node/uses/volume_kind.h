@@ -16,6 +16,8 @@ bool IsSizedHere(const NodeVolume& volume);
 
 bool ReusesSpace(const NodeVolume& volume);  // BackendTraits::reuses_space
 
+bool IsClosed(const NodeVolume& volume);  // an encrypted volume without a mapping, so its path leads nowhere
+
 // INVALID_ARGUMENT: volumes of this kind are no block devices, or have no choice of filesystem or filesystem options.
 // FAILED_PRECONDITION: see CheckMode.
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);

@@ -395,6 +395,26 @@ TEST_F(HelperGuardTest, OnlyVolumesOfTheLvmPoolsAreTouched) {
   }
 }
 
+TEST_F(HelperGuardTest, OnlyImagesInThePoolsOfEncryptedVolumesAreEncrypted) {
+  const std::string id = "vol-" + std::string(32, 'a');
+  Dir("encrypted/below");
+  for (const std::string place : {"images/", "encrypted/below/", "encrypted/../images/", ""}) {
+    const EncryptedVolume volume = {.carrier = Path(place + id + ".img"), .id = id};
+    EXPECT_THAT(helper().MakeEncrypted({.volume = volume, .passphrase = "x", .label = "mooring-test:1"}),
+                Refused("in one of the pools of encrypted volumes"));
+    EXPECT_THAT(helper().ReportEncrypted(volume), Refused("in one of the pools of encrypted volumes"));
+    EXPECT_THAT(helper().OpenEncrypted({.volume = volume, .passphrase = "x", .label = "mooring-test:1"}),
+                Refused("in one of the pools of encrypted volumes"));
+    EXPECT_THAT(helper().NoteRawEncrypted(volume), Refused("in one of the pools of encrypted volumes"));
+  }
+  EXPECT_THAT(helper().ReportEncrypted({.carrier = Path("encrypted/other.img"), .id = id}),
+              Refused("in one of the pools of encrypted volumes"));
+  for (const std::string foreign : {"root", "../x", "vol-1", ""}) {
+    EXPECT_FALSE(helper().CloseEncrypted(foreign).ok()) << foreign;
+    EXPECT_FALSE(helper().ResizeEncrypted(foreign).ok()) << foreign;
+  }
+}
+
 TEST_F(HelperGuardTest, OnlyDirectoriesOfSizedPoolsAreLimited) {
   const std::string name = "vol-" + std::string(32, 'a');
   Dir("dirs/" + name);

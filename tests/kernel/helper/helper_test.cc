@@ -70,6 +70,7 @@ absl::StatusOr<HelperSpawner> HelperProcessTest::StartSpawner(const std::string&
                                          .subvolume_pools = {Path("pool")},
                                          .sized_pools = {Path("sized")},
                                          .lvm_pools = {"mooring-test-group"},
+                                         .encrypted_pools = {Path("encrypted")},
                                          .most_memory = 4 * kMiB},
                                         "info",
                                         "text"});

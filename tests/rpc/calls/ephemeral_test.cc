@@ -62,7 +62,7 @@ TEST_F(Ephemeral, AttributesAreTheParametersOfCreateVolume) {
   refused({{"colour", "blue"}}, Code::kInvalidArgument, "colour");
   refused({{"size", "much"}}, Code::kInvalidArgument, "size");
   refused({{"size", "1Ei"}}, Code::kOutOfRange, "largest");
-  refused({{"size", "100Mi"}, {"encrypted", "true"}}, Code::kInvalidArgument, "encrypts nothing");
+  refused({{"size", "100Mi"}, {"encrypted", "true"}}, Code::kInvalidArgument, "which does not encrypt");
   refused({{"fsType", "ntfs"}}, Code::kInvalidArgument, "ntfs");
 }
 

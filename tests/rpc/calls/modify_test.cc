@@ -136,11 +136,11 @@ TEST_F(Modify, CreateAcceptsMutableParameters) {
   EXPECT_FALSE(driver().Send(validate)->has_confirmed());
 }
 
-TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNotLogged) {
+TEST_F(Modify, APoolOfImagesEncryptsNothingAndSecretsAreNotLogged) {
   for (const char* const key : {"encrypted", "encryption", "luks", "Encrypt", "kmsKeyId"}) {
     CreateVolumeRequest request = CreateRequest("secret", Mount(), 0, {{key, "true"}});
     (*request.mutable_secrets())["passphrase"] = "never-to-be-logged";
-    ExpectRefused(request, Code::kInvalidArgument, "encrypts nothing");
+    ExpectRefused(request, Code::kInvalidArgument, "backend luks");
     request.clear_parameters();
     const auto made = driver().Send(request);
     EXPECT_OK(made);

@@ -40,6 +40,7 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
                               .subvolume_pools = {"/srv/btrfs"},
                               .sized_pools = {"/srv/sized"},
                               .lvm_pools = {"fast", "fast/thin"},
+                              .encrypted_pools = {"/srv/secret"},
                               .most_memory = 1ULL << 40U},
                              "debug",
                              "json"};
@@ -56,6 +57,7 @@ TEST(HelperFlagsTest, AllFlagsArrive) {
   EXPECT_THAT(parsed->policy.subvolume_pools, ElementsAre("/srv/btrfs"));
   EXPECT_THAT(parsed->policy.sized_pools, ElementsAre("/srv/sized"));
   EXPECT_THAT(parsed->policy.lvm_pools, ElementsAre("fast", "fast/thin"));
+  EXPECT_THAT(parsed->policy.encrypted_pools, ElementsAre("/srv/secret"));
   EXPECT_EQ(parsed->policy.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");

@@ -64,7 +64,7 @@ TEST(LvmFilterTest, DevicesAndTheirPartitionsAreHidden) {
 TEST(LvmFilterTest, RawDevicesAndLogicalVolumesOfMooringAreAlwaysHidden) {
   for (const std::string path :
        {"/dev/loop65536", "/dev/loop65540p1", "/dev/loop65999", "/dev/loop70000", "/dev/loop100000", "/dev/loop1048575",
-        "/dev/mapper/my--vg-vol--0123abcd", "/dev/mapper/vg-snap--0123abcdef"}) {
+        "/dev/mapper/my--vg-vol--0123abcd", "/dev/mapper/vg-snap--0123abcdef", "/dev/mapper/mooring-vol-0123abcd"}) {
     EXPECT_TRUE(Hides({}, path)) << path;
   }
   for (const std::string path : {"/dev/loop0", "/dev/loop9999", "/dev/loop65535", "/dev/loop10000", "/dev/dm-0",

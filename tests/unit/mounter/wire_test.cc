@@ -305,6 +305,35 @@ TEST(WireTest, LogicalVolumesArrive) {
   for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(Members(reported->volumes[i]), Members(report.volumes[i]));
 }
 
+TEST(WireTest, EncryptedVolumesArrive) {
+  const NewEncryptedVolume wanted = {.volume = {.carrier = "/srv/secret/vol-1.img", .id = "vol-1"},
+                                     .passphrase = std::string("bytes\0\xff", 7),
+                                     .label = "mooring:vol-1",
+                                     .source = "snap-1",
+                                     .renew_fs_type = "xfs"};
+  const auto made = Sent<pb::NewEncryptedVolume>(wanted);
+  ASSERT_OK(made);
+  EXPECT_EQ(
+      std::tie(made->volume.carrier, made->volume.id, made->passphrase, made->label, made->source, made->renew_fs_type),
+      std::tie(wanted.volume.carrier, wanted.volume.id, wanted.passphrase, wanted.label, wanted.source,
+               wanted.renew_fs_type));
+
+  const OpenRequest request = {.volume = wanted.volume, .passphrase = wanted.passphrase, .label = "mooring:vol-1"};
+  const auto opened = Sent<pb::OpenRequest>(request);
+  ASSERT_OK(opened);
+  EXPECT_EQ(std::tie(opened->volume.carrier, opened->volume.id, opened->passphrase, opened->label),
+            std::tie(request.volume.carrier, request.volume.id, request.passphrase, request.label));
+  OpenRequest too_long = request;
+  too_long.passphrase = std::string(kLongestPassphrase + 1, 'x');
+  EXPECT_THAT(Sent<pb::OpenRequest>(too_long), FailsWith(StatusCode::kInvalidArgument, "513 bytes"));
+
+  for (const EncryptedState state : {EncryptedState{.is_finished = true}, EncryptedState{.is_raw = true}}) {
+    const auto told = Sent<pb::EncryptedState>(state);
+    ASSERT_OK(told);
+    EXPECT_EQ(std::tie(told->is_finished, told->is_raw), std::tie(state.is_finished, state.is_raw));
+  }
+}
+
 TEST(WireTest, ALoopDeviceArrives) {
   EXPECT_EQ(*Sent<pb::LoopInfo>(LoopInfo()), LoopInfo());
   EXPECT_EQ(*Sent<pb::LoopInfo>(ALoop()), ALoop());

@@ -4,11 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file/path.h"
+#include "mounter/path/device_links.h"
+#include "mounter/path/mapping_names.h"
 #include "plugin/backends/registry.h"
+#include "plugin/model/volume_id.h"
 #include "tests/unit/unit_test.h"
 
 namespace mooring::testing {
 namespace {
+
+using ::testing::Each;
 
 TEST(PoolConfigTest, TheDefaultPoolExistsWithoutAFlag) {
   const auto pools = ParsePools({});
@@ -137,7 +143,13 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=lvm,vg=-a", "no name of a volume group"},
         Wrong{"name=a,backend=lvm,vg=a,thinpool=a/b", "no name of a thin pool"},
         Wrong{"name=a,backend=lvm,vg=a,thinpool=", "no name of a thin pool"},
-        Wrong{"name=a,backend=lvm,vg=a,path=/a", "has no 'path'"},
+        Wrong{"name=a,backend=lvm,vg=a,path=/a", "has no 'path'"}, Wrong{"name=a,backend=luks", "path is missing"},
+        Wrong{"name=default,backend=luks,keyfile=/etc/mooring/key", "path is missing"},
+        Wrong{"name=a,backend=luks,path=/a,keyfile=", "keyfile"},
+        Wrong{"name=a,backend=luks,path=/a,keyfile=etc/key", "absolute"},
+        Wrong{"name=a,backend=luks,path=/a,keyfile=/key", "lies in the root directory"},
+        Wrong{"name=a,backend=luks,path=/a,size=5", "has no 'size': it takes path, overcommit, shared, keyfile"},
+        Wrong{"name=a,backend=image,path=/a,keyfile=/etc/mooring/key", "has no 'keyfile'"},
         Wrong{"name=a,backend=btrfs,path=/a,quota=full", "quota is enforced or advisory, not 'full'"}));
 
 TEST(PoolConfigTest, ABtrfsPoolEnforcesSizesByDefault) {
@@ -155,6 +167,44 @@ TEST(PoolConfigTest, OnlyAThinPoolHasSnapshotsAndClones) {
     EXPECT_EQ(traits.snapshots, i == 2);
     EXPECT_EQ(traits.clones, i == 2);
     EXPECT_TRUE(traits.grows && traits.block && traits.enforces_size);
+  }
+}
+
+TEST(PoolConfigTest, AnEncryptedPoolHasAKeyFileIfItIsGiven) {
+  const auto pools = ParsePools({"name=a,backend=luks,path=/a,overcommit=2,keyfile=/etc//mooring/key/",
+                                 "name=b,backend=luks,path=/b,shared=true"});
+  ASSERT_OK(pools);
+  PoolAccess access;
+  for (const std::size_t i : {1U, 2U}) {
+    EXPECT_EQ((*pools)[i].kind, BackendKind::kLuks);
+    EXPECT_TRUE(TraitsOf((*pools)[i]).encrypted);
+    EXPECT_FALSE(TraitsOf((*pools)[i]).tunes || TraitsOf((*pools)[i]).snapshot_blocks);
+    TypeOf((*pools)[i].kind).allow((*pools)[i], access);
+  }
+  EXPECT_THAT(access.image_directories, ElementsAre("/a", "/b"));
+  EXPECT_THAT(access.encrypted_pools, ElementsAre("/a", "/b"));
+  EXPECT_THAT(access.key_files, ElementsAre("/etc/mooring/key"));
+  EXPECT_THAT(access.link_directories, Each("/dev/mapper"));
+}
+
+// Only a pool of several hosts has ids with a tag.
+TEST(PoolConfigTest, TheHelperMayUseTheMappingsOfVolumesOnly) {
+  for (const bool shared : {false, true}) {
+    PoolConfig pool;
+    pool.kind = BackendKind::kLuks;
+    pool.shared = shared;
+    PoolAccess access;
+    TypeOf(pool.kind).allow(pool, access);
+    ASSERT_EQ(access.device_links.size(), 1U);
+    const auto may = [&](const std::string& name) {
+      return MatchesLinks(std::string(NameOf(access.device_links.front())), name);
+    };
+    EXPECT_EQ(may(MappingName(NewVolumeId())), !shared);
+    EXPECT_EQ(may(MappingName(NewVolumeId("0123abcd"))), shared);
+    for (const std::string& name : {MappingName(NewSnapshotId()), MappingName("vol-1"), NewVolumeId(),
+                                    MappingName(NewVolumeId() + "0"), std::string("control")}) {
+      EXPECT_FALSE(may(name)) << name;
+    }
   }
 }
 

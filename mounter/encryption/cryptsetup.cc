@@ -1,0 +1,143 @@
+#include "mounter/encryption/cryptsetup.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/file/pipe.h"
+#include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/process/child_output.h"
+#include "mounter/process/command.h"
+
+namespace mooring {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr std::chrono::minutes kLimit{2};
+
+// The numbers of the held files in the child: mounter/process/command.h.
+constexpr char kCarrier[] = "/proc/self/fd/3", kPassphrase[] = "/proc/self/fd/4";
+
+// cryptsetup(8), "RETURN CODES".
+constexpr int kNoPermission = 2;
+
+// In whole 512-byte sectors.
+constexpr std::uint64_t kOffset = kEncryptionHeader / 512;
+
+// libdevmapper makes the nodes itself: in the seccomp list of programs there are no semaphores to wait for udev.
+const Words kEnvironment = {"DM_DISABLE_UDEV=1"};
+
+// A passphrase fits into a pipe, so the write does not wait for the reader.
+absl::StatusOr<UniqueFd> InPipe(const std::string& passphrase) {
+  MOORING_ASSIGN_OR_RETURN(Pipe pipe, MakePipe());
+  const ssize_t done = ::write(pipe.writer.get(), passphrase.data(), passphrase.size());
+  if (done == static_cast<ssize_t>(passphrase.size())) return std::move(pipe.reader);
+  return ErrnoStatus(done < 0 ? errno : EIO, "hand a passphrase to cryptsetup");
+}
+
+// `kind`: kTool for all that leaves the mappings alone, so that it may be killed.
+absl::StatusOr<CommandResult> Run(Words words, const std::vector<int>& held, ProgramKind kind) {
+  words.insert(words.begin(), "cryptsetup");
+  words.insert(words.end(), {"--batch-mode", "--disable-locks"});
+  MOORING_ASSIGN_OR_RETURN(CommandResult result, RunCommand(words, "cryptsetup-bin", kLimit, held, kEnvironment, kind));
+  result.output = OneLine(std::move(result.output));
+  return result;
+}
+
+// Each derivation of a key takes memory, so they follow each other. A disk that does not answer must not stop all.
+class Turn {
+ public:
+  Turn() : lock_(Mutex(), std::chrono::seconds(10)) {}
+
+ private:
+  static std::timed_mutex& Mutex() {
+    static std::timed_mutex mutex;
+    return mutex;
+  }
+  const std::unique_lock<std::timed_mutex> lock_;
+};
+
+absl::Status Failure(const std::string& doing, const std::string& path, const CommandResult& result) {
+  if (result.WasKilled()) return ProgramWasKilled("cryptsetup", path, result);
+  return FailedPrecondition("{} {}: cryptsetup: {}", doing, Quote(path), result.output);
+}
+
+absl::Status RunOn(const LockedImage& carrier, const std::string& doing, Words words) {
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, Run(std::move(words), {carrier.fd.get()}, ProgramKind::kTool));
+  return result.exit_code == 0 ? absl::OkStatus() : Failure(doing, carrier.path, result);
+}
+
+absl::StatusOr<CommandResult> RunWithPassphrase(const LockedImage& carrier, Words words, const std::string& passphrase,
+                                                ProgramKind kind, int held = -1) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd pipe, InPipe(passphrase));
+  words.insert(words.end(), {"--key-file", kPassphrase});
+  const Turn turn;
+  return Run(std::move(words), {carrier.fd.get(), pipe.get(), held}, kind);
+}
+
+absl::Status Unlock(const LockedImage& carrier, const Words& words, const std::string& passphrase, ProgramKind kind,
+                    int held = -1) {
+  constexpr char kDoing[] = "open";
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunWithPassphrase(carrier, words, passphrase, kind, held));
+  if (result.exit_code == 0) return absl::OkStatus();
+  if (result.exit_code != kNoPermission) return Failure(kDoing, carrier.path, result);
+  return absl::UnauthenticatedError(
+      fmt::format("{} {}: the passphrase is not that of the volume", kDoing, Quote(carrier.path)));
+}
+
+}  // namespace
+
+absl::Status Cryptsetup::Format(const std::string& uuid, const std::string& passphrase) const {
+  const Words words = {"luksFormat",
+                       "--type=luks2",
+                       "--cipher=aes-xts-plain64",
+                       "--key-size=512",
+                       fmt::format("--sector-size={}", kEncryptionSector),
+                       "--pbkdf=argon2id",
+                       "--pbkdf-memory=32768",
+                       "--pbkdf-parallel=1",
+                       "--pbkdf-force-iterations=4",
+                       fmt::format("--offset={}", kOffset),
+                       "--uuid=" + uuid,
+                       kCarrier};
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result,
+                           RunWithPassphrase(carrier_, words, passphrase, ProgramKind::kTool));
+  return result.exit_code == 0 ? absl::OkStatus() : Failure("encrypt", carrier_.path, result);
+}
+
+absl::Status Cryptsetup::SetUuid(const std::string& uuid) const {
+  return RunOn(carrier_, "change the UUID of", {"luksUUID", "--uuid=" + uuid, kCarrier});
+}
+
+absl::Status Cryptsetup::SetSubsystem(const std::string& subsystem) const {
+  return RunOn(carrier_, "change the header of", {"config", "--subsystem=" + subsystem, kCarrier});
+}
+
+absl::Status Cryptsetup::CheckPassphrase(const std::string& passphrase) const {
+  return Unlock(carrier_, {"open", "--type=luks2", "--test-passphrase", kCarrier}, passphrase, ProgramKind::kTool);
+}
+
+absl::Status Cryptsetup::Open(const std::string& device, const UniqueFd& held, const std::string& name,
+                              const std::string& passphrase) const {
+  const Words words = {
+      "open", "--type=luks2", "--disable-keyring", "--perf-no_read_workqueue", "--perf-no_write_workqueue", device,
+      name};
+  return Unlock(carrier_, words, passphrase, ProgramKind::kCryptsetup, held.get());
+}
+
+absl::Status ResizeByCryptsetup(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result,
+                           Run({"resize", "--disable-keyring", name}, {}, ProgramKind::kCryptsetup));
+  return result.exit_code == 0 ? absl::OkStatus() : Failure("resize the mapping", name, result);
+}
+
+}  // namespace mooring
