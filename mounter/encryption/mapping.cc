@@ -75,7 +75,6 @@ absl::StatusOr<std::optional<Mapping>> FindMapping(const std::string& name) {
                  .number = static_cast<dev_t>(found.dev),
                  .has_table = has(DM_ACTIVE_PRESENT_FLAG),
                  .is_suspended = has(DM_SUSPEND_FLAG),
-                 .is_open = found.open_count > 0,
                  .is_leaving = has(DM_DEFERRED_REMOVE)};
 }
 

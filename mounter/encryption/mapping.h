@@ -16,7 +16,6 @@ struct Mapping {
   dev_t number = 0;
   bool has_table = false;     // false: its cryptsetup was killed
   bool is_suspended = false;  // users wait
-  bool is_open = false;       // mounted, or open otherwise
   bool is_leaving = false;    // it goes with its last user
 
   std::string Device() const;  // "/dev/dm-3"

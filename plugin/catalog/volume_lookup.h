@@ -42,12 +42,6 @@ inline bool MayBeFrozen(BackendKind kind) {
   return TraitsOf(kind).staging == Staging::kLoopDevice || TraitsOf(kind).encrypted;
 }
 
-// The image of an encrypted volume, or else the path of the volume or snapshot. VolumeLocation, NodeVolume.
-template <typename Place>
-const std::string& StorageOf(const Place& place) {
-  return place.carrier.empty() ? place.path : place.carrier;
-}
-
 // The error for a known volume or snapshot, "volume 'a'", whose backend does not find its image. INTERNAL: the image is
 // missing. Other errors, as of a limit, a permission, a disk or a device that is away, keep their code. The image may
 // well be there then, so nobody is told to delete the volume.

@@ -14,8 +14,7 @@ absl::Status CheckWhole(const std::string& whose, const std::string& path, std::
 }
 
 absl::Status CheckWhole(const NodeVolume& volume) {
-  return CheckWhole("volume " + volume.id, volume.carrier.empty() ? volume.path : volume.carrier, volume.bytes,
-                    volume.made_bytes);
+  return CheckWhole("volume " + volume.id, StorageOf(volume), volume.bytes, volume.made_bytes);
 }
 
 absl::Status CheckMode(const std::string& id, bool block_only, const Capability& capability) {

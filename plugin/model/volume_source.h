@@ -34,6 +34,12 @@ struct NodeVolume {
   std::string carrier = {};  // VolumeLocation::carrier; empty: it is not encrypted
 };
 
+// The image of an encrypted volume, or else the path of the volume or snapshot. VolumeLocation, NodeVolume.
+template <typename Place>
+const std::string& StorageOf(const Place& place) {
+  return place.carrier.empty() ? place.path : place.carrier;
+}
+
 // FAILED_PRECONDITION: mount access to a volume that was created for block access only. It is for calls of the node,
 // because Docker Swarm asks ControllerPublishVolume for mount access to each volume, and that mounts nothing.
 absl::Status CheckMode(const std::string& id, bool block_only, const Capability& capability);

@@ -55,7 +55,7 @@ std::string VolumeHealth::ImageProblem(const std::string& volume_id, std::uint64
   if (volume->path.empty() || !TraitsOf(volume->kind).enforces_size || volume->bytes >= whole) return "";
   const bool is_device = StagingOf(*volume) == Staging::kBlockDevice && volume->carrier.empty();
   return fmt::format("its {} {} is cut short: {} bytes of {}", is_device ? "device" : "image",
-                     Quote(volume->carrier.empty() ? volume->path : volume->carrier), volume->bytes, whole);
+                     Quote(StorageOf(*volume)), volume->bytes, whole);
 }
 
 // A sentence for the condition of the volume. The owner of a whole device chose the size of its filesystem.

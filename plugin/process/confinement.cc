@@ -83,7 +83,7 @@ absl::Status Allow(const UniqueFd& ruleset, const Place& place, std::uint64_t ha
   return ErrnoStatus(errno, "confine the plugin to", place.path);
 }
 
-// That of the path, and that of the file to which it leads.
+// The directory of the path, and that of the file to which the path leads.
 std::vector<std::string> DirectoriesOf(const std::string& file) {
   std::vector<std::string> directories = {std::string(ParentOf(file))};
   std::error_code error;
