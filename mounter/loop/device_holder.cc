@@ -1,5 +1,6 @@
 #include "mounter/loop/device_holder.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,27 +39,30 @@ absl::StatusOr<bool> IsHolder(const std::string& process) {
   return std::string_view(name.data(), static_cast<std::size_t>(size)) == std::string(kHolderName) + "\n";
 }
 
+// Whether the file in `directory`, a /proc/PID/fd, is the device.
+absl::StatusOr<bool> LeadsTo(int directory, const std::string& name, dev_t device) {
+  std::array<char, 8> leads_to = {};
+  const ssize_t size = ::readlinkat(directory, name.c_str(), leads_to.data(), leads_to.size());
+  if (size < 0) return MeansNoHolder(errno) ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "look at", name);
+  // Another file may lie on a filesystem that hangs.
+  if (!std::string_view(leads_to.data(), static_cast<std::size_t>(size)).starts_with("/dev/")) return false;
+  struct stat status = {};
+  if (::fstatat(directory, name.c_str(), &status, 0) == 0) return S_ISBLK(status.st_mode) && status.st_rdev == device;
+  return MeansNoHolder(errno) ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "look at", name);
+}
+
+// The process may end at any step. Each step then fails with an error that MeansNoHolder knows, so the directory is
+// read here and not by EntriesOf, whose Status has no errno.
 absl::StatusOr<bool> HasOpen(const std::string& process, dev_t device) {
-  const std::string directory = "/proc/" + process + "/fd";
-  if (!UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).ok() && MeansNoHolder(errno))
-    return false;
-  const absl::StatusOr<std::vector<std::string>> names = EntriesOrNone(directory);
-  if (!names.ok()) return names.status();
-  for (const std::string& name : *names) {
-    const std::string path = directory + "/" + name;
-    std::array<char, 8> leads_to = {};
-    const ssize_t size = ::readlink(path.c_str(), leads_to.data(), leads_to.size());
-    if (size < 0 && !MeansNoHolder(errno)) return ErrnoStatus(errno, "look at", path);
-    // Another file may lie on a filesystem that hangs.
-    if (size < 0 || !std::string_view(leads_to.data(), static_cast<std::size_t>(size)).starts_with("/dev/")) continue;
-    struct stat status = {};
-    if (::stat(path.c_str(), &status) == 0) {
-      if (S_ISBLK(status.st_mode) && status.st_rdev == device) return true;
-    } else if (!MeansNoHolder(errno)) {
-      return ErrnoStatus(errno, "look at", path);
-    }
+  const std::string path = "/proc/" + process + "/fd";
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(path.c_str()), ::closedir);
+  if (open == nullptr) return MeansNoHolder(errno) ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "open", path);
+  for (errno = 0; const dirent* const entry = ::readdir(open.get()); errno = 0) {
+    if (entry->d_name[0] == '.') continue;
+    MOORING_ASSIGN_OR_RETURN(const bool is_device, LeadsTo(::dirfd(open.get()), entry->d_name, device));
+    if (is_device) return true;
   }
-  return false;
+  return errno == 0 || MeansNoHolder(errno) ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "list", path);
 }
 
 absl::StatusOr<bool> Holds(pid_t pid, dev_t device) {

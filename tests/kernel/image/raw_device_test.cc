@@ -13,10 +13,13 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <future>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include "mounter/loop/device_holder.h"
 #include "tests/kernel/kernel_test.h"
@@ -350,6 +353,34 @@ TEST_F(RawDeviceTest, AHolderEndsOnSigterm) {
   ASSERT_THAT(*holders, SizeIs(1));
   ASSERT_EQ(::kill(holders->front(), SIGTERM), 0);
   EXPECT_TRUE(Eventually([&] { return HoldersOf(loop.device_number)->empty(); }));
+  ASSERT_OK(mounter_.DetachLoop(loop));
+}
+
+// Processes with a holder's name end while their descriptors are looked at.
+TEST_F(RawDeviceTest, AHolderMayEndWhileItIsLookedFor) {
+  const LoopInfo loop = Attach(Sparse("image", kMiB));
+  std::atomic<bool> ends = false;
+  std::thread others([&] {
+    while (!ends) {
+      std::vector<pid_t> started(30);
+      for (pid_t& pid : started) {
+        if ((pid = ::fork()) != 0) continue;
+        ::prctl(PR_SET_NAME, std::string(kHolderName).c_str());
+        ::pause();
+      }
+      for (const pid_t pid : started) ::kill(pid, SIGKILL);
+      for (const pid_t pid : started) ::waitpid(pid, nullptr, 0);
+    }
+  });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  absl::StatusOr<std::vector<pid_t>> holders;
+  do {
+    holders = HoldersOf(loop.device_number);
+  } while (holders.ok() && holders->size() == 1 && std::chrono::steady_clock::now() < until);
+  ends = true;
+  others.join();
+  ASSERT_OK(holders);
+  EXPECT_THAT(*holders, SizeIs(1));
   ASSERT_OK(mounter_.DetachLoop(loop));
 }
 
