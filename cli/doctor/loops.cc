@@ -21,6 +21,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file/directory.h"
 #include "base/file/path.h"
 #include "base/file/unique_fd.h"
 #include "base/file/whole_file.h"
@@ -31,6 +32,8 @@
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_node.h"
 #include "mounter/loop/raw_device.h"
+#include "mounter/path/mapping_names.h"
+#include "mounter/sys/device_name.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -57,6 +60,20 @@ bool IsSwap(const std::string& device) {
   return false;
 }
 
+void AddHolders(LoopFacts& loop, const fs::path& directory) {
+  for (const std::string& holder : EntriesOrNone(directory).value_or(std::vector<std::string>())) {
+    const std::string name = FirstLine(directory / holder / "dm/name");
+    const std::optional<dev_t> number = BlockDeviceNumber(holder);
+    if (!name.starts_with(kMappingPrefix) || !number) {
+      loop.held = true;
+      continue;
+    }
+    loop.mapping = name;
+    loop.mapping_device = "/dev/" + holder;
+    loop.mapping_number = *number;
+  }
+}
+
 std::optional<LoopFacts> FactsOf(const fs::path& directory) {
   const std::string name = directory.filename();
   const std::optional<unsigned> number = LoopNumber(name);
@@ -70,11 +87,11 @@ std::optional<LoopFacts> FactsOf(const fs::path& directory) {
     loop.deleted = true;
     loop.backing_file.resize(loop.backing_file.size() - kDeleted.size());
   }
-  std::error_code error;
-  loop.held =
-      (!fs::is_empty(directory / "holders", error) && !error) || HasPartitions(directory, name) || IsSwap(loop.device);
+  loop.held = HasPartitions(directory, name) || IsSwap(loop.device);
+  AddHolders(loop, directory / "holders");
   for (const char* type : {"ext4", "xfs"}) {
-    loop.mounted = loop.mounted || ::access(fmt::format("/sys/fs/{}/{}", type, name).c_str(), F_OK) == 0;
+    const std::string shown = fmt::format("/sys/fs/{}/{}", type, NameOf(loop.content_device()));
+    loop.mounted = loop.mounted || ::access(shown.c_str(), F_OK) == 0;
   }
   return loop;
 }
@@ -91,9 +108,10 @@ void AddLabels(std::vector<LoopFacts>& loops) {
 
 // Whether the mount shows the filesystem on the device, or its device node.
 bool IsOf(const TableMount& mount, const LoopFacts& loop) {
-  if (mount.device == loop.number) return true;
+  if (mount.device == loop.content_number()) return true;
   const bool of_nodes = mount.fs_type == "devtmpfs" || mount.fs_type == "tmpfs";
-  return of_nodes && mount.root != "/" && NameOf(mount.root) == NameOf(loop.device);
+  const std::string_view node = NameOf(mount.root);
+  return of_nodes && mount.root != "/" && (node == NameOf(loop.content_device()) || node == loop.mapping);
 }
 
 // A process and a device on top hold the device of a block volume: mounter/loop/raw_device.h. When the last of them has
@@ -104,6 +122,7 @@ std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
   for (const pid_t pid : holders.ok() ? *holders : std::vector<pid_t>()) {
     commands.push_back(fmt::format("kill -KILL {}", pid));
   }
+  if (!loop.mapping.empty()) commands.push_back("cryptsetup close " + ShellQuote(loop.mapping));
   const unsigned number = minor(loop.number);
   if (IsRawNumber(number)) commands.push_back("losetup -d " + LoopPath(HoldOf(number)));
   commands.push_back("losetup -d " + loop.device);
@@ -114,14 +133,14 @@ namespace fs = std::filesystem;
 
 // Reads s_feature_compat and s_feature_incompat at once, Documentation/filesystems/ext4/super.rst.
 bool IsFrozenExt4(const LoopFacts& loop) {
-  const std::string name(NameOf(loop.device));
+  const std::string name(NameOf(loop.content_device()));
   if (FirstLine("/proc/fs/ext4/" + name + "/options") != "rw") return false;
   constexpr off_t kFeatures = 1024 + 0x5C;
   constexpr std::uint32_t kHasJournal = 0x4, kNeedsRecovery = 0x4;
   struct {
     std::uint32_t compatible, incompatible;
   } features = {};
-  const UniqueFd fd(::open(loop.device.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(loop.content_device().c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok() || ::pread(fd.get(), &features, sizeof(features), kFeatures) != sizeof(features)) return false;
   return (features.compatible & kHasJournal) != 0 && (features.incompatible & kNeedsRecovery) == 0;
 }
@@ -163,7 +182,7 @@ Finding Frozen(const LoopFacts& loop, std::string_view is, const std::string& wh
       "frozen-filesystem", Severity::kProblem,
       fmt::format("the filesystem of {} on {} {} frozen: writers wait{}. A copy under way thaws it by itself within "
                   "seconds; otherwise thaw it{}",
-                  Quote(loop.backing_file), loop.device, is, who,
+                  Quote(loop.backing_file), loop.content_device(), is, who,
                   paths.empty() ? " with fsfreeze -u where it is mounted, or restart the plugin" : ""),
       std::move(commands)};
 }
@@ -248,7 +267,10 @@ bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const Moun
   };
   if (std::any_of(all.begin(), all.end(), is_below)) return true;
   // A btrfs mount has another device number, so its source is compared.
-  const auto is_source = [&loop](const TableMount& mount) { return mount.source == loop.device; };
+  const std::string mapping = loop.mapping.empty() ? "" : "/dev/mapper/" + loop.mapping;
+  const auto is_source = [&](const TableMount& mount) {
+    return mount.source == loop.content_device() || (!mapping.empty() && mount.source == mapping);
+  };
   return std::any_of(graph.views.begin(), graph.views.end(), [&](const NamespaceView& view) {
     return !PathsOf(loop, view).empty() || std::any_of(view.mounts.begin(), view.mounts.end(), is_source);
   });
@@ -288,12 +310,12 @@ Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph
   const auto is_ours = [](const LoopFacts& loop) { return loop.mounted && IsLabelledFor(loop, ""); };
   std::set<dev_t> ours;
   for (const LoopFacts& loop : loops) {
-    if (is_ours(loop)) ours.insert(loop.number);
+    if (is_ours(loop)) ours.insert(loop.content_number());
   }
   const std::map<dev_t, pid_t> waiting = Waiting(ours);
   for (const LoopFacts& loop : loops) {
     if (!is_ours(loop)) continue;
-    const auto waits = waiting.find(loop.number);
+    const auto waits = waiting.find(loop.content_number());
     const bool certain = IsFrozenExt4(loop);
     if (waits == waiting.end() && !certain) continue;
     const std::string who = waits == waiting.end() ? "" : fmt::format(" (process {} does)", waits->second);

@@ -22,8 +22,17 @@ struct LoopFacts {
   std::string backing_file;  // from sysfs, without " (deleted)"
   std::string label;         // lo_file_name; empty if this user may not read it
   bool deleted = false;
-  bool held = false;     // by a device-mapper or RAID device, a partition or swap
+  bool held = false;     // by a RAID device, a partition, swap or a device-mapper device that is not `mapping`
   bool mounted = false;  // an ext4 or xfs on it is mounted, in any namespace
+
+  // The open encrypted volume in the file, which holds the loop device; empty: there is none.
+  std::string mapping;         // its name below /dev/mapper
+  std::string mapping_device;  // "/dev/dm-3"
+  dev_t mapping_number = 0;
+
+  // The device of the volume's content.
+  const std::string& content_device() const { return mapping.empty() ? device : mapping_device; }
+  dev_t content_number() const { return mapping.empty() ? number : mapping_number; }
 };
 
 // Reads sysfs and, as root, the devices. The path of the backing file is valid if the device was attached in this mount
@@ -39,7 +48,7 @@ bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const Moun
 // the label of a volume.
 Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& graph, const std::string& volumes);
 
-// The paths in `view` at which the loop's filesystem or device node is mounted.
+// The paths in `view` at which the filesystem or device node of the loop device's content is mounted.
 std::vector<std::string> PathsOf(const LoopFacts& loop, const NamespaceView& view);
 
 // Finds frozen filesystems. Needs root, to read the devices and /proc/PID/wchan. Without it, the result is incomplete.

@@ -10,6 +10,11 @@ luks_grown() {
   expect "the size of its content" "$(inside blockdev --getsize64 "$(luks_mapping "$1")")" $(($3 << 20))
 }
 
+# `mooring doctor` knows the volumes by the labels of their loop devices, and finds what is mounted through the mappings.
+expect_doctor_finds() { # ID PATH
+  expect_match "what the doctor says of $1" "$(inside mooring doctor "$1" 2>&1 || true)" "is mounted here.*$2"
+}
+
 size_within() { inside df --output=size -B1M "$1" | tail -n 1 | tr -d ' '; }
 
 test_k4_volumes_grow_in_use_without_a_passphrase() {
@@ -18,6 +23,7 @@ test_k4_volumes_grow_in_use_without_a_passphrase() {
     size=${type#*:} type=${type%:*}
     id=$(luks_volume given "grown-$type" "${size}MiB" --fs-type "$type" "${secrets[@]}")
     luks_published "$id" grown "${secrets[@]}"
+    expect_doctor_finds "$id" /srv/luks-grown
     inside rm -f /run/luks-test/end
     inside sh -c '(while [ ! -e /run/luks-test/end ]; do echo line; sleep 0.05; done) >/srv/luks-grown/lines' &
     writer=$!
@@ -40,6 +46,7 @@ test_k4a_a_raw_volume_grows_in_use_without_a_passphrase() {
   local id secrets=(--secrets-file "$luks_keys/given.secrets")
   id=$(luks_volume given grown-raw 32MiB --block "${secrets[@]}")
   luks_published "$id" grown --block "${secrets[@]}"
+  expect_doctor_finds "$id" /srv/luks-grown
   inside dd if=/root/luks-data of=/srv/luks-grown bs=1M seek=24 conv=notrunc status=none
   luks_grown "$id" grown 64
   expect "the size that a task sees" "$(inside blockdev --getsize64 /srv/luks-grown)" $((64 << 20))
@@ -180,6 +187,17 @@ test_k6_calls_survive_kills() {
       expect_luks_empty
     done
   done
+}
+
+test_k5c_the_bandwidth_of_a_task_can_be_limited() {
+  local pool id
+  for pool in plain secret; do
+    id=$(luks_volume "$pool" limited 64MiB)
+    luks_published "$id" limited
+    expect_limits_work "the pool $pool" /srv/luks-limited
+    luks_removed "$id" limited
+  done
+  expect_luks_empty
 }
 
 # Also: a shutdown with encrypted volumes in use ends, and writes what nobody has synced.

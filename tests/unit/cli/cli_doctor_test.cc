@@ -129,6 +129,43 @@ TEST(LeakedLoopTest, IgnoresSourcesOfMounts) {
   EXPECT_THAT(FindLeakedLoops({Loop(2, "/s/v.img")}, graph, "/s"), IsEmpty());
 }
 
+LoopFacts Encrypted(unsigned number, const std::string& file) {
+  LoopFacts loop = Loop(number, file);
+  loop.mapping = "mooring-vol-1";
+  loop.mapping_device = "/dev/dm-3";
+  loop.mapping_number = makedev(254, 3);
+  return loop;
+}
+
+TEST(LeakedLoopTest, FollowsTheMappingOfAnEncryptedVolume) {
+  const MountGraph graph{{View(1, 10, "init",
+                               "1 0 254:3 / /fs rw - ext4 /dev/mapper/mooring-vol-1 rw\n"
+                               "2 0 0:6 /dm-3 /raw rw - devtmpfs udev rw\n"
+                               "3 0 0:6 /mapper/mooring-vol-1 /named rw - devtmpfs udev rw\n"
+                               "4 0 0:6 /dm-30 /other rw - devtmpfs udev rw\n"
+                               "5 0 7:1 / /of-loop rw - ext4 /dev/loop1 rw\n")}};
+  const LoopFacts loop = Encrypted(1, "/s/v.img");
+  EXPECT_THAT(PathsOf(loop, graph.views[0]), ElementsAre("/fs", "/raw", "/named"));
+  EXPECT_THAT(FindLeakedLoops({loop}, graph, "/s"), IsEmpty());
+}
+
+TEST(LeakedLoopTest, IgnoresAnEncryptedBtrfs) {
+  const LoopFacts loop = Encrypted(1, "/s/v.img");
+  for (const char* source : {"/dev/mapper/mooring-vol-1", "/dev/dm-3"}) {
+    const MountGraph graph{{View(1, 10, "init", "1 0 0:40 / /b rw - btrfs " + std::string(source) + " rw\n")}};
+    EXPECT_THAT(FindLeakedLoops({loop}, graph, "/s"), IsEmpty()) << source;
+  }
+}
+
+TEST(LeakedLoopTest, FindsAMappingThatNobodyUses) {
+  LoopFacts loop = Encrypted(1, "/s/v.img");
+  loop.label = "mooring:vol-1";
+  EXPECT_EQ(FindLeakedLoops({loop}, MountGraph(), "/s").at(0).severity, Severity::kNote) << "it may be staged";
+  loop.deleted = true;
+  EXPECT_THAT(FindLeakedLoops({loop}, MountGraph(), "/s").at(0).commands,
+              ElementsAre("cryptsetup close mooring-vol-1", "losetup -d /dev/loop1"));
+}
+
 HostFacts Complete() {
   HostFacts facts;
   facts.capabilities = ~std::uint64_t{0};
