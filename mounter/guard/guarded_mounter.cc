@@ -1,18 +1,16 @@
 #include "mounter/guard/guarded_mounter.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <optional>
 #include <string_view>
 
 #include "base/file/path.h"
-#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/guard/refusal.h"
 #include "mounter/id_mappings.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/nfs_mount.h"
@@ -66,27 +64,11 @@ constexpr std::string_view kParents[] = {
     "/var/lib/rancher",
 };
 
-constexpr std::array<std::string_view, 3> kFilesystems = {"ext4", "xfs", "btrfs"};
-
-absl::Status Refuse(const char* reason, const std::string& message) {
-  log::Once(log::Level::kWarning, reason, {{"request", message}});
-  return FailedPrecondition(message);
-}
-
 bool IsSystem(const std::string& path) {
   const auto in = [&](std::string_view directory) { return IsBelow(path, directory); };
   const auto is = [&](std::string_view directory) { return path == directory; };
   return std::any_of(std::begin(kSystem), std::end(kSystem), in) ||
          std::any_of(std::begin(kParents), std::end(kParents), is);
-}
-
-// `others`: allowed as well, and asked for already.
-absl::Status CheckFsType(const std::string& fs_type, const std::vector<std::string>& others = {}) {
-  if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
-  const std::string all =
-      others.empty() ? "ext4, xfs and btrfs" : fmt::format("ext4, xfs, btrfs and {}", fmt::join(others, ", "));
-  return Refuse("refused a filesystem that no volume has",
-                fmt::format("the mount helper handles {} only, not {}", all, Quote(fs_type, 64)));
 }
 
 // Else a hostile plugin could let a user of the host make files that are root's on a disk.
@@ -357,160 +339,6 @@ absl::Status GuardedMounter::Copy(const std::vector<ImageCopy>& copies) {
 absl::Status GuardedMounter::Thaw(const std::string& image) {
   MOORING_RETURN_IF_ERROR(CheckBackingFile(image));
   return mounter_.Thaw(image);
-}
-
-absl::StatusOr<std::string> GuardedMounter::CheckVolume(const std::string& directory) const {
-  MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath("path", directory));
-  if (IsVolumeDirectory(normal)) return normal;
-  return Refuse(
-      "refused a directory that is no volume",
-      fmt::format("{} lies directly below none of the volume directories that the mount helper was started with",
-                  Quote(normal)));
-}
-
-absl::Status GuardedMounter::CopyTree(const std::string& source, const std::string& destination) {
-  MOORING_ASSIGN_OR_RETURN(const std::string from, CheckVolume(source));
-  MOORING_ASSIGN_OR_RETURN(const std::string to, CheckVolume(destination));
-  return mounter_.CopyTree(from, to);
-}
-
-absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
-  MOORING_ASSIGN_OR_RETURN(const std::string normal, CheckVolume(directory));
-  return mounter_.RemoveTree(normal);
-}
-
-absl::Status GuardedMounter::LimitDirectory(const std::string& directory, std::uint64_t bytes) {
-  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", directory));
-  const auto& pools = policy_.sized_pools;
-  if (normal == directory && std::find(pools.begin(), pools.end(), ParentOf(normal)) != pools.end()) {
-    return mounter_.LimitDirectory(normal, bytes);
-  }
-  return Refuse("refused to limit what is no volume",
-                fmt::format("{} lies directly below none of the pools of sized directories that the mount helper was "
-                            "started with",
-                            Quote(directory)));
-}
-
-absl::Status GuardedMounter::CheckSubvolumePool(std::string_view pool) const {
-  const auto& pools = policy_.subvolume_pools;
-  if (std::find(pools.begin(), pools.end(), pool) != pools.end()) return absl::OkStatus();
-  return Refuse("refused a directory that is no pool of subvolumes",
-                fmt::format("{} is none of the pools of subvolumes that the mount helper was started with",
-                            Quote(std::string(pool))));
-}
-
-absl::Status GuardedMounter::CheckSubvolume(const std::string& path) const {
-  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
-  return normal == path ? CheckSubvolumePool(ParentOf(normal)) : InvalidArgument("{} is not normalised", Quote(path));
-}
-
-absl::Status GuardedMounter::PrepareSubvolumes(const std::string& pool) {
-  MOORING_RETURN_IF_ERROR(CheckSubvolumePool(pool));
-  return mounter_.PrepareSubvolumes(pool);
-}
-
-absl::Status GuardedMounter::MakeSubvolumes(const std::vector<NewSubvolume>& subvolumes) {
-  for (const NewSubvolume& each : subvolumes) {
-    MOORING_RETURN_IF_ERROR(CheckSubvolume(each.path));
-    if (!each.source.empty()) MOORING_RETURN_IF_ERROR(CheckSubvolume(each.source));
-  }
-  return mounter_.MakeSubvolumes(subvolumes);
-}
-
-absl::Status GuardedMounter::LimitSubvolume(const std::string& path, std::uint64_t bytes) {
-  MOORING_RETURN_IF_ERROR(CheckSubvolume(path));
-  return mounter_.LimitSubvolume(path, bytes);
-}
-
-absl::Status GuardedMounter::RemoveSubvolume(const std::string& path) {
-  MOORING_RETURN_IF_ERROR(CheckSubvolume(path));
-  return mounter_.RemoveSubvolume(path);
-}
-
-absl::Status GuardedMounter::CheckLvmPool(const std::string& pool) const {
-  const auto& pools = policy_.lvm_pools;
-  if (std::find(pools.begin(), pools.end(), pool) != pools.end()) return absl::OkStatus();
-  return Refuse("refused a volume group that is no pool",
-                fmt::format("{} is none of the pools of LVM that the mount helper was started with", Quote(pool)));
-}
-
-absl::StatusOr<LvmReport> GuardedMounter::ReportLvm(const std::string& pool) {
-  MOORING_RETURN_IF_ERROR(CheckLvmPool(pool));
-  return mounter_.ReportLvm(pool);
-}
-
-absl::Status GuardedMounter::MakeLogicalVolume(const NewLogicalVolume& volume) {
-  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
-  if (!volume.renew_fs_type.empty()) MOORING_RETURN_IF_ERROR(CheckFsType(volume.renew_fs_type));
-  return mounter_.MakeLogicalVolume(volume);
-}
-
-absl::Status GuardedMounter::GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) {
-  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
-  return mounter_.GrowLogicalVolume(volume, bytes);
-}
-
-absl::Status GuardedMounter::ActivateLogicalVolume(const LogicalVolumeName& volume) {
-  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
-  return mounter_.ActivateLogicalVolume(volume);
-}
-
-absl::Status GuardedMounter::RemoveLogicalVolume(const LogicalVolumeName& volume) {
-  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
-  return mounter_.RemoveLogicalVolume(volume);
-}
-
-absl::Status GuardedMounter::NoteRawLogicalVolume(const LogicalVolumeName& volume) {
-  MOORING_RETURN_IF_ERROR(CheckLvmPool(volume.pool));
-  return mounter_.NoteRawLogicalVolume(volume);
-}
-
-absl::Status GuardedMounter::CheckEncrypts() const {
-  if (!policy_.encrypted_pools.empty()) return absl::OkStatus();
-  return Refuse("refused an encrypted volume", "the mount helper was started without a pool of encrypted volumes");
-}
-
-absl::Status GuardedMounter::CheckCarrier(const EncryptedVolume& volume) const {
-  const auto& pools = policy_.encrypted_pools;
-  const bool lies_in_pool = std::find(pools.begin(), pools.end(), ParentOf(volume.carrier)) != pools.end();
-  if (lies_in_pool && NameOf(volume.carrier) == volume.id + ".img") return absl::OkStatus();
-  return Refuse("refused an encrypted volume",
-                fmt::format("{} is not the image of {} in one of the pools of encrypted volumes that the mount helper "
-                            "was started with",
-                            Quote(volume.carrier), Quote(volume.id)));
-}
-
-absl::Status GuardedMounter::MakeEncrypted(const NewEncryptedVolume& volume) {
-  MOORING_RETURN_IF_ERROR(CheckCarrier(volume.volume));
-  MOORING_RETURN_IF_ERROR(CheckLabel(volume.label));
-  if (!volume.renew_fs_type.empty()) MOORING_RETURN_IF_ERROR(CheckFsType(volume.renew_fs_type));
-  return mounter_.MakeEncrypted(volume);
-}
-
-absl::StatusOr<EncryptedState> GuardedMounter::ReportEncrypted(const EncryptedVolume& volume) {
-  MOORING_RETURN_IF_ERROR(CheckCarrier(volume));
-  return mounter_.ReportEncrypted(volume);
-}
-
-absl::StatusOr<EncryptedState> GuardedMounter::OpenEncrypted(const OpenRequest& request) {
-  MOORING_RETURN_IF_ERROR(CheckCarrier(request.volume));
-  MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
-  return mounter_.OpenEncrypted(request);
-}
-
-absl::Status GuardedMounter::CloseEncrypted(const std::string& id) {
-  MOORING_RETURN_IF_ERROR(CheckEncrypts());
-  return mounter_.CloseEncrypted(id);
-}
-
-absl::Status GuardedMounter::ResizeEncrypted(const std::string& id) {
-  MOORING_RETURN_IF_ERROR(CheckEncrypts());
-  return mounter_.ResizeEncrypted(id);
-}
-
-absl::Status GuardedMounter::NoteRawEncrypted(const EncryptedVolume& volume) {
-  MOORING_RETURN_IF_ERROR(CheckCarrier(volume));
-  return mounter_.NoteRawEncrypted(volume);
 }
 
 // The same checks as for Bind and Unmount.
