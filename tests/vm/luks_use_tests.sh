@@ -293,6 +293,70 @@ test_k8_the_service_can_encrypt() {
   inside systemctl restart mooring-plugin.service
 }
 
+# docker CALL NAME [CONTAINER | OPTIONS]: Docker's volume protocol, as its daemon speaks it to the manager. The options are
+# an object of JSON. Prints the answer.
+docker() {
+  local request
+  request=$(jq -cn --arg name "$2" --arg more "${3:-}" \
+    '{Name: $name} + if $more == "" then {} elif $more[0:1] == "{" then {Opts: ($more | fromjson)} else {ID: $more} end')
+  inside python3 -c 'import http.client, socket, sys
+connection = http.client.HTTPConnection("docker")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect("/run/docker/plugins/mooring.sock")
+connection.request("POST", "/VolumeDriver." + sys.argv[1], body=sys.argv[2])
+print(connection.getresponse().read().decode())' "$1" "$request"
+}
+
+docker_succeeds() { expect "the error of $1 $2" "$(docker "$@" | jq -r .Err)" ''; }
+docker_mounted() { docker Mount "$@" | jq -r .Mountpoint; } # prints the place
+
+# The packaged manager and plugin, over a boot: volumes of Docker with the passphrase of the pool and with their own, and a
+# line of /etc/fstab.
+test_k8b_the_manager_and_docker_use_encrypted_volumes() {
+  local name place
+  inside install -d -m 0700 -o mooring -g mooring /srv/encrypted /srv/asked
+  inside install -D -m 0640 -g mooring "$luks_keys/secret" /etc/mooring/secret.key
+  add_pool 'name=encrypted,backend=luks,path=/srv/encrypted,keyfile=/etc/mooring/secret.key;name=asked,backend=luks,path=/srv/asked'
+  inside sh -c 'echo MOORING_MANAGER_DOCKER_SOCKET=/run/docker/plugins/mooring.sock >>/etc/default/mooring-manager'
+  inside systemctl restart mooring-manager.service
+  await "the manager serves Docker" inside test -S /run/docker/plugins/mooring.sock
+  docker_succeeds Create own '{"size": "32MiB", "param.pool": "encrypted"}'
+  docker_succeeds Create asked "{\"size\": \"32MiB\", \"param.pool\": \"asked\", \"secrets-file\": \"$luks_keys/given.secrets\"}"
+  expect_match "the error without a passphrase" \
+    "$(docker Create none '{"size": "32MiB", "param.pool": "asked"}' | jq -r .Err)" passphrase
+  for name in own asked; do
+    place=$(docker_mounted "$name" c1)
+    expect_match "the source of $name" "$(mounted_from "$place")" ^/dev/mapper/mooring-
+    inside sh -c "echo kept >$place/kept"
+  done
+  inside mooring volume create at-boot --plugin mooring.csi --size 32MiB --param pool=encrypted
+  inside mkdir -p /srv/at-boot
+  inside sh -c "echo 'csi:at-boot /srv/at-boot csi defaults 0 0' >>/etc/fstab"
+  inside systemctl daemon-reload
+  inside mount /srv/at-boot
+  inside sh -c 'echo kept >/srv/at-boot/kept'
+  inside systemctl restart mooring-plugin.service mooring-manager.service
+  expect "the content after a restart" "$(content /srv/at-boot/kept)" kept
+  reboot_machine
+  expect_booted running
+  expect "the content after a boot" "$(content /srv/at-boot/kept)" kept
+  expect_match "the source after a boot" "$(mounted_from /srv/at-boot)" ^/dev/mapper/mooring-
+  for name in own asked; do
+    place=$(docker_mounted "$name" c2)
+    expect "the content of $name" "$(content "$place/kept")" kept
+    docker_succeeds Unmount "$name" c2
+    docker_succeeds Remove "$name"
+  done
+  inside umount /srv/at-boot
+  inside sed -i '/csi:at-boot/d' /etc/fstab
+  inside mooring volume delete at-boot
+  expect "the mappings" "$(luks_devices)" ''
+  expect "what is left in the pools" "$(inside ls -A /srv/encrypted /srv/asked | grep -v : | tr -d '\n')" ''
+  inside sed -i 's/;name=encrypted,[^;]*//; s/;name=asked,[^;]*//' /etc/default/mooring-plugin
+  inside sed -i '/DOCKER_SOCKET/d' /etc/default/mooring-manager
+  inside systemctl restart mooring-plugin.service mooring-manager.service
+}
+
 # A credential belongs to root, and the plugin stays user 0 here.
 test_k8a_a_key_file_can_be_a_credential() {
   local id
