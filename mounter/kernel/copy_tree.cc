@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/str_replace.h"
 #include "base/file/directory.h"
@@ -53,8 +54,11 @@ absl::StatusOr<NewMount> ViewOf(const UniqueFd& directory, const std::string& pa
 absl::Status Failure(const std::string& source, const std::string& destination, const CommandResult& result) {
   if (result.WasKilled()) return ProgramWasKilled("cp", destination, result);
   const std::string said = absl::StrReplaceAll(result.output, {{kFrom, source}, {kTo, destination + "/"}});
-  const std::string message = fmt::format("copy {} to {}: cp ended with {}: {}", Quote(source), Quote(destination),
-                                          result.exit_code, Quote(said, 2048));
+  const std::string_view hint = said.find("security.capability") == std::string::npos
+                                    ? ""
+                                    : ": a file has capabilities, and CAP_SETFCAP copies them";
+  const std::string message = fmt::format("copy {} to {}: cp ended with {}: {}{}", Quote(source), Quote(destination),
+                                          result.exit_code, Quote(said, 2048), hint);
   return result.MeansFullDisk() ? ResourceExhausted(message) : FailedPrecondition(message);
 }
 

@@ -40,6 +40,7 @@ const std::vector<Privilege>& HelperPrivileges() {
       {CAP_FOWNER, "making a volume's root directory writable for a group"},
       {CAP_FSETID, "setting the group bit there"},
       {CAP_DAC_OVERRIDE, "targets in directories that root does not own"},
+      {CAP_SETFCAP, "the capabilities of files in a clone of a directory"},
       {CAP_MKNOD, "the node of a new loop device in a container's /dev"},
       {CAP_SETUID, "the user namespace of mapped ids: its map of users"},
       {CAP_SETGID, "the same: its map of groups"},

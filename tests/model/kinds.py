@@ -6,6 +6,7 @@ from exports import ExportsGenerator, ExportsModel, ExportsWorld
 from full import FullGenerator, FullModel, FullWorld, SmallWorld
 from generator import FullDisk, Generator
 from losses import LosingModel
+from mapped import EncryptedWorld, LogicalModel, LogicalWorld, MappedGenerator, MappedModel
 from model import Model
 from shared import Nodes, SharedGenerator, SharedModel
 from subvolumes import SubvolumesModel, SubvolumesWorld
@@ -43,5 +44,7 @@ KINDS = {
     "subvolumes": Kind(0.1, ("subvolume", "directory"), ("subvolume",), SubvolumesModel, world=SubvolumesWorld),
     "shared": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), SharedModel, SharedGenerator, Nodes),
     "exports": Kind(0.1, ("ext4", "directory"), ("directory",), ExportsModel, ExportsGenerator, ExportsWorld),
+    "encrypted": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), MappedModel, MappedGenerator, EncryptedWorld),
+    "logical": Kind(0.1, ("ext4", "xfs", "btrfs", "block"), ("block",), LogicalModel, MappedGenerator, LogicalWorld),
 }
-NEED_A_MACHINE = ("exports",)  # of their own, with an NFS server: tests/vm
+NEED_A_MACHINE = ("exports", "encrypted", "logical")  # of their own, with an NFS server and the device mapper: tests/vm

@@ -50,8 +50,8 @@ test_p3_it_starts_with_its_user_and_directory_and_is_confined() {
   expect "its mount namespace" "$(inside readlink "/proc/$process/ns/mnt")" "$(inside readlink /proc/1/ns/mnt)"
   expect "the plugin's capabilities" "$(status_of "$process" CapPrm)" 0000000000000000
   spawner=$(inside cat "/proc/$process/task/$process/children")
-  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SYS_ADMIN, SYS_RESOURCE, MKNOD, SETUID, SETGID.
-  expect "what the helper may beyond that" "$((0x$(status_of "${spawner% }" CapBnd) & ~0x92000db))" 0
+  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETFCAP, SYS_ADMIN, SYS_RESOURCE, MKNOD, SETUID, SETGID.
+  expect "what the helper may beyond that" "$((0x$(status_of "${spawner% }" CapBnd) & ~0x892000db))" 0
   expect "no_new_privs" "$(status_of "${spawner% }" NoNewPrivs)" 1
   expect "a filter of system calls" "$(status_of "${spawner% }" Seccomp)" 2
 }

@@ -310,8 +310,8 @@ print(connection.getresponse().read().decode())' "$1" "$request"
 docker_succeeds() { expect "the error of $1 $2" "$(docker "$@" | jq -r .Err)" ''; }
 docker_mounted() { docker Mount "$@" | jq -r .Mountpoint; } # prints the place
 
-# The packaged manager and plugin, over a boot: volumes of Docker with the passphrase of the pool and with their own, and a
-# line of /etc/fstab.
+# The packaged manager and plugin, over a boot. Docker's volumes have the passphrase of their pool, or their own. Another
+# volume is in /etc/fstab.
 test_k8b_the_manager_and_docker_use_encrypted_volumes() {
   local name place
   inside install -d -m 0700 -o mooring -g mooring /srv/encrypted /srv/asked
@@ -355,6 +355,11 @@ test_k8b_the_manager_and_docker_use_encrypted_volumes() {
   inside sed -i 's/;name=encrypted,[^;]*//; s/;name=asked,[^;]*//' /etc/default/mooring-plugin
   inside sed -i '/DOCKER_SOCKET/d' /etc/default/mooring-manager
   inside systemctl restart mooring-plugin.service mooring-manager.service
+}
+
+test_k8c_the_model_finds_no_difference() {
+  stop_luks_plugin
+  play model/play.py --kinds encrypted --pools ext4,xfs --seconds "${MOORING_VM_MODEL:-120}" --shrink 0
 }
 
 # A credential belongs to root, and the plugin stays user 0 here.

@@ -382,6 +382,10 @@ test_l9a_the_service_can_use_logical_volumes() {
   inside systemctl restart mooring-plugin.service
 }
 
+test_l9ab_the_model_finds_no_difference() {
+  play model/play.py --kinds logical --seconds "${MOORING_VM_MODEL:-120}" --shrink 0
+}
+
 test_l9b_csi_sanity_passes() {
   lvm_pools=(--max-volumes 16 --volume-mount-group --pool "name=default,backend=lvm,vg=data,thinpool=thin")
   start_lvm_plugin

@@ -1,5 +1,8 @@
 // Volumes of pools without images, on the real kernel. Each backend keeps its promises, and refuses other requests with
 // the reason.
+#include <linux/capability.h>
+#include <sys/xattr.h>
+
 #include "tests/rpc/support/held_tool.h"
 #include "tests/rpc/support/rpc_test.h"
 #include "tests/support/reboot.h"
@@ -277,6 +280,21 @@ TEST_F(PoolsTest, StartFinishesTheRemovalOfADirectory) {
   EXPECT_TRUE(fs::exists((dir() / "dirs/") + id));
 }
 
+// As `setcap cap_net_raw=p` does, capabilities(7).
+constexpr char kFileCapability[] = "security.capability";
+constexpr vfs_cap_data kNetRaw = {.magic_etc = VFS_CAP_REVISION_2,
+                                  .data = {{.permitted = 1U << CAP_NET_RAW, .inheritable = 0}}};
+
+void GiveCapability(const std::string& file) {
+  ASSERT_EQ(::setxattr(file.c_str(), kFileCapability, &kNetRaw, sizeof kNetRaw, 0), 0) << std::strerror(errno);
+}
+
+bool HasCapability(const std::string& file) {
+  vfs_cap_data found = {};
+  return ::getxattr(file.c_str(), kFileCapability, &found, sizeof found) == sizeof found &&
+         found.data[0].permitted == kNetRaw.data[0].permitted;
+}
+
 TEST_F(PoolsTest, ADirectoryIsClonedWhileNobodyUsesIt) {
   const std::string id = CreatedIn("dirs");
   StageAndPublish(id, Target("a"), kSharedMount);
@@ -284,12 +302,14 @@ TEST_F(PoolsTest, ADirectoryIsClonedWhileNobodyUsesIt) {
                   "chown -R 4711:4712 . && chmod 2770 ."),
             0);
   ExpectRefused(CloneRequest("copy", id), Code::kFailedPrecondition, "unpublish and unstage it first");
+  GiveCapability(Target("a") + "/d/file");
   UnpublishAndUnstage(id, Target("a"));
   const std::string copy = Created(CloneRequest("copy", id));
   EXPECT_EQ(Created(CloneRequest("copy", id)), copy);
   ASSERT_OK(driver().Delete(id));
   StageAndPublish(copy, Target("b"), kSharedMount);
   EXPECT_EQ(ReadFile(Target("b") + "/link"), "data\n");
+  EXPECT_TRUE(HasCapability(Target("b") + "/d/file"));
   EXPECT_EQ(StatOf(Target("b") + "/pipe").st_uid, 4711U);
   EXPECT_EQ(StatOf(Target("b")).st_mode & 07777, 02770U);
   EXPECT_EQ(StatOf(Target("b")).st_gid, 4712U);
