@@ -330,7 +330,7 @@ test_k3_raw_volumes_keep_their_data() {
 
   luks_csi publish "$id" --staging-path /srv/luks-stage-raw --target-path /srv/luks-raw --block --read-only
   expect "the size" "$(inside blockdev --getsize64 /srv/luks-raw)" $((64 << 20))
-  refused '' inside dd if=/dev/zero of=/srv/luks-raw bs=1M seek=20 count=1 conv=notrunc,fsync status=none
+  refused 'not permitted' inside dd if=/dev/zero of=/srv/luks-raw bs=1M seek=20 count=1 conv=notrunc,fsync status=none
   luks_unpublished "$id" raw
   await_luks_closed
   luks_published "$id" raw --block

@@ -101,8 +101,8 @@ test_k5a_a_copy_needs_the_passphrase_and_the_pool_of_its_source() {
   snapshot=$(luks_snapshot of-origin "$id") # needs none
   refused UNAUTHENTICATED luks_csi create copied --size 32MiB --param pool=given --from-volume "$id"
   refused UNAUTHENTICATED luks_csi create copied --size 32MiB --param pool=given --from-snapshot "$snapshot" --secrets-file "$luks_keys/other.secrets"
-  refused '' luks_csi create copied --size 32MiB --param pool=secret --from-volume "$id"
-  refused '' luks_csi create copied --size 32MiB --param pool=plain --from-volume "$id"
+  refused 'lies in the pool of its source' luks_csi create copied --size 32MiB --param pool=secret --from-volume "$id"
+  refused 'has the backend luks' luks_csi create copied --size 32MiB --param pool=plain --from-volume "$id"
   copy=$(luks_volume given copied 48MiB --from-snapshot "$snapshot" --secrets-file "$luks_keys/given.secrets")
   luks_published "$copy" copy --secrets-file "$luks_keys/given.secrets"
   [ "$(size_within /srv/luks-copy)" -gt 36 ] || fail "the copy did not grow: $(inside df -h /srv/luks-copy)"
