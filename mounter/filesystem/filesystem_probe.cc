@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,14 +13,17 @@
 #include <memory>
 #include <vector>
 
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/image/image.h"
+#include "mounter/path/mapping_names.h"
 #include "mounter/path/target.h"
 #include "mounter/superblock/btrfs_super.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/xfs_super.h"
+#include "mounter/sys/clear_device.h"
 
 namespace mooring {
 namespace {
@@ -84,6 +88,14 @@ absl::StatusOr<bool> AllDataIsZero(int fd, const std::string& path) {
   }
 }
 
+// The content of an encrypted volume. A new one has zeros at its head. Only a write through the mapping can have made
+// them: what was never written, or is damaged, reads as random bytes there. So an empty head says that there is no
+// filesystem, also if the volume has grown since.
+bool IsOpenedByUs(const struct stat& device) {
+  const std::string dm = fmt::format("/sys/dev/block/{}:{}/dm/", major(device.st_rdev), minor(device.st_rdev));
+  return FirstLine(dm + "uuid").starts_with("CRYPT-LUKS2-") && FirstLine(dm + "name").starts_with(kMappingPrefix);
+}
+
 // Sets `whole`. To read all of a large device would take too long. 128 MiB take a second of a slow disk.
 absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t size, bool& whole) {
   constexpr std::uint64_t kWholeBytes = 128U << 20U;
@@ -91,7 +103,10 @@ absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t
   if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
   whole = S_ISREG(status.st_mode) || size <= kWholeBytes;
   if (S_ISREG(status.st_mode)) return AllDataIsZero(fd, path);
-  return whole ? IsZero(fd, path, 0, size) : HeadAndTailAreZero(fd, path, size);
+  MOORING_ASSIGN_OR_RETURN(const bool zero, whole ? IsZero(fd, path, 0, size) : HeadAndTailAreZero(fd, path, size));
+  if (zero || !IsOpenedByUs(status)) return zero;
+  whole = false;
+  return IsZero(fd, path, 0, std::min(size, kClearedEnd));
 }
 
 // The type that libblkid finds, or "" for nothing known. An ambiguous answer is an error, and not taken for "nothing".

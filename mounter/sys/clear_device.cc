@@ -15,7 +15,6 @@ namespace mooring {
 namespace {
 
 constexpr std::uint64_t kChunk = 128U << 20U;  // of one ioctl(2), which no signal ends
-constexpr std::uint64_t kEnd = 16U << 20U;
 
 absl::Status Zero(const UniqueFd& device, const std::string& path, std::uint64_t from, std::uint64_t end) {
   for (; from < end; from += std::min(kChunk, end - from)) {
@@ -48,8 +47,15 @@ absl::Status ClearFrom(const UniqueFd& device, const std::string& path, std::uin
 absl::Status ClearEnds(const UniqueFd& device, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, DeviceBytes(device, path));
   if (bytes <= kChunk) return ClearFrom(device, path, 0);  // all that ProbeFilesystem reads of a small device
-  MOORING_RETURN_IF_ERROR(Zero(device, path, 0, kEnd));
-  MOORING_RETURN_IF_ERROR(Zero(device, path, bytes - kEnd, bytes));
+  MOORING_RETURN_IF_ERROR(Zero(device, path, 0, kClearedEnd));
+  MOORING_RETURN_IF_ERROR(Zero(device, path, bytes - kClearedEnd, bytes));
+  return Sync(device, path);
+}
+
+absl::Status ClearNewEnd(const UniqueFd& device, const std::string& path, std::uint64_t had) {
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, DeviceBytes(device, path));
+  if (bytes <= kChunk) return ClearFrom(device, path, had);
+  MOORING_RETURN_IF_ERROR(Zero(device, path, std::max(had, bytes - kClearedEnd), bytes));
   return Sync(device, path);
 }
 
