@@ -29,9 +29,12 @@ struct LogicalVolume {
   std::string name;
   std::uint64_t bytes = 0;
   bool is_new = false;
-  // It shows no data of others: all of it was cleared, or its thin pool zeroes new blocks. False after an interrupted
-  // growth, or if somebody else enlarged it: until GrowLogicalVolume.
+  // It shows no data of others: all of it was cleared, or its thin pool zeroes new blocks.
   bool is_cleared = false;
+  // Not all of it is cleared: a GrowLogicalVolume was interrupted, and has to be repeated before anybody uses it.
+  bool is_growing = false;
+  // Not all of it is cleared: somebody else enlarged it.
+  bool is_enlarged = false;
   bool is_active = false;  // it has a device that answers
   bool is_open = false;    // and that somebody has open, or mounted
   bool is_raw = false;     // a task had it as a raw device, or it is a copy of such a volume
@@ -74,8 +77,8 @@ class LogicalVolumes {
   virtual absl::Status MakeLogicalVolume(const NewLogicalVolume& volume) = 0;
 
   // Never shrinks. A thick volume that was cleared has no device meanwhile, and is cleared further. That also goes on
-  // after an interruption. FAILED_PRECONDITION: such a volume is in use. NOT_FOUND: it does not exist, or is not
-  // finished.
+  // after an interruption. FAILED_PRECONDITION: such a volume is in use, or is_enlarged: tasks may have written to what
+  // would be cleared. NOT_FOUND: it does not exist, or is not finished.
   virtual absl::Status GrowLogicalVolume(const LogicalVolumeName& volume, std::uint64_t bytes) = 0;
 
   // Gives the finished volume its device, /dev/mapper/<LvmDeviceName>.
@@ -84,7 +87,8 @@ class LogicalVolumes {
   // LogicalVolume::is_raw from now on. NOT_FOUND: it does not exist, or is not finished.
   virtual absl::Status NoteRawLogicalVolume(const LogicalVolumeName& volume) = 0;
 
-  // OK if it does not exist. FAILED_PRECONDITION: it is in use, has not the tag of Mooring, or is of another pool.
+  // OK if it does not exist. FAILED_PRECONDITION: it is in use, has not the tag of Mooring, is of another pool, or
+  // other logical volumes depend on it.
   virtual absl::Status RemoveLogicalVolume(const LogicalVolumeName& volume) = 0;
 };
 

@@ -18,6 +18,8 @@ absl::StatusOr<LvmReport> From(const pb::LvmReport& message) {
                               .bytes = each.bytes(),
                               .is_new = each.is_new(),
                               .is_cleared = each.is_cleared(),
+                              .is_growing = each.is_growing(),
+                              .is_enlarged = each.is_enlarged(),
                               .is_active = each.is_active(),
                               .is_open = each.is_open(),
                               .is_raw = each.is_raw()});
@@ -60,6 +62,8 @@ void To(const LvmReport& report, pb::LvmReport& message) {
     added.set_bytes(each.bytes);
     added.set_is_new(each.is_new);
     added.set_is_cleared(each.is_cleared);
+    added.set_is_growing(each.is_growing);
+    added.set_is_enlarged(each.is_enlarged);
     added.set_is_active(each.is_active);
     added.set_is_open(each.is_open);
     added.set_is_raw(each.is_raw);

@@ -23,9 +23,10 @@ class LvmDevice {
   const std::string& path() const { return path_; }  // has no symbolic link
   absl::StatusOr<std::uint64_t> Bytes() const { return DeviceBytes(fd_, path_); }
 
-  // Both: mounter/sys/clear_device.h.
+  // All: mounter/sys/clear_device.h.
   absl::Status Clear(std::uint64_t from) const { return ClearFrom(fd_, path_, from); }
   absl::Status ClearEnds() const { return mooring::ClearEnds(fd_, path_); }
+  absl::Status ClearNewEnd(std::uint64_t had) const { return mooring::ClearNewEnd(fd_, path_, had); }
 
   absl::Status Sync() const;
 

@@ -209,6 +209,10 @@ absl::StatusOr<LvmVolumeState> ReadVolume(const Json& row, const std::string& na
   state.volume.is_new = Has(tags, kLvmNewTag);
   state.volume.is_raw = Has(tags, kLvmRawTag);
   state.volume.is_cleared = state.cleared_bytes && *state.cleared_bytes >= state.volume.bytes;
+  if (state.cleared_bytes && !state.volume.is_cleared) {
+    (Has(tags, kLvmGrowingTag) ? state.volume.is_growing : state.volume.is_enlarged) = true;
+  }
+  state.has_dependents = attributes[0] == 'o' || attributes[0] == 'O';
   state.volume.is_active = attributes[4] == 'a';
   state.is_suspended = MeansSuspended(attributes[4]);
   state.volume.is_open = attributes[5] == 'o';

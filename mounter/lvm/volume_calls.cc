@@ -207,7 +207,15 @@ absl::Status RemoveVolumeIn(const Lvm& lvm, const LogicalVolumeName& name) {
   MOORING_RETURN_IF_ERROR(CheckNoLvmLingers());
   MOORING_ASSIGN_OR_RETURN(const LvmState state, ReadFully(lvm, volume.pool));
   if (HasStranger(state, volume)) return StrangerError(volume);
-  return FindAny(state, volume.name) == nullptr ? absl::OkStatus() : Delete(lvm, volume);
+  const LvmVolumeState* const found = FindAny(state, volume.name);
+  if (found == nullptr) return absl::OkStatus();
+  if (found->has_dependents) {
+    return FailedPrecondition(
+        "the logical volume {} has snapshots that are not Mooring's, and lvm would remove them with it: remove them "
+        "first (lvs -o lv_name,origin {})",
+        volume.path(), volume.pool.group);
+  }
+  return Delete(lvm, volume);
 }
 
 }  // namespace mooring

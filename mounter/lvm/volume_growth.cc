@@ -1,12 +1,16 @@
 // The growth of logical volumes. A cleared thick volume gets extents that hold the bytes of their former owners, so it
 // has no device for anybody meanwhile:
 //
-//   lvchange -an ─▶ lvextend ─▶ lvchange -ay ─▶ clear from BYTES on ─▶ mooring_cleared_SIZE
+//   lvchange -an ─▶ mooring_growing ─▶ lvextend ─▶ lvchange -ay ─▶ clear ─▶ mooring_cleared_SIZE, not growing
 //
-// Until the last step the tag mooring_cleared_BYTES tells how much is cleared. So a call after an interruption goes on.
+// A call after an interruption goes on. Nobody uses the volume before (LogicalVolume::is_growing), so that what it
+// clears was never written. A part that is not cleared and that Mooring did not add is never cleared: its owner may
+// have used it.
 #include <fcntl.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -40,30 +44,69 @@ absl::Status CheckCanGrow(const LvmState& state, const LvmPool& pool, std::uint6
   return pool.is_thin() || wanted <= had ? absl::OkStatus() : CheckRoom(state, pool, wanted - had);
 }
 
-absl::Status ClearFrom(const Lvm& lvm, const LvmVolume& volume, std::uint64_t from, std::uint64_t tagged) {
+// Also where the tag counts too much: bytes that the volume lost meanwhile must not count when it grows again.
+absl::Status NoteGrowth(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before) {
+  if (before.volume.is_growing) return absl::OkStatus();
+  std::vector<std::string> changes = {"--addtag", std::string(kLvmGrowingTag)};
+  if (const std::uint64_t cleared = ClearedOf(before); cleared != *before.cleared_bytes) {
+    changes.insert(changes.end(), {"--deltag", ClearedTag(*before.cleared_bytes), "--addtag", ClearedTag(cleared)});
+  }
+  return ChangeMetadata(lvm, volume, changes);
+}
+
+absl::Status ClearFrom(const Lvm& lvm, const LvmVolume& volume, std::uint64_t from) {
   // Nobody can mount it meanwhile.
   MOORING_ASSIGN_OR_RETURN(const LvmDevice device, LvmDevice::Open(volume.pool, volume.name, O_WRONLY | O_EXCL));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, device.Bytes());
   MOORING_RETURN_IF_ERROR(device.Clear(from));
-  if (bytes == tagged) return absl::OkStatus();
-  return ChangeMetadata(lvm, volume, {"--deltag", ClearedTag(tagged), "--addtag", ClearedTag(bytes)});
+  std::vector<std::string> changes = {"--deltag", std::string(kLvmGrowingTag)};
+  if (bytes != from) changes.insert(changes.end(), {"--deltag", ClearedTag(from), "--addtag", ClearedTag(bytes)});
+  return ChangeMetadata(lvm, volume, changes);
 }
 
 absl::Status ExtendAndClear(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before,
                             std::uint64_t wanted) {
+  MOORING_RETURN_IF_ERROR(NoteGrowth(lvm, volume, before));
   if (before.volume.bytes < wanted) MOORING_RETURN_IF_ERROR(Extend(lvm, volume, wanted));
   MOORING_RETURN_IF_ERROR(GiveDevice(lvm, volume));
-  return ClearFrom(lvm, volume, ClearedOf(before), *before.cleared_bytes);
+  return ClearFrom(lvm, volume, ClearedOf(before));
+}
+
+// Without the tag, what somebody else adds later is not taken for the rest of this growth.
+absl::Status DropNoteUnlessGrown(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before) {
+  MOORING_ASSIGN_OR_RETURN(const LvmState state, ReadFully(lvm, volume.pool));
+  const LvmVolumeState* const now = FindFinished(state, volume.name);
+  if (now == nullptr || now->volume.bytes != before.volume.bytes || before.volume.is_growing) return absl::OkStatus();
+  return ChangeMetadata(lvm, volume, {"--deltag", std::string(kLvmGrowingTag)});
 }
 
 absl::Status GrowCleared(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before, std::uint64_t wanted) {
   MOORING_RETURN_IF_ERROR(TakeDevice(lvm, volume));
   const absl::Status done = ExtendAndClear(lvm, volume, before, wanted);
   if (!done.ok()) {
+    log::WarningIfFailed(DropNoteUnlessGrown(lvm, volume, before), "a growth that has not begun stays on record",
+                         {{"volume", volume.path()}});
     log::WarningIfFailed(GiveDevice(lvm, volume), "a logical volume that did not grow has no device now",
                          {{"volume", volume.path()}});
   }
   return done;
+}
+
+// The new end may look like a filesystem. A volume that nobody has open may have none of its own yet.
+absl::Status GrowPlain(const Lvm& lvm, const LvmVolume& volume, const LogicalVolume& before, std::uint64_t wanted) {
+  MOORING_RETURN_IF_ERROR(Extend(lvm, volume, wanted));
+  if (volume.pool.is_thin() || before.is_open || !before.is_active) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const LvmDevice device, LvmDevice::Open(volume.pool, volume.name, O_WRONLY | O_EXCL));
+  return device.ClearNewEnd(before.bytes);
+}
+
+absl::Status CheckNotEnlarged(const LvmVolume& volume, const LvmVolumeState& state) {
+  if (!state.volume.is_enlarged) return absl::OkStatus();
+  return FailedPrecondition(
+      "the logical volume {} was enlarged by another program (lvextend). Its new part may show what deleted volumes "
+      "held, and is not cleared, because it may be in use. If all of it may be shown: lvchange --deltag {} --addtag {} "
+      "{}",
+      volume.path(), ClearedTag(*state.cleared_bytes), ClearedTag(state.volume.bytes), volume.path());
 }
 
 }  // namespace
@@ -77,10 +120,11 @@ absl::Status GrowVolumeIn(const Lvm& lvm, const LogicalVolumeName& name, std::ui
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t wanted, RoundUpToExtents(bytes, state));
   MOORING_RETURN_IF_ERROR(GiveDeviceItsSize(lvm, volume, before->volume));
   const std::uint64_t had = before->volume.bytes;
-  const bool must_clear = before->cleared_bytes && ClearedOf(*before) < std::max(had, wanted);
-  if (had >= wanted && !must_clear) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckNotEnlarged(volume, *before));
+  if (had >= wanted && !before->volume.is_growing) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckCanGrow(state, volume.pool, had, wanted));
-  return must_clear ? GrowCleared(lvm, volume, *before, wanted) : Extend(lvm, volume, wanted);
+  return before->cleared_bytes ? GrowCleared(lvm, volume, *before, wanted)
+                               : GrowPlain(lvm, volume, before->volume, wanted);
 }
 
 }  // namespace mooring

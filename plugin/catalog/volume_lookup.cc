@@ -127,6 +127,7 @@ absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
                     .tuning = record.tuning,
                     .block_only = record.block_only,
                     .problem = std::move(location->problem),
+                    .unfinished = std::move(location->unfinished),
                     .carrier = std::move(location->carrier)};
 }
 

@@ -14,6 +14,7 @@ absl::Status CheckWhole(const std::string& whose, const std::string& path, std::
 }
 
 absl::Status CheckWhole(const NodeVolume& volume) {
+  if (!volume.unfinished.empty()) return Unavailable("{}", volume.unfinished);
   return CheckWhole("volume " + volume.id, StorageOf(volume), volume.bytes, volume.made_bytes);
 }
 

@@ -29,9 +29,10 @@ struct NodeVolume {
   std::string fs_type;           // from CreateVolume; never empty
   std::optional<Propagation> propagation = std::nullopt;  // of its targets, from CreateVolume
   VolumeTuning tuning = {};
-  bool block_only = false;   // CreateVolumeSpec::block_only
-  std::string problem = {};  // VolumeLocation::problem
-  std::string carrier = {};  // VolumeLocation::carrier; empty: it is not encrypted
+  bool block_only = false;      // CreateVolumeSpec::block_only
+  std::string problem = {};     // VolumeLocation::problem
+  std::string unfinished = {};  // VolumeLocation::unfinished
+  std::string carrier = {};     // VolumeLocation::carrier; empty: it is not encrypted
 };
 
 // The image of an encrypted volume, or else the path of the volume or snapshot. VolumeLocation, NodeVolume.
@@ -45,7 +46,7 @@ const std::string& StorageOf(const Place& place) {
 absl::Status CheckMode(const std::string& id, bool block_only, const Capability& capability);
 
 // FAILED_PRECONDITION: the volume is smaller than its recorded size. A smaller filesystem, device or copy would hide
-// that data is lost. `whose`: "volume vol-…", "snapshot snap-…".
+// that data is lost. `whose`: "volume vol-…", "snapshot snap-…". UNAVAILABLE: NodeVolume::unfinished.
 absl::Status CheckWhole(const NodeVolume& volume);
 absl::Status CheckWhole(const std::string& whose, const std::string& path, std::uint64_t bytes,
                         std::uint64_t made_bytes);

@@ -99,9 +99,13 @@ Pools MakePools(const Config& config, const SharedPools& shared, Mounter& mounte
 }
 
 std::function<absl::Status(const ControllerExpandSpec&, const Call&)> GrowthFor(const Config& config,
-                                                                                VolumeCatalog& catalog) {
+                                                                                VolumeCatalog& catalog,
+                                                                                NodeVolumes& volumes) {
   if (!config.grow_on_node) return nullptr;
-  return [&catalog](const ControllerExpandSpec& spec, const Call& call) { return catalog.Expand(spec, call).status(); };
+  return [&catalog, &volumes](const ControllerExpandSpec& spec, const Call& call) {
+    return catalog.Expand(spec, call, [&volumes](const std::string& id) { return volumes.HasStagedDevice(id); })
+        .status();
+  };
 }
 
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
@@ -143,9 +147,10 @@ struct PluginServer::Parts {
                            rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
-        node_service(rpc, node_volumes, ephemeral_volumes,
-                     {config.node_id, config.max_volumes, config.topology, config.mount_roots, config.root_links,
-                      pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog)}),
+        node_service(
+            rpc, node_volumes, ephemeral_volumes,
+            {config.node_id, config.max_volumes, config.topology, config.mount_roots, config.root_links,
+             pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog, node_volumes)}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {
     if (config.kubelet_registration_dir.empty()) return;

@@ -388,6 +388,8 @@ absl::Status FakeKernel::GrowLogicalVolume(const LogicalVolumeName& volume, std:
   LogicalVolume* const found = FindLogicalVolume(volume);
   if (found == nullptr) return NotFound("no " + volume.name);
   found->bytes = std::max(found->bytes, bytes);
+  found->is_cleared = found->is_cleared || found->is_growing;
+  found->is_growing = false;
   return absl::OkStatus();
 }
 

@@ -164,19 +164,44 @@ test_l3_volumes_grow() {
   expect_zeros /srv/lvm-raw 96 64
   lvm_unpublished "$id" raw
 
-  # As a growth that was interrupted before it had cleared anything.
+  # Somebody else enlarges it, and uses what is new. No call clears that.
   inside lvextend -q -L 176M "slow/$id"
+  inside sh -c "printf theirs | dd of=/dev/slow/$id bs=1M seek=170 conv=notrunc,fsync status=none"
   inside mkdir -p /srv/lvm-stage-raw
   lvm_csi stage "$id" --staging-path /srv/lvm-stage-raw --block
-  refused 'expand it again' lvm_csi publish "$id" --staging-path /srv/lvm-stage-raw --target-path /srv/lvm-raw --block
-  refused FAILED_PRECONDITION lvm_csi expand "$id" --size 176MiB
+  refused 'enlarged by another program' lvm_csi publish "$id" --staging-path /srv/lvm-stage-raw --target-path /srv/lvm-raw --block
   lvm_csi unstage "$id" --staging-path /srv/lvm-stage-raw
-  lvm_csi expand "$id" --size 176MiB
+  refused 'lvchange --deltag' lvm_csi expand "$id" --size 192MiB
+  refused 'lvchange --deltag' lvm_csi expand "$id" --size 176MiB
+  inside lvchange -q --deltag "mooring_cleared_$((160 << 20))" --addtag "mooring_cleared_$((176 << 20))" "slow/$id"
+
+  # A growth is interrupted before it has cleared anything.
+  inside lvchange -q --addtag mooring_growing "slow/$id"
+  inside lvextend -q -L 192M "slow/$id"
+  refused 'was interrupted' lvm_csi stage "$id" --staging-path /srv/lvm-stage-raw --block
+  expect_match "its condition" "$(lvm_condition "$id")" 'was interrupted'
+  lvm_csi expand "$id" --size 192MiB
+  expect "its tags" "$(lvm_shown slow lv_tags)" "mooring,mooring_cleared_$((192 << 20)),mooring_raw"
   lvm_published "$id" raw --block
   expect "the content" "$(inside head -c 4 /srv/lvm-raw)" kept
-  expect_zeros /srv/lvm-raw 96 80
+  expect "what they wrote" "$(inside sh -c 'tail -c +178257921 /srv/lvm-raw | head -c 6')" theirs
+  expect_zeros /srv/lvm-raw 176 16
   lvm_removed "$id" raw
   expect "what is left" "$(lvm_shown slow lv_name)" ''
+
+  # The extents hold what others wrote. The volume has no filesystem yet when it grows.
+  id=$(lvm_volume raw early 48MiB)
+  lvm_csi expand "$id" --size 240MiB
+  lvm_published "$id" early
+  lvm_removed "$id" early
+
+  # lvm would remove the snapshots of others with their origin.
+  id=$(lvm_volume thick origin 64MiB)
+  inside lvcreate -q -s -L 8M -n backup "data/$id"
+  refused "snapshots that are not Mooring's" lvm_csi delete "$id"
+  inside lvs --noheadings data/backup
+  inside lvremove -q -f data/backup
+  lvm_csi delete "$id"
 
   for type in ext4 xfs; do
     id=$(lvm_volume thick "$type" 300MiB --fs-type "$type")

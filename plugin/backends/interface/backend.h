@@ -22,14 +22,15 @@
 namespace mooring {
 
 struct VolumeLocation {
-  std::string path;          // an image file, a directory, or a block device; empty: memory
-  std::uint64_t bytes = 0;   // its size now; 0: the kind does not enforce it (TraitsOf)
-  ino_t inode = 0;           // of a directory; identifies its mounts, together with its name
-  dev_t inode_device = 0;    // PathInfo::inode_device of a subvolume, whose inode is that of all; 0: any
-  dev_t device = 0;          // of a block device; identifies its mounts
-  bool raw = false;          // BackendTraits::whole_devices: see Backend::NoteRawUse
-  bool is_limited = true;    // false: nothing holds it to a size, and `bytes` says nothing, whatever its kind can
-  std::string problem = {};  // a sentence for the condition of the volume; empty: none
+  std::string path;             // an image file, a directory, or a block device; empty: memory
+  std::uint64_t bytes = 0;      // its size now; 0: the kind does not enforce it (TraitsOf)
+  ino_t inode = 0;              // of a directory; identifies its mounts, together with its name
+  dev_t inode_device = 0;       // PathInfo::inode_device of a subvolume, whose inode is that of all; 0: any
+  dev_t device = 0;             // of a block device; identifies its mounts
+  bool raw = false;             // BackendTraits::whole_devices: see Backend::NoteRawUse
+  bool is_limited = true;       // false: nothing holds it to a size, and `bytes` says nothing, whatever its kind can
+  std::string problem = {};     // a sentence for the condition of the volume; empty: none
+  std::string unfinished = {};  // a sentence: why nobody may begin to use it now, and what ends that; empty: one may
   // BackendTraits::encrypted: the image of the volume. `path` is its mapping then, which is there while it is open;
   // while it is not, `device` is 0.
   std::string carrier = {};

@@ -44,6 +44,17 @@ const LogicalVolume* FindIn(const LvmReport& report, const std::string& id) {
   return found == report.volumes.end() ? nullptr : &*found;
 }
 
+// False: it was made for a filesystem.
+bool MayBecomeRaw(const LogicalVolume& volume) { return volume.is_cleared || volume.is_growing || volume.is_enlarged; }
+
+std::string UnfinishedGrowth(const LogicalVolume& volume) {
+  if (!volume.is_growing) return "";
+  return fmt::format(
+      "the growth of volume {} was interrupted, and what it got is not cleared yet: expand it again, to {} or more "
+      "(mooring csi expand)",
+      volume.name, SizeText(volume.bytes));
+}
+
 BackendCapacity CapacityOf(const LvmReport& report) {
   const std::uint64_t extent = std::max<std::uint64_t>(report.extent_bytes, 1);
   const std::uint64_t usable = report.problem.empty() ? report.free_bytes : 0;
@@ -93,7 +104,7 @@ absl::StatusOr<LvmReport> LvmBackend::Ask() const {
   if (changes_ != changes) return report;
   finished_.clear();
   for (const LogicalVolume& volume : report->volumes) {
-    if (!volume.is_new) finished_[volume.name] = volume.is_raw;
+    if (!volume.is_new && !volume.is_growing) finished_[volume.name] = volume.is_raw;
   }
   last_ = *report;
   asked_ = Clock::now();
@@ -174,7 +185,7 @@ absl::Status LvmBackend::Create(const VolumeDraft& draft) {
   MOORING_ASSIGN_OR_RETURN(const LvmReport report, Ask());
   const LogicalVolume* const there = FindIn(report, draft.id);
   if (there == nullptr) MOORING_RETURN_IF_ERROR(CheckRoom(report, draft.bytes));
-  if (there != nullptr && !there->is_new && draft.raw && !there->is_cleared) {
+  if (there != nullptr && !there->is_new && draft.raw && !MayBecomeRaw(*there)) {
     return AlreadyExists("the volume was made without block access");
   }
   return Make({.pool = pool_, .name = draft.id, .bytes = draft.bytes, .clear = draft.raw && !is_thin_});
@@ -260,7 +271,7 @@ absl::Status LvmBackend::Grow(const std::string& id, std::uint64_t bytes) {
   const LogicalVolume* const volume = FindIn(report, id);
   if (volume == nullptr) return NotFound("volume {} does not exist", Quote(id));
   if (bytes > volume->bytes) MOORING_RETURN_IF_ERROR(CheckRoom(report, bytes - volume->bytes));
-  const bool clears = !is_thin_ && (volume->is_cleared ? bytes > volume->bytes : volume->is_raw);
+  const bool clears = !is_thin_ && (volume->is_growing || (volume->is_cleared && bytes > volume->bytes));
   if (clears) MOORING_RETURN_IF_ERROR(CheckUnused(id));
   return Change(id, [&] { return mounter_.GrowLogicalVolume({pool_, id}, bytes); });
 }
@@ -281,7 +292,8 @@ absl::StatusOr<VolumeLocation> LvmBackend::Locate(const std::string& id) const {
                           .bytes = disk->bytes,
                           .device = disk->number,
                           .raw = found->is_raw,
-                          .problem = report.problem};
+                          .problem = report.problem.empty() ? UnfinishedGrowth(*found) : report.problem,
+                          .unfinished = UnfinishedGrowth(*found)};
   }
   return Unavailable("its logical volume {}/{} is not active: call again, or activate it (lvchange -ay -K {}/{})",
                      group_, id, group_, id);
@@ -316,10 +328,17 @@ absl::Status LvmBackend::NoteRawUse(const std::string& id, bool read_only) {
   MOORING_ASSIGN_OR_RETURN(const LvmReport report, Ask());
   const LogicalVolume* const found = FindIn(report, id);
   if (found == nullptr) return NotFound("{} has no logical volume {}", Quote(pool_), Quote(id));
+  if (found->is_growing) return Unavailable("{}", UnfinishedGrowth(*found));
+  if (found->is_enlarged) {
+    return Unavailable(
+        "the logical volume of {} was enlarged by another program, so its device may show what deleted volumes held: "
+        "the error of an expansion (mooring csi expand) says how to accept that",
+        id);
+  }
   if (!found->is_cleared) {
     return FailedPrecondition(
         "volume {} was made for a filesystem, so its device may show what deleted volumes held: ask for block access "
-        "when the volume is created. If its growth was interrupted, expand it again",
+        "when the volume is created",
         id);
   }
   if (read_only || found->is_raw) return absl::OkStatus();

@@ -50,6 +50,11 @@ class LvmBackendTest : public ::testing::Test {
 
   FakeHost host_;
   FakeMounter kernel_;
+  static void Interrupt(LogicalVolume& growth) {
+    growth.is_cleared = false;
+    growth.is_growing = true;
+  }
+
   LvmBackend thick_{"my-vg", std::make_unique<FakeDisks>(host_, "my--vg-vol--*"), kernel_};
   LvmBackend thin_{"my-vg/thin", std::make_unique<FakeDisks>(host_, "my--vg-vol--*"), kernel_};
 };
@@ -187,14 +192,42 @@ TEST_F(LvmBackendTest, ARawDeviceThatIsPublishedDoesNotGrow) {
     kernel_.With([&](FakeKernel& kernel) { kernel.AddMount(target); });
   }
   EXPECT_THAT(thick_.Grow(Id(1), 2 * kExtent), FailsWith(StatusCode::kFailedPrecondition, "mounted at '/csi/1'"));
-  EXPECT_OK(thick_.Grow(Id(1), kExtent));       // a call that is repeated after its growth
-  Pool("my-vg").volumes[0].is_cleared = false;  // a growth was interrupted
-  Pool("my-vg").volumes[0].is_raw = true;
+  EXPECT_OK(thick_.Grow(Id(1), kExtent));  // a call that is repeated after its growth
+  Interrupt(Pool("my-vg").volumes[0]);
   EXPECT_THAT(thick_.Grow(Id(1), kExtent), FailsWith(StatusCode::kFailedPrecondition, "mounted at '/csi/1'"));
   EXPECT_OK(thick_.Grow(Id(2), 2 * kExtent));
   EXPECT_OK(thin_.Grow(Id(3), 2 * kExtent));
   kernel_.With([](FakeKernel& kernel) { kernel.DropMounts("/csi/1"); });
   EXPECT_OK(thick_.Grow(Id(1), 2 * kExtent));
+}
+
+// Nobody may write to what the rest of the growth clears.
+TEST_F(LvmBackendTest, AVolumeWhoseGrowthWasInterruptedIsNotUsedBeforeItIsGrownAgain) {
+  Create(thick_, 1, true);
+  ASSERT_OK(thick_.Locate(Id(1)));
+  EXPECT_EQ(thick_.Locate(Id(1))->unfinished, "");
+  Interrupt(Pool("my-vg").volumes[0]);
+  const LvmBackend restarted("my-vg", std::make_unique<FakeDisks>(host_, "my--vg-vol--*"), kernel_);
+  for (int i = 0; i < 2; ++i) {
+    const auto location = restarted.Locate(Id(1));
+    ASSERT_OK(location);
+    EXPECT_THAT(location->unfinished, HasSubstr("expand it again"));
+    EXPECT_EQ(location->problem, location->unfinished);
+  }
+  EXPECT_THAT(thick_.NoteRawUse(Id(1), false), FailsWith(StatusCode::kUnavailable, "expand it again"));
+  EXPECT_OK(thick_.Create({.id = Id(1), .bytes = kExtent, .raw = true}));
+  ASSERT_OK(thick_.Grow(Id(1), kExtent));
+  EXPECT_EQ(thick_.Locate(Id(1))->unfinished, "");
+  EXPECT_OK(thick_.NoteRawUse(Id(1), false));
+}
+
+TEST_F(LvmBackendTest, AVolumeThatSomebodyElseEnlargedIsNoRawDevice) {
+  Create(thick_, 1, true);
+  Pool("my-vg").volumes[0].is_cleared = false;
+  Pool("my-vg").volumes[0].is_enlarged = true;
+  EXPECT_THAT(thick_.NoteRawUse(Id(1), true), FailsWith(StatusCode::kUnavailable, "enlarged by another program"));
+  EXPECT_EQ(thick_.Locate(Id(1))->unfinished, "") << "a filesystem shows nothing of others";
+  EXPECT_OK(thick_.Create({.id = Id(1), .bytes = kExtent, .raw = true}));
 }
 
 TEST_F(LvmBackendTest, AVolumeMadeWithoutBlockAccessIsNotMadeWithIt) {

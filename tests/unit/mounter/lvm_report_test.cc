@@ -150,6 +150,28 @@ TEST(LvmReportTest, ThickVolumeIsClearedIfAllItsBytesAre) {
   }
 }
 
+TEST(LvmReportTest, TellsAnInterruptedGrowthFromSomebodyElsesLvextend) {
+  for (const auto& [tags, growing, enlarged] :
+       std::vector<std::tuple<std::string, bool, bool>>{{"mooring_cleared_4194303,mooring_growing", true, false},
+                                                        {"mooring_cleared_4194304,mooring_growing", false, false},
+                                                        {"mooring_cleared_4194303", false, true},
+                                                        {"mooring_growing", false, false}}) {
+    const auto state = ParseLvmState(kGroups, Volumes(Text({"vol-1", "mooring," + tags})), kGroup);
+    ASSERT_OK(state);
+    EXPECT_EQ(state->report.volumes.at(0).is_growing, growing) << tags;
+    EXPECT_EQ(state->report.volumes.at(0).is_enlarged, enlarged) << tags;
+  }
+}
+
+TEST(LvmReportTest, TellsAVolumeThatHasSnapshots) {
+  const auto state = ParseLvmState(
+      kGroups, Volumes(Text({"vol-1", "mooring", "owi-a-s---"}) + "," + Text({"vol-2", "mooring", "-wi-a-----"})),
+      kGroup);
+  ASSERT_OK(state);
+  EXPECT_TRUE(state->volumes.at(0).has_dependents);
+  EXPECT_FALSE(state->volumes.at(1).has_dependents);
+}
+
 TEST(LvmReportTest, TagWithoutANumberIsAnErrorOfAThickVolume) {
   for (const std::string tag :
        {"mooring_cleared_", "mooring_cleared_x", "mooring_cleared_-1", "mooring_cleared_99999999999999999999"}) {

@@ -73,8 +73,8 @@ auto Members(const NewLogicalVolume& volume) {
   return std::tie(m1, m2, m3, m4, m5, m6, m7);
 }
 auto Members(const LogicalVolume& volume) {
-  const auto& [m1, m2, m3, m4, m5, m6, m7] = volume;
-  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = volume;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
 }
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
@@ -294,15 +294,17 @@ TEST(WireTest, LogicalVolumesArrive) {
       .zeroes = true,
       .problem = "full",
       .volumes = {{.name = "vol-1", .bytes = 5, .is_new = true, .is_active = true},
-                  {.name = "vol-2", .bytes = 6, .is_cleared = true, .is_open = true, .is_raw = true}}};
+                  {.name = "vol-2", .bytes = 6, .is_cleared = true, .is_open = true, .is_raw = true},
+                  {.name = "vol-3", .is_growing = true},
+                  {.name = "vol-4", .is_enlarged = true}}};
   const auto reported = Sent<pb::LvmReport>(report);
   ASSERT_OK(reported);
   EXPECT_EQ(std::tie(reported->bytes, reported->free_bytes, reported->extent_bytes),
             std::tie(report.bytes, report.free_bytes, report.extent_bytes));
   EXPECT_EQ(std::tie(reported->data_percent, reported->metadata_percent, reported->zeroes, reported->problem),
             std::tie(report.data_percent, report.metadata_percent, report.zeroes, report.problem));
-  ASSERT_EQ(reported->volumes.size(), 2U);
-  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(Members(reported->volumes[i]), Members(report.volumes[i]));
+  ASSERT_EQ(reported->volumes.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(Members(reported->volumes[i]), Members(report.volumes[i]));
 }
 
 TEST(WireTest, EncryptedVolumesArrive) {
