@@ -88,9 +88,7 @@ absl::StatusOr<bool> AllDataIsZero(int fd, const std::string& path) {
   }
 }
 
-// The content of an encrypted volume. A new one has zeros at its head. Only a write through the mapping can have made
-// them: what was never written, or is damaged, reads as random bytes there. So an empty head says that there is no
-// filesystem, also if the volume has grown since.
+// The mapping of an encrypted volume.
 bool IsOpenedByUs(const struct stat& device) {
   const std::string dm = fmt::format("/sys/dev/block/{}:{}/dm/", major(device.st_rdev), minor(device.st_rdev));
   return FirstLine(dm + "uuid").starts_with("CRYPT-LUKS2-") && FirstLine(dm + "name").starts_with(kMappingPrefix);
@@ -105,6 +103,9 @@ absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t
   if (S_ISREG(status.st_mode)) return AllDataIsZero(fd, path);
   MOORING_ASSIGN_OR_RETURN(const bool zero, whole ? IsZero(fd, path, 0, size) : HeadAndTailAreZero(fd, path, size));
   if (zero || !IsOpenedByUs(status)) return zero;
+  // A new encrypted volume has zeros at its head. Only a write through the mapping can have made them: what was never
+  // written, or is damaged, reads as random bytes there. So an empty head says that there is no filesystem, also if the
+  // volume has grown since.
   whole = false;
   return IsZero(fd, path, 0, std::min(size, kClearedEnd));
 }

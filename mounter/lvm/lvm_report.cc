@@ -209,8 +209,9 @@ absl::StatusOr<LvmVolumeState> ReadVolume(const Json& row, const std::string& na
   state.volume.is_new = Has(tags, kLvmNewTag);
   state.volume.is_raw = Has(tags, kLvmRawTag);
   state.volume.is_cleared = state.cleared_bytes && *state.cleared_bytes >= state.volume.bytes;
+  state.has_growth_note = Has(tags, kLvmGrowingTag);
   if (state.cleared_bytes && !state.volume.is_cleared) {
-    (Has(tags, kLvmGrowingTag) ? state.volume.is_growing : state.volume.is_enlarged) = true;
+    (state.has_growth_note ? state.volume.is_growing : state.volume.is_enlarged) = true;
   }
   state.has_dependents = attributes[0] == 'o' || attributes[0] == 'O';
   state.volume.is_active = attributes[4] == 'a';

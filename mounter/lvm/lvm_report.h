@@ -20,7 +20,8 @@ namespace mooring {
 struct LvmVolumeState {
   LogicalVolume volume;
   bool is_suspended = false;
-  bool has_dependents = false;  // snapshots of it that are not Mooring's: lvm would remove them with it
+  bool has_growth_note = false;  // kLvmGrowingTag
+  bool has_dependents = false;   // snapshots of it that are not Mooring's: lvm would remove them with it
   // So many bytes from the start are cleared. Not set for a thin volume, or a thick one that was made for a filesystem.
   std::optional<std::uint64_t> cleared_bytes = {};
 };

@@ -189,7 +189,12 @@ absl::Status ActivateVolumeIn(const Lvm& lvm, const LogicalVolumeName& name) {
   if (found->is_suspended) {
     return FailedPrecondition("the logical volume {} is suspended: {}", volume.path(), state.report.problem);
   }
-  return found->volume.is_active ? absl::OkStatus() : GiveDevice(lvm, volume);
+  if (found->volume.is_active) return absl::OkStatus();
+  // A growth ended before it had added anything. With its note, what somebody adds later would count as its part.
+  if (found->has_growth_note && !found->volume.is_growing) {
+    MOORING_RETURN_IF_ERROR(ChangeMetadata(lvm, volume, {"--deltag", std::string(kLvmGrowingTag)}));
+  }
+  return GiveDevice(lvm, volume);
 }
 
 absl::Status NoteRawVolumeIn(const Lvm& lvm, const LogicalVolumeName& name) {

@@ -44,7 +44,7 @@ absl::Status CheckCanGrow(const LvmState& state, const LvmPool& pool, std::uint6
   return pool.is_thin() || wanted <= had ? absl::OkStatus() : CheckRoom(state, pool, wanted - had);
 }
 
-// Also where the tag counts too much: bytes that the volume lost meanwhile must not count when it grows again.
+// If an administrator has reduced the volume, its tag is lowered to the present size.
 absl::Status NoteGrowth(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before) {
   if (before.volume.is_growing) return absl::OkStatus();
   std::vector<std::string> changes = {"--addtag", std::string(kLvmGrowingTag)};
@@ -83,29 +83,30 @@ absl::Status DropNoteUnlessGrown(const Lvm& lvm, const LvmVolume& volume, const 
 absl::Status GrowCleared(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before, std::uint64_t wanted) {
   MOORING_RETURN_IF_ERROR(TakeDevice(lvm, volume));
   const absl::Status done = ExtendAndClear(lvm, volume, before, wanted);
-  if (!done.ok()) {
-    log::WarningIfFailed(DropNoteUnlessGrown(lvm, volume, before), "a growth that has not begun stays on record",
-                         {{"volume", volume.path()}});
-    log::WarningIfFailed(GiveDevice(lvm, volume), "a logical volume that did not grow has no device now",
-                         {{"volume", volume.path()}});
-  }
+  if (done.ok()) return done;
+  absl::Status undone = DropNoteUnlessGrown(lvm, volume, before);
+  if (undone.ok()) undone = GiveDevice(lvm, volume);
+  log::WarningIfFailed(undone, "a logical volume that did not grow has no device until its next stage",
+                       {{"volume", volume.path()}});
   return done;
 }
 
-// The new end may look like a filesystem. A volume that nobody has open may have none of its own yet.
+// The new end may look like a filesystem. A volume that is mounted has its own. Another one may have none yet.
 absl::Status GrowPlain(const Lvm& lvm, const LvmVolume& volume, const LogicalVolume& before, std::uint64_t wanted) {
   MOORING_RETURN_IF_ERROR(Extend(lvm, volume, wanted));
-  if (volume.pool.is_thin() || before.is_open || !before.is_active) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const LvmDevice device, LvmDevice::Open(volume.pool, volume.name, O_WRONLY | O_EXCL));
-  return device.ClearNewEnd(before.bytes);
+  if (volume.pool.is_thin()) return absl::OkStatus();
+  if (!before.is_active) MOORING_RETURN_IF_ERROR(GiveDevice(lvm, volume));
+  const absl::StatusOr<LvmDevice> device = LvmDevice::Open(volume.pool, volume.name, O_WRONLY | O_EXCL);
+  if (absl::IsFailedPrecondition(device.status())) return absl::OkStatus();  // it is mounted
+  return device.ok() ? device->ClearNewEnd(before.bytes) : device.status();
 }
 
 absl::Status CheckNotEnlarged(const LvmVolume& volume, const LvmVolumeState& state) {
   if (!state.volume.is_enlarged) return absl::OkStatus();
   return FailedPrecondition(
       "the logical volume {} was enlarged by another program (lvextend). Its new part may show what deleted volumes "
-      "held, and is not cleared, because it may be in use. If all of it may be shown: lvchange --deltag {} --addtag {} "
-      "{}",
+      "held, and is not cleared, because it may be in use. To accept that tasks can read it, or after you have cleared "
+      "it yourself: lvchange --deltag {} --addtag {} {}",
       volume.path(), ClearedTag(*state.cleared_bytes), ClearedTag(state.volume.bytes), volume.path());
 }
 

@@ -175,6 +175,13 @@ test_l3_volumes_grow() {
   refused 'lvchange --deltag' lvm_csi expand "$id" --size 176MiB
   inside lvchange -q --deltag "mooring_cleared_$((160 << 20))" --addtag "mooring_cleared_$((176 << 20))" "slow/$id"
 
+  # A growth ended before it had added anything. Its note must not make somebody else's part Mooring's.
+  inside lvchange -q --addtag mooring_growing "slow/$id"
+  inside lvchange -q -an "slow/$id"
+  lvm_csi stage "$id" --staging-path /srv/lvm-stage-raw --block
+  expect "its tags" "$(lvm_shown slow lv_tags)" "mooring,mooring_cleared_$((176 << 20)),mooring_raw"
+  lvm_csi unstage "$id" --staging-path /srv/lvm-stage-raw
+
   # A growth is interrupted before it has cleared anything.
   inside lvchange -q --addtag mooring_growing "slow/$id"
   inside lvextend -q -L 192M "slow/$id"

@@ -30,7 +30,7 @@ struct VolumeLocation {
   bool raw = false;             // BackendTraits::whole_devices: see Backend::NoteRawUse
   bool is_limited = true;       // false: nothing holds it to a size, and `bytes` says nothing, whatever its kind can
   std::string problem = {};     // a sentence for the condition of the volume; empty: none
-  std::string unfinished = {};  // a sentence: why nobody may begin to use it now, and what ends that; empty: one may
+  std::string unfinished = {};  // a sentence: why it cannot be staged now, and what to do; empty: it can
   // BackendTraits::encrypted: the image of the volume. `path` is its mapping then, which is there while it is open;
   // while it is not, `device` is 0.
   std::string carrier = {};

@@ -50,8 +50,9 @@ bool MayBecomeRaw(const LogicalVolume& volume) { return volume.is_cleared || vol
 std::string UnfinishedGrowth(const LogicalVolume& volume) {
   if (!volume.is_growing) return "";
   return fmt::format(
-      "the growth of volume {} was interrupted, and what it got is not cleared yet: expand it again, to {} or more "
-      "(mooring csi expand)",
+      "the growth of volume {} was interrupted, and its new part is not cleared yet: expand it again (mooring csi "
+      "expand "
+      "--size {})",
       volume.name, SizeText(volume.bytes));
 }
 
@@ -104,7 +105,7 @@ absl::StatusOr<LvmReport> LvmBackend::Ask() const {
   if (changes_ != changes) return report;
   finished_.clear();
   for (const LogicalVolume& volume : report->volumes) {
-    if (!volume.is_new && !volume.is_growing) finished_[volume.name] = volume.is_raw;
+    if (!volume.is_new && !volume.is_growing) finished_[volume.name] = {.bytes = volume.bytes, .is_raw = volume.is_raw};
   }
   last_ = *report;
   asked_ = Clock::now();
@@ -142,13 +143,13 @@ absl::Status LvmBackend::Remove(const std::string& id) {
   return Change(id, [&] { return mounter_.RemoveLogicalVolume({pool_, id}); });
 }
 
-// Empty: no report had it as finished since its last change.
+// Empty: no report had it as finished since its last change. Another process may have changed its size.
 std::optional<VolumeLocation> LvmBackend::KnownLocation(const std::string& id, const Disk& disk) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = finished_.find(id);
-  if (known == finished_.end()) return std::nullopt;
+  if (known == finished_.end() || known->second.bytes != disk.bytes) return std::nullopt;
   return VolumeLocation{
-      .path = disk.node, .bytes = disk.bytes, .device = disk.number, .raw = known->second, .problem = problem_};
+      .path = disk.node, .bytes = disk.bytes, .device = disk.number, .raw = known->second.is_raw, .problem = problem_};
 }
 
 // ---- sizes

@@ -77,8 +77,12 @@ class LvmBackend final : public Backend {
   mutable std::mutex mutex_;
   mutable std::optional<LvmReport> last_;  // at `asked_`, if nothing was changed since
   mutable Clock::time_point asked_{};
-  mutable std::map<std::string, bool> finished_;  // volumes and snapshots: LogicalVolume::is_raw
-  mutable absl::Status failure_;                  // UNAVAILABLE, at `failed_`, so that not each call waits for it
+  struct Known {
+    std::uint64_t bytes = 0;
+    bool is_raw = false;
+  };
+  mutable std::map<std::string, Known> finished_;  // volumes and snapshots
+  mutable absl::Status failure_;                   // UNAVAILABLE, at `failed_`, so that not each call waits for it
   mutable Clock::time_point failed_{};
   mutable std::string problem_;  // of the pool, in the last report
   std::uint64_t changes_ = 0;

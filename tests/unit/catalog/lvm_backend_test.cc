@@ -48,13 +48,13 @@ class LvmBackendTest : public ::testing::Test {
   }
   std::vector<std::string> Made() { return kernel_.Calls("MakeLogicalVolume"); }
 
-  FakeHost host_;
-  FakeMounter kernel_;
   static void Interrupt(LogicalVolume& growth) {
     growth.is_cleared = false;
     growth.is_growing = true;
   }
 
+  FakeHost host_;
+  FakeMounter kernel_;
   LvmBackend thick_{"my-vg", std::make_unique<FakeDisks>(host_, "my--vg-vol--*"), kernel_};
   LvmBackend thin_{"my-vg/thin", std::make_unique<FakeDisks>(host_, "my--vg-vol--*"), kernel_};
 };
@@ -219,6 +219,19 @@ TEST_F(LvmBackendTest, AVolumeWhoseGrowthWasInterruptedIsNotUsedBeforeItIsGrownA
   ASSERT_OK(thick_.Grow(Id(1), kExtent));
   EXPECT_EQ(thick_.Locate(Id(1))->unfinished, "");
   EXPECT_OK(thick_.NoteRawUse(Id(1), false));
+}
+
+// Another process has grown it, and was killed.
+TEST_F(LvmBackendTest, ADeviceOfAnotherSizeIsAskedAbout) {
+  Create(thick_, 1, true);
+  ASSERT_OK(thick_.Locate(Id(1)));
+  kernel_.ClearLog();
+  ASSERT_OK(thick_.Locate(Id(1)));
+  EXPECT_THAT(kernel_.Calls("ReportLvm"), IsEmpty());
+  Interrupt(Pool("my-vg").volumes[0]);
+  Pool("my-vg").volumes[0].bytes = 2 * kExtent;
+  Plug(1, 2 * kExtent);
+  EXPECT_THAT(thick_.Locate(Id(1))->unfinished, HasSubstr("expand it again"));
 }
 
 TEST_F(LvmBackendTest, AVolumeThatSomebodyElseEnlargedIsNoRawDevice) {
