@@ -22,11 +22,23 @@ expect_limited() {
   [ "$free" -lt 2500 ] || fail "$name, $*: 8 MiB took $free ms without a limit"
 }
 
-expect_limits_work() {
+expect_limits_at() { # NAME PATH
+  local limited
   expect_limited "$1" "$2" oflag=direct
   expect_limited "$1" "$2" conv=fsync
   inside sh -c "sync; echo 3 >/proc/sys/vm/drop_caches"
-  local limited
   limited=$(limited_run "IOReadBandwidthMax=$2 2M" dd "if=$2/free" of=/dev/null bs=256k status=none)
   [ "$limited" -gt 3000 ] || fail "$1: reading 8 MiB took $limited ms"
+}
+
+# expect_limits_work luks|lvm POOL...
+expect_limits_work() {
+  local kind=$1 pool id
+  shift
+  for pool; do
+    id=$("${kind}_volume" "$pool" limited 64MiB)
+    "${kind}_published" "$id" limited
+    expect_limits_at "the pool $pool" "/srv/$kind-limited"
+    "${kind}_removed" "$id" limited
+  done
 }

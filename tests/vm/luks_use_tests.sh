@@ -190,13 +190,7 @@ test_k6_calls_survive_kills() {
 }
 
 test_k5c_the_bandwidth_of_a_task_can_be_limited() {
-  local pool id
-  for pool in plain secret; do
-    id=$(luks_volume "$pool" limited 64MiB)
-    luks_published "$id" limited
-    expect_limits_work "the pool $pool" /srv/luks-limited
-    luks_removed "$id" limited
-  done
+  expect_limits_work luks plain secret
   expect_luks_empty
 }
 

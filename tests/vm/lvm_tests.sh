@@ -257,15 +257,7 @@ test_l4_thin_volumes_are_copied_in_use() {
   expect "what is left" "$(lvm_shown data lv_name)" ''
 }
 
-test_l4a_the_bandwidth_of_a_task_can_be_limited() {
-  local pool id
-  for pool in thick thin; do
-    id=$(lvm_volume "$pool" limited 64MiB)
-    lvm_published "$id" limited
-    expect_limits_work "the pool $pool" /srv/lvm-limited
-    lvm_removed "$id" limited
-  done
-}
+test_l4a_the_bandwidth_of_a_task_can_be_limited() { expect_limits_work lvm thick thin; }
 
 test_l5_a_thin_pool_that_is_nearly_full_takes_nothing_new() {
   local id
