@@ -3,9 +3,8 @@
 //
 //   lvchange -an ─▶ mooring_growing ─▶ lvextend ─▶ lvchange -ay ─▶ clear ─▶ mooring_cleared_SIZE, not growing
 //
-// A call after an interruption goes on. Nobody uses the volume before (LogicalVolume::is_growing), so that what it
-// clears was never written. A part that is not cleared and that Mooring did not add is never cleared: its owner may
-// have used it.
+// A call after an interruption goes on. Nobody uses the volume before (LogicalVolume::is_growing), so no task has
+// written to the part that is cleared. A part that somebody else added is never cleared: it may be in use.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -72,22 +71,14 @@ absl::Status ExtendAndClear(const Lvm& lvm, const LvmVolume& volume, const LvmVo
   return ClearFrom(lvm, volume, ClearedOf(before));
 }
 
-// Without the tag, what somebody else adds later is not taken for the rest of this growth.
-absl::Status DropNoteUnlessGrown(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before) {
-  MOORING_ASSIGN_OR_RETURN(const LvmState state, ReadFully(lvm, volume.pool));
-  const LvmVolumeState* const now = FindFinished(state, volume.name);
-  if (now == nullptr || now->volume.bytes != before.volume.bytes || before.volume.is_growing) return absl::OkStatus();
-  return ChangeMetadata(lvm, volume, {"--deltag", std::string(kLvmGrowingTag)});
-}
-
-absl::Status GrowCleared(const Lvm& lvm, const LvmVolume& volume, const LvmVolumeState& before, std::uint64_t wanted) {
+absl::Status GrowCleared(const Lvm& lvm, const LogicalVolumeName& name, const LvmVolume& volume,
+                         const LvmVolumeState& before, std::uint64_t wanted) {
   MOORING_RETURN_IF_ERROR(TakeDevice(lvm, volume));
   const absl::Status done = ExtendAndClear(lvm, volume, before, wanted);
-  if (done.ok()) return done;
-  absl::Status undone = DropNoteUnlessGrown(lvm, volume, before);
-  if (undone.ok()) undone = GiveDevice(lvm, volume);
-  log::WarningIfFailed(undone, "a logical volume that did not grow has no device until its next stage",
-                       {{"volume", volume.path()}});
+  if (!done.ok()) {
+    log::WarningIfFailed(ActivateVolumeIn(lvm, name), "a logical volume that did not grow has no device now",
+                         {{"volume", volume.path()}});
+  }
   return done;
 }
 
@@ -124,7 +115,7 @@ absl::Status GrowVolumeIn(const Lvm& lvm, const LogicalVolumeName& name, std::ui
   MOORING_RETURN_IF_ERROR(CheckNotEnlarged(volume, *before));
   if (had >= wanted && !before->volume.is_growing) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckCanGrow(state, volume.pool, had, wanted));
-  return before->cleared_bytes ? GrowCleared(lvm, volume, *before, wanted)
+  return before->cleared_bytes ? GrowCleared(lvm, name, volume, *before, wanted)
                                : GrowPlain(lvm, volume, before->volume, wanted);
 }
 

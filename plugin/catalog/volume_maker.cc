@@ -309,7 +309,7 @@ absl::Status VolumeMaker::CheckSameAccess(const VolumeRecord& existing, const Cr
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, existing));
   if (!spec.is_raw || !pool->traits().reuses_space) return absl::OkStatus();
   const absl::Status may = CheckMayBeRaw(*pool, existing.id);
-  if (absl::IsUnavailable(may)) return absl::OkStatus();  // not now, or nobody knows now
+  if (absl::IsUnavailable(may)) return absl::OkStatus();  // it waits for a repair, or lvm does not answer
   if (!absl::IsFailedPrecondition(may)) return may;
   return AlreadyExists("a volume named {} exists that was made without block access: delete it, or use another name",
                        Quote(spec.name));
