@@ -86,6 +86,9 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
   Claims::Settings claiming;
   claiming.retry = retry;
   claiming.is_mounted = [&components](const Claim& claim) { return IsMounted(components, claim); };
+  claiming.check_mounts = [&components](const VolumeKey& volume) {
+    return components.attachments->CheckNoStaleMount(volume);
+  };
   components.claims =
       std::make_unique<Claims>(components.store, components.cluster->plugins(), components.cluster->hosts(),
                                components.controller_locks, components.events, components.work, claiming);

@@ -225,24 +225,21 @@ absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnsw
   return absl::OkStatus();
 }
 
-// Others may have used the volume since they freed the claim of a mount that is here still. The mount shows old data,
-// and a write through it would destroy the new.
-absl::Status Attachments::CheckNoStaleMount(const AttachmentRecord& record) {
-  for (const AttachmentRecord& other : journal_.Of(record.volume)) {
-    const bool is_same = other.allocation == record.allocation && other.request == record.request;
-    if (is_same || other.phase != AttachmentRecord::Phase::kUnmounting) continue;
-    MOORING_ASSIGN_OR_RETURN(const bool held, claims_.IsHeld(other.volume, other.mode, other.allocation));
-    if (held || !volumes_.IsAttached(other)) continue;
+// Their phase says so: CheckClaims has run since this host was away, or it takes no claims yet (CheckTakesClaims).
+absl::Status Attachments::CheckNoStaleMount(const VolumeKey& volume) {
+  for (const AttachmentRecord& record : journal_.Of(volume)) {
+    if (record.phase != AttachmentRecord::Phase::kUnmounting) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool held, claims_.IsHeld(record.volume, record.mode, record.allocation));
+    if (held || !volumes_.IsAttached(record)) continue;
     return Unavailable(
         "the volume is still mounted here for {}, whose claim was freed while this host was unreachable: end what uses "
         "the volume there, and try again",
-        Quote(other.allocation));
+        Quote(record.allocation));
   }
   return absl::OkStatus();
 }
 
 absl::Status Attachments::MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until) {
-  MOORING_RETURN_IF_ERROR(CheckNoStaleMount(record));
   const absl::Status status = volumes_.Mount(record, context, until);
   if (absl::IsResourceExhausted(status)) claims_.MarkExhausted(record.volume, Message(status));
   return status;

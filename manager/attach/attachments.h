@@ -154,6 +154,10 @@ class Attachments {
   absl::Status CheckClaims(const std::vector<AttachmentRecord>& records,
                            const std::function<bool(const AttachmentRecord&)>& held, Missing missing);
 
+  // UNAVAILABLE: the volume is still mounted here for a claim that others have freed. They may have used the volume
+  // since, so the mount shows old data, and a write through it would destroy the new.
+  absl::Status CheckNoStaleMount(const VolumeKey& volume);
+
   // Releases a claim of this host that no attachment uses and no user keeps. A power cut leaves such a claim, if it
   // comes between the stores of the attachment and of the claim. So does a commit whose answer was lost.
   // FAILED_PRECONDITION: `volume` is mounted here without an attachment, as after the return to an old journal.
@@ -185,7 +189,6 @@ class Attachments {
                                              Clock::time_point until);
   absl::Status MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const IsAbandoned& is_abandoned,
                             const OnStep& on_step, Clock::time_point until);
-  absl::Status CheckNoStaleMount(const AttachmentRecord& record);
   absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
   absl::Status RollBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,

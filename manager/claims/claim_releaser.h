@@ -26,6 +26,9 @@ struct ClaimSettings {
   RetryPolicy retry;
   // Whether the node of the claim, which is this host, still mounts the volume.
   std::function<bool(const Claim& claim)> is_mounted = [](const Claim&) { return false; };
+  // An error: this host still mounts the volume for a claim that others have freed. A new claim would let that mount
+  // write again, because its controller publishes the volume to the host and not to a mount.
+  std::function<absl::Status(const VolumeKey& volume)> check_mounts = [](const VolumeKey&) { return absl::OkStatus(); };
   std::function<Time()> now = [] { return std::chrono::system_clock::now(); };
 };
 

@@ -163,6 +163,8 @@ absl::StatusOr<Claims::Grant> Claims::Prepare(const ClaimRequest& request, Fresh
                                               Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request, freshness));
   RequireHost(state, request.node, changes);
+  // After the read: if others free claims of this host from now on, the commit fails.
+  if (request.node == hosts_.self()) MOORING_RETURN_IF_ERROR(settings_.check_mounts(request.volume));
   return PrepareGrant(request, std::move(state), until);
 }
 

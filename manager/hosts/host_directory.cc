@@ -24,6 +24,11 @@ absl::Status CheckTakesClaims(const std::vector<HostStatus>& hosts, const std::s
                            Quote(node));
   }
   if (!status->alive) return Unavailable("host {} is {}", Quote(node), Absence(hosts, node));
+  if (status->host.gave_up_claims) {
+    return Unavailable(
+        "host {} was away, others have freed claims of it, and it does not know yet which: try again in a moment",
+        Quote(node));
+  }
   if (status->host.draining) {
     return FailedPrecondition(
         "host {} is being drained, and takes no new claims: use another host, or end it with 'mooring host drain {} "

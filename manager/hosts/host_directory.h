@@ -76,8 +76,8 @@ class SingleHost final : public HostDirectory {
 // The host with this name in `hosts`; null: there is none.
 const HostStatus* FindHost(const std::vector<HostStatus>& hosts, const std::string& name);
 
-// Whether `node` may take a new claim. INVALID_ARGUMENT: it is none of the hosts. UNAVAILABLE: it is unreachable.
-// FAILED_PRECONDITION: it is being drained.
+// Whether `node` may take a new claim. INVALID_ARGUMENT: it is none of the hosts. UNAVAILABLE: it is unreachable, or
+// back and has not looked yet for mounts of claims that others have freed. FAILED_PRECONDITION: it is being drained.
 absl::Status CheckTakesClaims(const std::vector<HostStatus>& hosts, const std::string& node);
 
 // "alive", "draining", "unreachable" or "lost".

@@ -33,6 +33,7 @@ class ClaimsOfHostsTest : public ClaimsFixture {
       settings.retry = test.retry_;
       settings.first_retry = hours(1);
       settings.now = [&test] { return test.now_; };
+      settings.check_mounts = [&test](const VolumeKey&) { return test.stale_mount_; };
       return settings;
     }
     absl::Status Take(const ClaimRequest& request) { return claims.Take(request, Soon()).status(); }
@@ -53,6 +54,7 @@ class ClaimsOfHostsTest : public ClaimsFixture {
   }
   Host Record(const std::string& name) { return store_.GetHost(name).value_or(Host()); }
 
+  absl::Status stale_mount_;
   HostSide here_{*this, "here"};
   HostSide there_{*this, "there"};
 };
@@ -180,6 +182,31 @@ TEST_F(ClaimsOfHostsTest, WithoutAControllerOnlyAPersonFreesThem) {
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_FALSE(Stored("db").in_use);
   EXPECT_TRUE(Record("there").gave_up_claims);
+}
+
+// A publish at the controller would let mounts of the freed claims write again. The host has not looked for them yet,
+// or cannot unmount them.
+TEST_F(ClaimsOfHostsTest, NothingIsPublishedToAHostWithStaleMounts) {
+  ASSERT_OK(there_.Take(Writer("web-1")));
+  Vanish(store_, "there");
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  Join(store_, "there");
+  const std::size_t asked = plugin_->Calls("ControllerPublishVolume").size();
+  for (const char* allocation : {"web-1", "web-2"}) {
+    EXPECT_THAT(there_.Take(Writer(allocation)),
+                FailsWith(Code::kUnavailable, "others have freed claims of it, and it does not know yet which"));
+  }
+  ASSERT_OK(
+      store_
+          .ChangeHost("there",
+                      [](Host& host) -> absl::StatusOr<bool> { return std::exchange(host.gave_up_claims, false); })
+          .status());
+  stale_mount_ = Unavailable("the volume is still mounted here for 'web-1'");
+  EXPECT_THAT(there_.Take(Writer("web-2")), FailsWith(Code::kUnavailable, "still mounted here for 'web-1'"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_EQ(plugin_->Calls("ControllerPublishVolume").size(), asked);
+  stale_mount_ = absl::OkStatus();
+  EXPECT_OK(there_.Take(Writer("web-2")));
 }
 
 // The controller is still asked, but nobody waits for it.

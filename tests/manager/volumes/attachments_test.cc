@@ -74,10 +74,11 @@ TEST_F(AttachmentsTest, NobodySharesAMountWhoseClaimWasGivenUp) {
   log_.Fail("unmount", FailedPrecondition("busy"), 30);
   ASSERT_OK(attachments_->CheckClaims(
       journal_->All(), [](const AttachmentRecord&) { return false; }, Attachments::Missing::kGivenUp));
-  EXPECT_THAT(Attach(Request("db", "new")), FailsWith(Code::kUnavailable, "still mounted here for 'old'"));
-  EXPECT_OK(Attach(Request("other", "new")));
+  const VolumeKey db = Request("db").volume;
+  EXPECT_THAT(attachments_->CheckNoStaleMount(db), FailsWith(Code::kUnavailable, "still mounted here for 'old'"));
+  EXPECT_OK(attachments_->CheckNoStaleMount(Request("other").volume));
   EXPECT_TRUE(testing::WaitUntil([&] { return !journal_->Find("old", "db"); }, seconds(30)));
-  EXPECT_OK(Attach(Request("db", "new")));
+  EXPECT_OK(attachments_->CheckNoStaleMount(db));
 }
 
 TEST_F(AttachmentsTest, FailedUnmountKeepsClaim) {
