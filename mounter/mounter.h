@@ -248,6 +248,14 @@ class LoopDevices {
   // Writes the data that tasks wrote to a block device to its file or disk.
   virtual absl::Status Flush(const std::string& device) = 0;
 
+  // Keeps a disk, logical volume or mapping open until ReleaseDevice. With its last user, the kernel would drop the
+  // data that it could not write. Another program could remove the device, whose number is used again. OK if it is
+  // held. A loop device is held by AttachLoop and HoldLoop.
+  virtual absl::Status HoldDevice(const std::string& device) = 0;
+
+  // Ends each hold of the device. OK if there is none. UNAVAILABLE: one does not end.
+  virtual absl::Status ReleaseDevice(const std::string& device) = 0;
+
   // Adopts the size of the backing file. FAILED_PRECONDITION: not attached, or to another file.
   virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;
 

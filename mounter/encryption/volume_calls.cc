@@ -25,6 +25,7 @@
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/filesystem/identity.h"
 #include "mounter/image/image.h"
+#include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/settle.h"
 #include "mounter/path/mapping_names.h"
@@ -252,7 +253,9 @@ absl::StatusOr<EncryptedState> OpenEncryptedVolume(const OpenRequest& request, c
 absl::Status CloseEncryptedVolume(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::string uuid, UuidOf(id));
   MOORING_ASSIGN_OR_RETURN(const std::optional<Mapping> there, MappingOf(id, uuid));
-  return there ? RemoveMapping(MappingName(id)) : absl::OkStatus();
+  if (!there) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(ReleaseDevice(there->number));  // a holder would keep it for ever
+  return RemoveMapping(MappingName(id));
 }
 
 absl::Status ResizeEncryptedVolume(const std::string& id) {

@@ -256,6 +256,18 @@ absl::Status GuardedMounter::Flush(const std::string& device) {
   return mounter_.Flush(node);
 }
 
+absl::Status GuardedMounter::HoldDevice(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const std::string node, NormalisePath("path", device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  return mounter_.HoldDevice(node);
+}
+
+absl::Status GuardedMounter::ReleaseDevice(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const std::string node, NormalisePath("path", device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  return mounter_.ReleaseDevice(node);
+}
+
 absl::Status GuardedMounter::CheckDevice(const std::string& node) const {
   if (IsLoopNode(node) || (IsBelow(node, "/dev") && CheckBackingFile(node).ok())) return absl::OkStatus();
   return Refuse("refused a device that is no loop device",

@@ -80,6 +80,10 @@ inline constexpr Call kHoldLoop{Request::kHoldLoop, &LoopDevices::HoldLoop, &Req
 inline constexpr Call kDetachLoop{Request::kDetachLoop, &LoopDevices::DetachLoop, &Request::mutable_detach_loop,
                                   Changes("detach")};
 inline constexpr Call kFlush{Request::kFlush, &LoopDevices::Flush, &Request::mutable_flush, Changes("flush")};
+inline constexpr Call kHoldDevice{Request::kHoldDevice, &LoopDevices::HoldDevice, &Request::mutable_hold_device,
+                                  Changes("hold")};
+inline constexpr Call kReleaseDevice{Request::kReleaseDevice, &LoopDevices::ReleaseDevice,
+                                     &Request::mutable_release_device, Changes("release")};
 inline constexpr Call kResizeLoop{Request::kResizeLoop, &LoopDevices::ResizeLoop, &Request::mutable_resize_loop,
                                   Changes("resize")};
 inline constexpr Call kTuneLoop{Request::kTuneLoop, &LoopDevices::TuneLoop, &Request::mutable_tune_loop,
@@ -199,6 +203,8 @@ inline constexpr std::tuple kAll{kMount,
                                  kOpenEncrypted,
                                  kCloseEncrypted,
                                  kResizeEncrypted,
-                                 kNoteRawEncrypted};
+                                 kNoteRawEncrypted,
+                                 kHoldDevice,
+                                 kReleaseDevice};
 
 }  // namespace mooring::calls

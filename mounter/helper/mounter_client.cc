@@ -66,6 +66,14 @@ absl::Status MounterClient::DetachLoop(const LoopInfo& loop) { return Execute(ca
 
 absl::Status MounterClient::Flush(const std::string& device) { return Execute(calls::kFlush, device, device); }
 
+absl::Status MounterClient::HoldDevice(const std::string& device) {
+  return Execute(calls::kHoldDevice, device, device);
+}
+
+absl::Status MounterClient::ReleaseDevice(const std::string& device) {
+  return Execute(calls::kReleaseDevice, device, device);
+}
+
 absl::Status MounterClient::ResizeLoop(const LoopInfo& loop) { return Execute(calls::kResizeLoop, loop.device, loop); }
 
 absl::Status MounterClient::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {

@@ -27,6 +27,8 @@ class MounterClient : public Mounter {
   absl::Status HoldLoop(const LoopInfo& loop) override;
   absl::Status DetachLoop(const LoopInfo& loop) override;
   absl::Status Flush(const std::string& device) override;
+  absl::Status HoldDevice(const std::string& device) override;
+  absl::Status ReleaseDevice(const std::string& device) override;
   absl::Status ResizeLoop(const LoopInfo& loop) override;
   absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) override;
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;

@@ -14,6 +14,7 @@
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/image/image.h"
 #include "mounter/kernel/inspect.h"
+#include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/loop/settle.h"
@@ -28,6 +29,23 @@ namespace {
 
 // For calls that only read: they also take loop devices and mounts of the host.
 const std::vector<std::string> kEverywhere = {"/"};
+
+struct OpenDevice {
+  UniqueFd fd;
+  dev_t number = 0;
+};
+
+absl::StatusOr<OpenDevice> OpenDeviceAt(const std::string& path, const SourcePolicy& sources) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd node, OpenNoSymlinks(path, O_PATH));
+  MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(node, path));
+  struct stat status = {};
+  if (::fstat(node.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (!S_ISBLK(status.st_mode)) return FailedPrecondition("{} is no block device", Quote(path));
+  OpenDevice device = {.fd = {}, .number = status.st_rdev};
+  device.fd.reset(::open(fmt::format("/proc/self/fd/{}", node.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!device.fd.ok()) return ErrnoStatus(errno, "open the block device", path);
+  return device;
+}
 
 // `status` is that of the target now. `device`: of the filesystem that is mounted there.
 absl::StatusOr<StatsInfo> StatsOf(const Target& target, const Target::Status& status, MountedDevice& device) {
@@ -172,12 +190,19 @@ absl::Status KernelMounter::HoldLoop(const LoopInfo& loop) { return HoldLoopDevi
 
 absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoopDevice(loop); }
 
-absl::Status KernelMounter::Flush(const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd node, OpenNoSymlinks(device, O_PATH));
-  MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(node, device));
-  const UniqueFd fd(::open(fmt::format("/proc/self/fd/{}", node.get()).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) return ErrnoStatus(errno, "open the block device", device);
-  return FlushDevice(fd.get(), device);
+absl::Status KernelMounter::Flush(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const OpenDevice device, OpenDeviceAt(path, sources_));
+  return FlushDevice(device.fd.get(), path);
+}
+
+absl::Status KernelMounter::HoldDevice(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const OpenDevice device, OpenDeviceAt(path, sources_));
+  return mooring::HoldDevice(device.fd.get(), device.number);
+}
+
+absl::Status KernelMounter::ReleaseDevice(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const OpenDevice device, OpenDeviceAt(path, sources_));
+  return mooring::ReleaseDevice(device.number);
 }
 
 // The kernel refuses a second exclusive user of a device, whatever its filesystem is. Programs that look at a new

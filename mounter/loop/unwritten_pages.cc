@@ -15,13 +15,19 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
+#include "mounter/encrypted_volumes.h"
+#include "mounter/loop/loop_node.h"
+#include "mounter/path/mapping_names.h"
+#include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {
@@ -52,13 +58,27 @@ bool ReadAt(const UniqueFd& fd, unsigned char* memory, std::size_t size, std::ui
   return ::pread(fd.get(), memory, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
 }
 
+std::string SysfsOf(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
+
+// The devices below one of the device mapper.
+std::vector<dev_t> DevicesBelow(dev_t device) {
+  std::vector<dev_t> below;
+  for (const std::string& name : EntriesOrNone(SysfsOf(device) + "/slaves").value_or(std::vector<std::string>())) {
+    if (const std::optional<dev_t> number = BlockDeviceNumber(name)) below.push_back(*number);
+  }
+  return below;
+}
+
 // Whether a direct read asks the disk below, past every cache.
+bool ReadsDirectly(dev_t device) {
+  if (major(device) == LOOP_MAJOR) return FirstLine(SysfsOf(device) + "/loop/dio") == "1";
+  const std::vector<dev_t> below = DevicesBelow(device);
+  return std::all_of(below.begin(), below.end(), ReadsDirectly);
+}
+
 bool ReadsDirectly(int fd) {
   struct stat status = {};
-  if (::fstat(fd, &status) != 0) return false;
-  if (major(status.st_rdev) != LOOP_MAJOR) return true;
-  std::ifstream dio(fmt::format("/sys/dev/block/{}:{}/loop/dio", major(status.st_rdev), minor(status.st_rdev)));
-  return dio.get() == '1';
+  return ::fstat(fd, &status) == 0 && ReadsDirectly(status.st_rdev);
 }
 
 class CachedPages {
@@ -174,18 +194,33 @@ class CachedPages {
   const Mapping below_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};  // aligned, as a direct read needs it
 };
 
-// The file of a loop device, if its path still leads to it. Not open: it does not, or the device has no regular file.
-UniqueFd OpenFileOf(int fd, dev_t device) {
-  loop_info64 loop = {};
-  if (::ioctl(fd, LOOP_GET_STATUS64, &loop) != 0 || loop.lo_offset != 0) return UniqueFd();
-  std::ifstream sysfs(fmt::format("/sys/dev/block/{}:{}/loop/backing_file", major(device), minor(device)));
-  std::string path;
-  std::getline(sysfs, path);
+// The file below a device.
+struct FileBelow {
+  UniqueFd fd = {};         // not open: the device has no regular file, or its path leads elsewhere now
+  std::uint64_t begin = 0;  // where the data of the device begins in it
+  bool is_plain = true;     // the data is as in the device; false: encrypted
+};
+
+UniqueFd OpenFileOf(dev_t device) {
+  const UniqueFd loop = OpenLoopNode(minor(device), O_RDONLY);
+  loop_info64 info = {};
+  if (!loop.ok() || ::ioctl(loop.get(), LOOP_GET_STATUS64, &info) != 0 || info.lo_offset != 0) return UniqueFd();
+  const std::string path = FirstLine(SysfsOf(device) + "/loop/backing_file");
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   const bool is_it = file.ok() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
-                     status.st_ino == loop.lo_inode && status.st_dev == loop.lo_device;
+                     status.st_ino == info.lo_inode && status.st_dev == info.lo_device;
   return is_it ? std::move(file) : UniqueFd();
+}
+
+// `device`: a loop device, or the mapping of an encrypted volume on one.
+FileBelow FindFileBelow(dev_t device) {
+  if (major(device) == LOOP_MAJOR) return {.fd = OpenFileOf(device)};
+  const std::vector<dev_t> below = DevicesBelow(device);
+  const bool is_encrypted = FirstLine(SysfsOf(device) + "/dm/uuid").starts_with("CRYPT-LUKS2-") &&
+                            FirstLine(SysfsOf(device) + "/dm/name").starts_with(kMappingPrefix);
+  if (!is_encrypted || below.size() != 1 || major(below.front()) != LOOP_MAJOR) return {};
+  return {.fd = OpenFileOf(below.front()), .begin = kEncryptionHeader, .is_plain = false};
 }
 
 // A filesystem or the device mapper on it writes past the cache of the device, which may be old then.
@@ -219,21 +254,25 @@ class CachedAreas {
 };
 
 // A file that does not tell its holes has none that are known.
-absl::Status FindInHoles(CachedPages& pages, int fd, int file) {
+absl::Status FindInHoles(CachedPages& pages, int fd, const FileBelow& file) {
+  const CachedPages::Wanted wanted =
+      file.is_plain ? CachedPages::Wanted::kDifferingFromHole : CachedPages::Wanted::kDiffering;
+  const std::uint64_t end_of_data = file.begin + pages.bytes();
   CachedAreas areas(fd);
-  for (off_t at = 0; at >= 0 && static_cast<std::uint64_t>(at) < pages.bytes();) {
-    const off_t hole = ::lseek(file, at, SEEK_HOLE);
+  for (auto at = static_cast<off_t>(file.begin); at >= 0 && static_cast<std::uint64_t>(at) < end_of_data;) {
+    const off_t hole = ::lseek(file.fd.get(), at, SEEK_HOLE);
     if (hole < 0) return absl::OkStatus();
-    at = ::lseek(file, hole, SEEK_DATA);
-    const std::uint64_t end = at < 0 ? pages.bytes() : static_cast<std::uint64_t>(at);
+    at = ::lseek(file.fd.get(), hole, SEEK_DATA);
+    const std::uint64_t end = at < 0 ? end_of_data : std::min(end_of_data, static_cast<std::uint64_t>(at));
     const auto begin = static_cast<std::uint64_t>(hole);
-    if (begin < end && areas.MayHave(begin, end))
-      MOORING_RETURN_IF_ERROR(pages.FindBetween(begin, end, CachedPages::Wanted::kDifferingFromHole));
+    if (begin < end && areas.MayHave(begin - file.begin, end - file.begin))
+      MOORING_RETURN_IF_ERROR(pages.FindBetween(begin - file.begin, end - file.begin, wanted));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
+  if (IsClaimed(fd)) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
   if (!pages.is_open()) return 0;
@@ -245,14 +284,15 @@ absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
 
 absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd) {
   struct stat device = {};
-  if (::fstat(fd, &device) != 0 || major(device.st_rdev) != LOOP_MAJOR || IsClaimed(fd)) return 0;
+  if (::fstat(fd, &device) != 0 || IsClaimed(fd)) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
   if (!pages.is_open()) return 0;  // the file of a reader's device is not asked, because it may hang
-  const UniqueFd file = OpenFileOf(fd, device.st_rdev);
-  if (!file.ok()) return 0;
-  MOORING_RETURN_IF_ERROR(FindInHoles(pages, fd, file.get()));
-  return pages.MakeFoundDirty([&file](std::uint64_t at, std::size_t size) { return IsHole(file.get(), at, size); });
+  const FileBelow file = FindFileBelow(device.st_rdev);
+  if (!file.fd.ok()) return 0;
+  MOORING_RETURN_IF_ERROR(FindInHoles(pages, fd, file));
+  return pages.MakeFoundDirty(
+      [&file](std::uint64_t at, std::size_t size) { return IsHole(file.fd.get(), file.begin + at, size); });
 }
 
 absl::StatusOr<std::size_t> MakeUnwrittenDirty(int fd) { return MakeDirty(fd, false); }

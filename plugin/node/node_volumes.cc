@@ -47,7 +47,7 @@ NodeVolumes::NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& stor
       store_(store),
       finder_(mounter, source, store),
       devices_(mounter, source, store),
-      encryption_(mounter, source, store),
+      encryption_(mounter, source, store, devices_),
       tuner_(mounter, store, finder_, devices_),
       locks_(volume_locks),
       stager_(mounter, store, finder_, devices_, tuner_, staging_by),

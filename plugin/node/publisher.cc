@@ -286,7 +286,10 @@ absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
 
 absl::Status Publisher::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
   if (spec.capability.access_type == AccessType::kMount) return mounter_.Bind(plan.bind);
-  if (!plan.bind.flags.read_only) return mounter_.Bind(plan.bind);
+  if (!plan.bind.flags.read_only) {
+    MOORING_RETURN_IF_ERROR(devices_.Hold(volume));
+    return mounter_.Bind(plan.bind);
+  }
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, devices_.AttachReadOnly(volume, plan.bind.source));
   BindRequest bind = plan.bind;
   bind.source = stacked.device;

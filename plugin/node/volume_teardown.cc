@@ -168,6 +168,8 @@ absl::Status VolumeTeardown::EndStaging(const std::string& volume_id, const std:
   if (is_block) {
     MOORING_RETURN_IF_ERROR(devices_.Flush(ending.known->volume_id));
     MOORING_RETURN_IF_ERROR(devices_.Release(ending.known->volume_id, staging_path));
+  } else {
+    MOORING_RETURN_IF_ERROR(devices_.ReleaseMapping(ending.known->volume_id));
   }
   return store_.DeleteEnded(staging_path);
 }

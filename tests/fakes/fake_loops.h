@@ -28,6 +28,8 @@ class FakeLoops final : public LoopDevices {
   }
   absl::Status HoldLoop(const LoopInfo& loop) override { return Unimplemented("hold " + loop.device); }
   absl::Status Flush(const std::string& device) override { return Unimplemented("flush " + device); }
+  absl::Status HoldDevice(const std::string& device) override { return Unimplemented("hold " + device); }
+  absl::Status ReleaseDevice(const std::string& device) override { return Unimplemented("release " + device); }
   absl::Status DetachLoop(const LoopInfo& loop) override { return Unimplemented("detach " + loop.device); }
   absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented("resize " + loop.device); }
   absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override {

@@ -147,6 +147,10 @@ absl::Status FakeMounter::HoldLoop(const LoopInfo& loop) {
 
 absl::Status FakeMounter::Flush(const std::string& device) { return Enter("Flush", device); }
 
+absl::Status FakeMounter::HoldDevice(const std::string& device) { return Enter("HoldDevice", device); }
+
+absl::Status FakeMounter::ReleaseDevice(const std::string& device) { return Enter("ReleaseDevice", device); }
+
 absl::Status FakeMounter::DetachLoop(const LoopInfo& loop) {
   MOORING_RETURN_IF_ERROR(Enter("DetachLoop", loop.device));
   return With([&](FakeKernel& kernel) { return kernel.DetachLoop(loop); });

@@ -75,6 +75,14 @@ class FakeVolumeSource final : public VolumeSource {
     if (found == volumes_.end()) return NotFound("volume " + id + " does not exist");
     return found->second;
   }
+  std::vector<KnownDevice> KnownDevices() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<KnownDevice> devices;
+    for (const auto& [id, volume] : volumes_) {
+      if (volume.device != 0) devices.push_back({.volume_id = id, .number = volume.device, .node = volume.path});
+    }
+    return devices;
+  }
   absl::Status NoteRawUse(const std::string& id, bool read_only) override {
     if (read_only) return absl::OkStatus();
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -37,6 +37,7 @@ make_luks_pools() {
   inside mkfs.xfs -q "$(disk_link LUKS)"
   mount_luks_disk
   make_luks_keys
+  inside sh -c 'head -c 8M /dev/urandom >/root/luks-data'
 }
 
 stop_luks_plugin() {
@@ -314,7 +315,6 @@ expect_same_data() {
 
 test_k3_raw_volumes_keep_their_data() {
   local id
-  inside sh -c 'head -c 8M /dev/urandom >/root/luks-data'
   id=$(luks_volume secret raw 64MiB --block)
   echo "$id" >"$work/k-raw"
   luks_published "$id" raw --block
@@ -403,4 +403,34 @@ test_k3b_the_content_is_hidden_from_the_host() {
   luks_removed "$id" raw
   inside rm /root/luks-tenant.img
   expect_luks_empty
+}
+
+# A task that writes and closes its device has no error to see: the data is written later, and the image has no room. The
+# next unstage tells it, and what was written is there once there is room. The middle of a volume of more than 128 MiB is
+# a hole at first.
+test_k3c_a_full_pool_loses_no_data_of_a_raw_volume() {
+  local id pools=("${luks_pools[@]}")
+  inside sh -c "truncate -s 320M /root/luks-tight.img && mkfs.ext4 -q /root/luks-tight.img && mkdir -p /srv/luks-tight &&
+    mount -o loop /root/luks-tight.img /srv/luks-tight"
+  luks_pools=(--pool "name=tight,backend=luks,path=/srv/luks-tight,keyfile=$luks_keys/pool.key")
+  start_luks_plugin
+  id=$(luks_volume tight full 160MiB --block)
+  luks_published "$id" full --block
+  inside sh -c 'dd if=/dev/zero of=/srv/luks-tight/full bs=1M status=none || true; truncate -s -1M /srv/luks-tight/full; sync'
+  inside dd if=/root/luks-data of=/srv/luks-full bs=1M seek=80 conv=notrunc status=none
+  inside sync
+  luks_csi unpublish "$id" --target-path /srv/luks-full
+  refused 'the data that tasks wrote to' luks_unstaged "$id" full
+  expect "the holders" "$(inside pgrep -xc mooring-hold)" 1
+  inside rm /srv/luks-tight/full
+  await "it can be unstaged" luks_unstaged "$id" full
+  await_luks_closed
+  expect "the holders" "$(inside pgrep -xc mooring-hold || true)" 0
+  luks_published "$id" full --block
+  expect_same_data /srv/luks-full 80
+  luks_removed "$id" full
+  stop_luks_plugin
+  inside sh -c 'umount /srv/luks-tight && rm /root/luks-tight.img'
+  luks_pools=("${pools[@]}")
+  start_luks_plugin
 }

@@ -149,6 +149,8 @@ test_l2_a_raw_volume_shows_nothing_of_others() {
   lvm_published "$id" raw --block
   expect "the size" "$(inside blockdev --getsize64 /srv/lvm-raw)" $((96 << 20))
   expect_zeros /srv/lvm-raw 0 96
+  # Nobody has it open, but its number must not become another volume's.
+  refused 'in use' inside lvchange -an "slow/$id"
 }
 
 test_l3_volumes_grow() {
@@ -157,6 +159,7 @@ test_l3_volumes_grow() {
   inside sh -c 'echo kept | dd of=/srv/lvm-raw conv=notrunc,fsync status=none'
   refused FAILED_PRECONDITION lvm_csi expand "$id" --size 160MiB
   lvm_unpublished "$id" raw
+  expect "the holders" "$(inside pgrep -xc mooring-hold || true)" 0
   lvm_csi expand "$id" --size 160MiB
   lvm_published "$id" raw --block
   expect "the size" "$(inside blockdev --getsize64 /srv/lvm-raw)" $((160 << 20))

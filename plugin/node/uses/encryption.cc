@@ -21,9 +21,13 @@ absl::Status Encryption::WhileOpen(const NodeVolume& volume, const std::string& 
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own deadline may be over
   // A cryptsetup that has outlived its mount helper has locked the image. This call waits for its end.
   if (!state.ok()) volumes_.ReportEncrypted({.carrier = volume.carrier, .id = volume.id}).IgnoreError();
-  log::WarningIfFailed(CloseUnlessRaw(volume.id),
-                       "the mapping of an encrypted volume stays until the volume is staged again, or the next start",
-                       {{"volume", volume.id}});
+  absl::Status closed = CloseUnlessRaw(volume.id);
+  // The mount helper has ended. Its successor closes the volume: no other call would, until the volume is unstaged.
+  if (absl::IsUnavailable(closed)) closed = CloseUnlessRaw(volume.id);
+  log::WarningIfFailed(
+      closed,
+      "the mapping of an encrypted volume stays until the volume is staged again or unstaged, or the next start",
+      {{"volume", volume.id}});
   return staged;
 }
 
@@ -45,13 +49,13 @@ absl::StatusOr<NodeVolume> Encryption::FindOpen(const NodeVolume& volume, const 
 
 // The kernel removes a mapping that has users later, so a volume that is mounted can be closed at any time.
 absl::Status Encryption::CloseUnlessRaw(const std::string& volume_id) {
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  if (!volume.ok() || volume->device != 0) return devices_.Release(volume_id);
+  // Without a node, nobody can have bound it.
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   const bool is_raw =
       std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) { return use.access_type == AccessType::kBlock; });
-  if (is_raw) return absl::OkStatus();
-  const absl::Status closed = volumes_.CloseEncrypted(volume_id);
-  // The mount helper has ended. Its successor closes the volume: no other call would, until the plugin starts again.
-  return absl::IsUnavailable(closed) ? volumes_.CloseEncrypted(volume_id) : closed;
+  return is_raw ? absl::OkStatus() : volumes_.CloseEncrypted(volume_id);
 }
 
 }  // namespace mooring

@@ -15,16 +15,17 @@
 
 #include "plugin/model/volume_source.h"
 #include "plugin/node/uses/node_store.h"
+#include "plugin/node/uses/volume_devices.h"
 
 namespace mooring {
 
 class Encryption {
  public:
-  Encryption(EncryptedVolumes& volumes, VolumeSource& source, NodeStore& store)
-      : volumes_(volumes), source_(source), store_(store) {}
+  Encryption(EncryptedVolumes& volumes, VolumeSource& source, NodeStore& store, VolumeDevices& devices)
+      : volumes_(volumes), source_(source), store_(store), devices_(devices) {}
 
-  // Opens the volume, calls `stage` with its mapping, and closes it again unless a raw use is on record. A volume that
-  // is not encrypted is passed on as it is. `passphrase`: of the request; empty: that of the pool. It is checked even
+  // Opens the volume, calls `stage` with its mapping, and closes it again unless there is a raw use. A volume that is
+  // not encrypted is passed on as it is. `passphrase`: of the request; empty: that of the pool. It is checked even
   // if the volume is open.
   //
   // UNAUTHENTICATED: there is no passphrase, or it is wrong. DATA_LOSS: the image has not the header of the volume.
@@ -40,6 +41,7 @@ class Encryption {
   EncryptedVolumes& volumes_;
   VolumeSource& source_;
   NodeStore& store_;
+  VolumeDevices& devices_;
 };
 
 }  // namespace mooring

@@ -24,6 +24,11 @@ std::set<std::string> NamesOfRoots(const std::vector<ListedMount>& mounts) {
 
 absl::Status OkIfMissing(const absl::Status& status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
+auto DeviceOf(const std::string& volume_id, const std::vector<KnownDevice>& devices) {
+  return std::find_if(devices.begin(), devices.end(),
+                      [&](const KnownDevice& known) { return known.volume_id == volume_id; });
+}
+
 }  // namespace
 
 bool GoesByItself(const LoopInfo& loop) { return !loop.raw && loop.auto_clear; }
@@ -33,8 +38,7 @@ const KnownDevice* MappingOf(const std::string& volume_id, const std::vector<Loo
   const bool has_carrier = std::any_of(loops.begin(), loops.end(), [&](const LoopInfo& loop) {
     return GoesByItself(loop) && OwnerOf(loop) == volume_id;
   });
-  const auto device = std::find_if(devices.begin(), devices.end(),
-                                   [&](const KnownDevice& known) { return known.volume_id == volume_id; });
+  const auto device = DeviceOf(volume_id, devices);
   return has_carrier && device != devices.end() ? &*device : nullptr;
 }
 
@@ -55,9 +59,9 @@ absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<Loop
 }
 
 void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held) {
-  log::WarningIfFailed(held,
-                       "the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
-                       {{"volume", volume_id}});
+  log::WarningIfFailed(
+      held, "a device of a block volume is not held open: do not detach or deactivate it, not even with losetup -D",
+      {{"volume", volume_id}});
 }
 
 absl::StatusOr<LoopInfo> VolumeDevices::Attach(const NodeVolume& volume) {
@@ -115,12 +119,18 @@ absl::StatusOr<std::set<dev_t>> VolumeDevices::OwnDevicesOf(const std::string& v
   return own;
 }
 
+absl::Status VolumeDevices::Hold(const NodeVolume& volume) {
+  return StagingOf(volume) == Staging::kBlockDevice ? mounter_.HoldDevice(volume.path) : absl::OkStatus();
+}
+
 absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> devices, DevicesOf(volume_id, loops));
   absl::Status held;
   for (const LoopInfo& loop : devices) {
     if (!GoesByItself(loop)) held.Update(mounter_.HoldLoop(loop));
   }
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  if (volume.ok() && volume->device != 0) held.Update(OkIfMissing(Hold(*volume)));
   return held;
 }
 
@@ -152,22 +162,38 @@ absl::Status VolumeDevices::Release(const std::string& volume_id, const std::str
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
   const std::vector<KnownDevice> devices = source_.KnownDevices();
   const KnownDevice* const mapping = MappingOf(volume_id, loops, devices);
+  const KnownDevice* const device = mapping != nullptr ? mapping : UnencryptedDevice(volume_id, devices);
   const bool needed = std::any_of(uses.begin(), uses.end(), [&](const VolumeUse& use) {
     return use.access_type == AccessType::kBlock && use.path != gone &&
-           (use.role == VolumeUse::Role::kStage || !use.done || (mapping != nullptr && !use.adopted()));
+           (use.role == VolumeUse::Role::kStage || !use.done || (device != nullptr && !use.adopted()));
   });
   MOORING_ASSIGN_OR_RETURN(loops, DevicesOf(volume_id, std::move(loops)));
   // As losetup -D leaves it, the device of an image may stay without a user: then it is detached.
   std::erase_if(loops,
                 [&](const LoopInfo& loop) { return GoesByItself(loop) && (loop.mounted || mapping != nullptr); });
   const bool has_readers = std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.read_only; });
-  if ((loops.empty() && mapping == nullptr) || (needed && !has_readers)) return absl::OkStatus();
+  if ((loops.empty() && device == nullptr) || (needed && !has_readers)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedMount> mounts, mounter_.List("/"));
   MOORING_RETURN_IF_ERROR(DeleteStaleAdopted(uses, mounts));
   const std::set<std::string> bound = NamesOfRoots(mounts);
   MOORING_ASSIGN_OR_RETURN(const bool in_use, DetachUnbound(loops, bound, needed));
-  if (mapping == nullptr || in_use || bound.contains(std::string(NameOf(mapping->node)))) return absl::OkStatus();
-  return CloseMapping(*mapping, mounts);
+  if (device == nullptr || in_use || bound.contains(std::string(NameOf(device->node)))) return absl::OkStatus();
+  return mapping != nullptr ? CloseMapping(*mapping, mounts) : OkIfMissing(mounter_.ReleaseDevice(device->node));
+}
+
+// The disk or logical volume. Null: there is none, or the volume is encrypted, and its mapping may be another node's.
+const KnownDevice* VolumeDevices::UnencryptedDevice(const std::string& volume_id,
+                                                    const std::vector<KnownDevice>& devices) {
+  const auto device = DeviceOf(volume_id, devices);
+  if (device == devices.end()) return nullptr;
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  return volume.ok() && volume->carrier.empty() ? &*device : nullptr;
+}
+
+absl::Status VolumeDevices::ReleaseMapping(const std::string& volume_id) {
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  const bool is_open = volume.ok() && !volume->carrier.empty() && volume->device != 0;
+  return is_open ? Release(volume_id) : absl::OkStatus();
 }
 
 // The read-only devices go first, because they hold the other. The next publish that needs it attaches it again.

@@ -9,6 +9,8 @@
 //                                     └─ read-only device         the last raw use closes the mapping. The loop device
 //                                                                 below goes with it, and is only resized here.
 //
+// A disk, logical volume or mapping with a writable target is held as well (LoopDevices::HoldDevice).
+//
 // A volume has writable or read-only targets, and never both at once. The kernel has a cache for each device, so that a
 // reader would see old data.
 //
@@ -40,7 +42,10 @@ class VolumeDevices {
   // Undoes what a task or `losetup -d` did to the volume's device. FAILED_PRECONDITION: the image has another device.
   absl::Status HoldAgain(const NodeVolume& volume, const LoopInfo& loop);
 
-  // Holds all devices of the volume among `loops`. Their holders may have ended, for example with their
+  // Holds the volume's disk, logical volume or mapping. OK for other volumes.
+  absl::Status Hold(const NodeVolume& volume);
+
+  // Holds all devices of the volume, those among `loops` too. Their holders may have ended, for example with their
   // container.
   absl::Status HoldAll(const std::string& volume_id, const std::vector<LoopInfo>& loops);
 
@@ -51,9 +56,13 @@ class VolumeDevices {
   // Detaches the devices that nothing needs. Staging paths on record, calls under way and mounts of the device node
   // need them. It reads the mount table once. `gone`: a path whose record no longer counts.
   //
-  // A mapping without a raw use is flushed and closed. Targets on record need it, too: its number is used again, so a
-  // node that stays behind would lead to another volume.
+  // A mapping without a raw use is flushed and closed, and a disk or logical volume is not held any more. Targets on
+  // record need them, too: their numbers are used again, so a node that stays behind would lead to another volume.
   absl::Status Release(const std::string& volume_id, const std::string& gone = "");
+
+  // Release after the end of a mounted filesystem. The mapping goes with it, unless an earlier close failed. OK for
+  // volumes that are not encrypted.
+  absl::Status ReleaseMapping(const std::string& volume_id);
 
   absl::Status Resize(const NodeVolume& volume);  // to the size of the file or device below
   absl::Status Tune(const NodeVolume& volume, const LoopInfo& loop);
@@ -65,6 +74,7 @@ class VolumeDevices {
   absl::StatusOr<std::vector<LoopInfo>> FindAnswering(const std::string& volume_id);
   absl::StatusOr<bool> DetachUnbound(const std::vector<LoopInfo>& loops, const std::set<std::string>& bound,
                                      bool needed);
+  const KnownDevice* UnencryptedDevice(const std::string& volume_id, const std::vector<KnownDevice>& devices);
   absl::Status CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts);
   absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<ListedMount>& mounts);
 

@@ -250,12 +250,17 @@ TEST_F(GuardedMounterTest, ADetachedDeviceCountsAsDetached) {
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 1U);
 }
 
-TEST_F(GuardedMounterTest, OnlyDevicesOfVolumesAreFlushed) {
+TEST_F(GuardedMounterTest, OnlyDevicesOfVolumesAreFlushedHeldAndReleased) {
   const LoopInfo ours = *guarded_.AttachLoop({kImage, kLabel, false});
   EXPECT_OK(guarded_.Flush(ours.device));
+  EXPECT_OK(guarded_.HoldDevice(ours.device));
+  EXPECT_OK(guarded_.ReleaseDevice(ours.device));
   fake_.ClearLog();
   for (const char* device : {"/dev/watchdog", "/etc/shadow"}) {
-    ExpectRefused(guarded_.Flush(device), StatusCode::kFailedPrecondition, "neither a volume nor the loop device");
+    for (const absl::Status& status :
+         {guarded_.Flush(device), guarded_.HoldDevice(device), guarded_.ReleaseDevice(device)}) {
+      ExpectRefused(status, StatusCode::kFailedPrecondition, "neither a volume nor the loop device");
+    }
   }
 }
 

@@ -60,9 +60,8 @@ TEST_F(EncryptedVolumesTest, AFailedCloseFailsNoMount) {
   mounter_.Fail("CloseEncrypted", Internal("injected"));
   ASSERT_OK(StageMount());
   EXPECT_FALSE(mounter_.HasFaults());
-  ASSERT_OK(Unstage());
   EXPECT_TRUE(IsOpen());
-  ASSERT_OK(volumes_->Reconcile());
+  ASSERT_OK(Unstage());
   ExpectNothingIsLeft();
 }
 
@@ -213,8 +212,20 @@ TEST_F(EncryptedVolumesTest, ABoundNodeWithoutARecordKeepsTheVolumeOpen) {
   ASSERT_OK(Unpublish("/pods/t"));
   ASSERT_OK(Unstage());
   EXPECT_TRUE(IsOpen());
+  mounter_.Fail("Mount", ResourceExhausted("injected"));
+  EXPECT_FALSE(StageMount().ok());
+  EXPECT_TRUE(IsOpen()) << "the node at the copy would lead to another volume";
   ASSERT_OK(Unpublish("/pods/copy"));
   ExpectNothingIsLeft();
+}
+
+TEST_F(EncryptedVolumesTest, OnlyAWritableTargetIsHeld) {
+  ASSERT_OK(StageRaw());
+  ASSERT_OK(PublishRaw("/pods/ro", /*read_only=*/true));
+  EXPECT_THAT(mounter_.Calls("HoldDevice"), IsEmpty());
+  ASSERT_OK(Unpublish("/pods/ro"));
+  ASSERT_OK(PublishRaw("/pods/rw"));
+  EXPECT_THAT(mounter_.Calls("HoldDevice"), ElementsAre("HoldDevice " + Device()));
 }
 
 // The bind may be in a mount namespace that the plugin does not see.

@@ -254,5 +254,83 @@ TEST_F(NodeVolumesTest, AReaderOfADiskLeavesNoNote) {
   EXPECT_FALSE(source_.Find("vol-d")->raw);
 }
 
+// With the last user of a disk or logical volume, the kernel drops what it could not write, and another program could
+// deactivate the volume.
+class NodeDiskTest : public NodeVolumesTest {
+ protected:
+  // FakeKernel has no disks: a foreign loop device stands for one.
+  NodeDiskTest() {
+    const LoopInfo disk = mounter_.With([](FakeKernel& kernel) {
+      kernel.AddFile("/disk", kMebi);
+      return *kernel.AttachLoop({.backing_file = "/disk", .label = "no volume"});
+    });
+    disk_ = disk.device;
+    source_.Put({.id = "vol-d",
+                 .kind = BackendKind::kDevice,
+                 .path = disk_,
+                 .device = disk.device_number,
+                 .bytes = kMebi,
+                 .fs_type = "ext4"});
+    EXPECT_OK(Stage(StageAt("/staging/a", kBlock, "vol-d")));
+  }
+  PublishSpec Target() const { return PublishAt("/pods/t", kBlock, "/staging/a", "vol-d"); }
+  std::vector<std::string> Holds() {
+    std::vector<std::string> calls = mounter_.Calls();
+    std::erase_if(calls, [](const std::string& call) {
+      return !call.starts_with("HoldDevice") && !call.starts_with("ReleaseDevice") && !call.starts_with("Flush");
+    });
+    return calls;
+  }
+
+  std::string disk_;
+  const Capability kBlock = BlockCapability(AccessMode::kSingleNodeMultiWriter);
+};
+
+TEST_F(NodeDiskTest, ADiskIsHeldFromTheFirstWritableTargetToTheLastUse) {
+  EXPECT_THAT(Holds(), IsEmpty());
+  ASSERT_OK(Publish(Target()));
+  EXPECT_THAT(Holds(), ElementsAre("HoldDevice " + disk_));
+  ASSERT_OK(Unpublish("/pods/t", "vol-d"));
+  EXPECT_THAT(Holds(), ElementsAre("HoldDevice " + disk_)) << "its data is flushed with the unstage";
+  ASSERT_OK(Unstage("/staging/a", "vol-d"));
+  EXPECT_THAT(Holds(), ElementsAre("HoldDevice " + disk_, "Flush " + disk_, "ReleaseDevice " + disk_));
+}
+
+TEST_F(NodeDiskTest, DataThatCannotBeWrittenKeepsTheHold) {
+  ASSERT_OK(Publish(Target()));
+  ASSERT_OK(Unpublish("/pods/t", "vol-d"));
+  mounter_.Fail("Flush", ResourceExhausted("injected"));
+  EXPECT_THAT(Unstage("/staging/a", "vol-d"), FailsWith(StatusCode::kResourceExhausted, "injected"));
+  EXPECT_THAT(mounter_.Calls("ReleaseDevice"), IsEmpty());
+}
+
+TEST_F(NodeDiskTest, ATargetThatOutlivesTheStagingKeepsTheHold) {
+  ASSERT_OK(Publish(Target()));
+  ASSERT_OK(Unstage("/staging/a", "vol-d"));
+  EXPECT_THAT(mounter_.Calls("ReleaseDevice"), IsEmpty());
+  ASSERT_OK(Unpublish("/pods/t", "vol-d"));
+  EXPECT_THAT(mounter_.Calls("ReleaseDevice"), SizeIs(1));
+}
+
+TEST_F(NodeDiskTest, ADiskThatIsNotHeldIsNotPublished) {
+  mounter_.Fail("HoldDevice", Unavailable("injected"));
+  EXPECT_THAT(Publish(Target()), FailsWith(StatusCode::kUnavailable, "injected"));
+  EXPECT_FALSE(IsMounted("/pods/t"));
+}
+
+// A reader's device holds the disk.
+TEST_F(NodeDiskTest, AReaderNeedsNoHold) {
+  ASSERT_OK(Publish(ReadOnly(Target())));
+  EXPECT_THAT(mounter_.Calls("HoldDevice"), IsEmpty());
+}
+
+TEST_F(NodeDiskTest, TheNextStartHoldsAgain) {
+  ASSERT_OK(Publish(Target()));
+  mounter_.ClearLog();
+  Restart();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(Holds(), Contains("HoldDevice " + disk_));
+}
+
 }  // namespace
 }  // namespace mooring::testing
