@@ -65,6 +65,11 @@ class SharedCluster final : public Cluster {
                                           .store = base_.store,
                                           .attachments = users.attachments,
                                           .journal = users.journal,
+                                          .gave_up_claims =
+                                              [this] {
+                                                const auto self = hosts_.Find(hosts_.self());
+                                                return self && self->host.gave_up_claims;
+                                              },
                                           .on_new_lease = [this] { NewLease(); },
                                           .on_checked =
                                               [this, on_checked = std::move(users.on_checked)](std::int64_t lease) {

@@ -163,12 +163,12 @@ absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(AttachmentRecord& record
   return Annotate(answer.status(), "claim");
 }
 
-absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const AttachmentRecord& record, const OnStep& on_step,
-                                                    Clock::time_point until) {
+absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const AttachmentRecord& record, MountNow mount,
+                                                    const OnStep& on_step, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold,
                            locks_.Claim(record.volume, record.mode, record.allocation, until));
   on_step("claim");
-  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, {}, until);
+  absl::StatusOr<ClaimAnswer> answer = ClaimWithRetry(record, {}, until, mount);
   if (!answer.ok()) return Annotate(answer.status(), "claim");
   return answer;
 }
@@ -186,13 +186,14 @@ absl::Status Attachments::WriteIntent(AttachmentRecord& record, Clock::time_poin
 }
 
 absl::StatusOr<ClaimAnswer> Attachments::ClaimWithRetry(const AttachmentRecord& record, const AttachRequest& asked,
-                                                        Clock::time_point until) {
+                                                        Clock::time_point until, MountNow mount) {
   ClaimRequest request{.volume = record.volume,
                        .allocation = record.allocation,
                        .node = settings_.host,
                        .external_node_id = record.external_node_id,
                        .mode = record.mode,
                        .capability = record.capability,
+                       .for_present_mount = mount == MountNow::kIsThere,
                        .seen = asked.seen};
   const Clock::time_point patience = std::min(until, Clock::now() + settings_.claim_patience);
   for (Clock::duration pause = settings_.claim_pause;; pause = std::min(2 * pause, settings_.longest_retry)) {
@@ -225,12 +226,13 @@ absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnsw
   return absl::OkStatus();
 }
 
-// Their phase says so: CheckClaims has run since this host was away, or it takes no claims yet (CheckTakesClaims).
+// A mounted attachment counts as one with a claim: CheckClaims has asked, or this host takes no claims yet
+// (CheckTakesClaims). An attach without a claim is prepared only if it has lost its claim meanwhile.
 absl::Status Attachments::CheckNoStaleMount(const VolumeKey& volume) {
   for (const AttachmentRecord& record : journal_.Of(volume)) {
-    if (record.phase != AttachmentRecord::Phase::kUnmounting) continue;
+    if (record.phase == AttachmentRecord::Phase::kMounted || record.target_path.empty()) continue;
     MOORING_ASSIGN_OR_RETURN(const bool held, claims_.IsHeld(record.volume, record.mode, record.allocation));
-    if (held || !volumes_.IsAttached(record)) continue;
+    if (held || !volumes_.IsMountedAnywhere(record)) continue;
     return Unavailable(
         "the volume is still mounted here for {}, whose claim was freed while this host was unreachable: end what uses "
         "the volume there, and try again",
@@ -283,7 +285,7 @@ absl::Status Attachments::Revive(AttachmentRecord& record, const OnStep& on_step
   if (mounted && record.problem.empty()) return absl::OkStatus();
   std::optional<Volume> mounted_now;
   if (!mounted) {
-    MOORING_ASSIGN_OR_RETURN(ClaimAnswer answer, ClaimAgain(record, on_step, until));
+    MOORING_ASSIGN_OR_RETURN(ClaimAnswer answer, ClaimAgain(record, MountNow::kIsToCome, on_step, until));
     on_step("mount");
     MOORING_RETURN_IF_ERROR(MountAt(record, ContextOf(answer), until));
     MOORING_RETURN_IF_ERROR(claims_.CheckHeld(answer));

@@ -185,7 +185,8 @@ absl::Status Attachments::ReleaseUnused(const Claim& claim, const Volume& volume
 
 absl::Status Attachments::CheckClaim(AttachmentRecord record, Missing missing) {
   if (missing == Missing::kToBeTakenAgain) {
-    const absl::Status taken = ClaimAgain(record, ignore_steps_, Clock::now() + settings_.claim_patience).status();
+    const absl::Status taken =
+        ClaimAgain(record, MountNow::kIsThere, ignore_steps_, Clock::now() + settings_.claim_patience).status();
     if (taken.ok() || IsWorthAnotherTry(taken) || absl::IsCancelled(taken)) return taken;
   }
   record.phase = AttachmentRecord::Phase::kUnmounting;

@@ -182,11 +182,12 @@ class Attachments {
                                               const OnStep& on_step, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> IntendAndClaim(AttachmentRecord& record, const AttachRequest& request,
                                              const OnStep& on_step, Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> ClaimAgain(const AttachmentRecord& record, const OnStep& on_step,
+  enum class MountNow { kIsToCome, kIsThere };  // ClaimRequest::for_present_mount
+  absl::StatusOr<ClaimAnswer> ClaimAgain(const AttachmentRecord& record, MountNow mount, const OnStep& on_step,
                                          Clock::time_point until);
   absl::Status WriteIntent(AttachmentRecord& record, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> ClaimWithRetry(const AttachmentRecord& record, const AttachRequest& asked,
-                                             Clock::time_point until);
+                                             Clock::time_point until, MountNow mount = MountNow::kIsToCome);
   absl::Status MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const IsAbandoned& is_abandoned,
                             const OnStep& on_step, Clock::time_point until);
   absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);

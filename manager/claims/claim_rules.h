@@ -20,6 +20,8 @@ struct ClaimRequest {
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
   bool keep = false;  // Claim::kept. Otherwise the claim is durable only with the next synced commit of the caller
+  // The volume is mounted here for this allocation, and nobody has freed its claim: the state has lost it.
+  bool for_present_mount = false;
   // The volume and its claims, as the caller has read them, perhaps with Freshness::kMayBeOld. Null: they are read.
   std::shared_ptr<const VolumeUse> seen = nullptr;
 };
@@ -48,9 +50,9 @@ enum class ClaimDecision { kHeldAlready, kGrant };
 // ABORTED: the held claim is being released.
 // FAILED_PRECONDITION: other claims exclude it (named in the message), or it is held with another node or capability.
 // Or the volume is being deleted, or cannot be reached from the node. Or the host is being drained. UNAVAILABLE: its
-// plugin is not healthy, the volume is being created, or the host of the node is unreachable. RESOURCE_EXHAUSTED: the
-// volume is exhausted. INVALID_ARGUMENT: the volume has no such capability, or the request contradicts itself (a reader
-// mode for writing).
+// plugin is not healthy, the volume is being created, or the host of the node is unreachable, or has just come back.
+// RESOURCE_EXHAUSTED: the volume is exhausted. INVALID_ARGUMENT: the volume has no such capability, or the request
+// contradicts itself (a reader mode for writing).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
 // The first few holders, as "writer 'web-1' on 'host' since 2026-11-24T01:02:03Z (unmount-failed: the target is busy)".

@@ -99,7 +99,10 @@ absl::StatusOr<ClaimState> Claims::Read(const ClaimRequest& request, Freshness f
   state.volume = *std::move(use.volume);
   state.claims = std::move(use.claims);
   std::erase_if(state.claims, [&](const Claim& claim) { return claim.lost && !AreOfOneClaim(claim, request); });
-  if (hosts_.is_shared()) state.hosts = hosts_.List();
+  if (hosts_.is_shared()) {
+    state.hosts = hosts_.List();
+    if (state.hosts.empty()) return Unavailable("the hosts of the shared state are not known yet: try again");
+  }
   state.exhausted = exhausted_.IsSet(state.volume, request.node);
   const auto plugin = plugins_.Find(state.volume.plugin);
   state.schedulable = plugin.ok() && plugin->schedulable();
@@ -163,9 +166,11 @@ absl::StatusOr<Claims::Grant> Claims::Prepare(const ClaimRequest& request, Fresh
                                               Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request, freshness));
   RequireHost(state, request.node, changes);
+  MOORING_ASSIGN_OR_RETURN(Grant grant, PrepareGrant(request, std::move(state), until));
   // After the read: if others free claims of this host from now on, the commit fails.
-  if (request.node == hosts_.self()) MOORING_RETURN_IF_ERROR(settings_.check_mounts(request.volume));
-  return PrepareGrant(request, std::move(state), until);
+  const bool may_be_stale = request.node == hosts_.self() && !request.for_present_mount;
+  if (may_be_stale) MOORING_RETURN_IF_ERROR(settings_.check_mounts(request.volume));
+  return grant;
 }
 
 // The records to commit. GrantedBy::kEarlierCall: the claim stands already, and nothing is to be committed.

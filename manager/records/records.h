@@ -193,7 +193,7 @@ struct Host {
   std::string version;          // of its manager
   bool draining = false;        // it takes no new claims
   bool lost = false;            // a person says that nothing runs on it any more; cleared when its manager is back
-  bool gave_up_claims = false;  // others freed claims of it; cleared when it detaches what it does not hold any more
+  bool gave_up_claims = false;  // others freed claims; until it knows which of its mounts they were for
   Time joined_at = {};
   std::optional<Time> away_since;  // when another host saw that its lease had ended
   Revisions revisions;

@@ -127,7 +127,8 @@ Rejoin::Rejoin(Collaborators with)
 
 absl::Status Rejoin::Look() {
   const std::int64_t lease = with_.store.shared().lease().Number();
-  if (lease == 0 || lease == checked_) return absl::OkStatus();
+  // The record of this host may have been damaged, and was made again.
+  if (lease == 0 || (lease == checked_ && !with_.gave_up_claims())) return absl::OkStatus();
   if (std::exchange(told_, lease) != lease) with_.on_new_lease();
   absl::Status status = CheckClaims();
   if (!status.ok()) {

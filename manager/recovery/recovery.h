@@ -86,6 +86,7 @@ class Rejoin {
     RecordsStore& store;
     Attachments& attachments;
     AttachmentJournal& journal;
+    std::function<bool()> gave_up_claims;                // Host::gave_up_claims, perhaps old
     std::function<void()> on_new_lease;                  // called first
     std::function<void(std::int64_t lease)> on_checked;  // called after each success, for that lease
     std::function<void()> restore;                       // called once, after the first success

@@ -194,6 +194,19 @@ bool NodeUnmounter::IsAttached(const AttachmentRecord& record) {
   return seen->mount && IsOurBind(record, *seen).value_or(true);
 }
 
+bool NodeUnmounter::IsMountedAnywhere(const AttachmentRecord& record) {
+  const auto shows_mount = [&](const std::string& path) {
+    const absl::StatusOr<PathInfo> seen = path.empty() ? PathInfo() : kernel_.Find(path);
+    return !seen.ok() || IsMountOrDevice(*seen);
+  };
+  if (IsAttached(record) || shows_mount(record.target_path)) return true;
+  const std::vector<AttachmentRecord> known = journal_.Of(record.volume);
+  const bool is_shared = std::any_of(known.begin(), known.end(), [&](const AttachmentRecord& other) {
+    return other.phase == AttachmentRecord::Phase::kMounted && other.staging_path == record.staging_path;
+  });
+  return !is_shared && shows_mount(record.staging_path);
+}
+
 absl::Status NodeUnmounter::Unbind(const AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo attached, kernel_.Find(record.attach_path));

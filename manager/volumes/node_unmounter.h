@@ -1,7 +1,7 @@
 // Takes a volume from its user on this host: unbind, unpublish, and unstage with the last user; also of broken mounts.
 // Journal and kernel together tell who else uses a staged volume.
 //
-// Called under the lock of the volume, except IsAttached, FindUnknownMounts and RemoveDirectories.
+// Called under the lock of the volume, except IsAttached, IsMountedAnywhere, FindUnknownMounts and RemoveDirectories.
 #pragma once
 
 #include <sys/types.h>
@@ -30,6 +30,7 @@ class NodeUnmounter {
   // See VolumeMounter.
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until);
   bool IsAttached(const AttachmentRecord& record);
+  bool IsMountedAnywhere(const AttachmentRecord& record);
   absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume);
   void RemoveDirectories(const Volume& volume);
 

@@ -39,6 +39,7 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
   bool IsAttached(const AttachmentRecord& record) override { return unmounter_.IsAttached(record); }
+  bool IsMountedAnywhere(const AttachmentRecord& record) override { return unmounter_.IsMountedAnywhere(record); }
   absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) override;
   absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume& volume) override {
     return unmounter_.FindUnknownMounts(volume);

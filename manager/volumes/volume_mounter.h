@@ -49,6 +49,10 @@ class VolumeMounter {
   // the kernel. True if the kernel does not tell.
   virtual bool IsAttached(const AttachmentRecord& record) = 0;
 
+  // Whether the kernel shows a mount of the record: at attach_path, the target, or the staging path if no mounted
+  // attachment uses that as well. True if the kernel does not tell. (A raw volume that is only staged shows none.)
+  virtual bool IsMountedAnywhere(const AttachmentRecord& record) = 0;
+
   // Waits for the plugin, then asks the kernel. A broken mount (ENOTCONN, ESTALE, EIO) is unmounted, and counts as
   // none.
   virtual absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) = 0;

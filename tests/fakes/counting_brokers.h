@@ -202,6 +202,10 @@ class CountingMounter final : public manager::VolumeMounter {
     const std::lock_guard<std::mutex> lock(mutex_);
     return !unbound_ && mounted_.contains({record.allocation, record.request});
   }
+  bool IsMountedAnywhere(const manager::AttachmentRecord& record) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return mounted_.contains({record.allocation, record.request});
+  }
   // From now on a failed Unmount has at least taken the volume from its user.
   void SetUnbound() {
     const std::lock_guard<std::mutex> lock(mutex_);

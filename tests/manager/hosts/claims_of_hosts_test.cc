@@ -27,13 +27,15 @@ class ClaimsOfHostsTest : public ClaimsFixture {
   struct HostSide {
     HostSide(ClaimsOfHostsTest& test, const std::string& name)
         : hosts(test.store_, name),
-          claims(test.store_, test.directory_, hosts, test.locks_, test.events_, test.queue_, SettingsOf(test)) {}
-    static Claims::Settings SettingsOf(ClaimsOfHostsTest& test) {
+          claims(test.store_, test.directory_, hosts, test.locks_, test.events_, test.queue_, SettingsOf(test, name)) {}
+    static Claims::Settings SettingsOf(ClaimsOfHostsTest& test, const std::string& name) {
       Claims::Settings settings;
       settings.retry = test.retry_;
       settings.first_retry = hours(1);
       settings.now = [&test] { return test.now_; };
-      settings.check_mounts = [&test](const VolumeKey&) { return test.stale_mount_; };
+      settings.check_mounts = [&test, name](const VolumeKey&) {
+        return name == "there" ? test.stale_mount_ : absl::OkStatus();
+      };
       return settings;
     }
     absl::Status Take(const ClaimRequest& request) { return claims.Take(request, Soon()).status(); }
@@ -196,6 +198,8 @@ TEST_F(ClaimsOfHostsTest, NothingIsPublishedToAHostWithStaleMounts) {
     EXPECT_THAT(there_.Take(Writer(allocation)),
                 FailsWith(Code::kUnavailable, "others have freed claims of it, and it does not know yet which"));
   }
+  HostSide restarted(*this, "there");  // it has not looked at the hosts yet
+  EXPECT_THAT(restarted.Take(Writer("web-2")), FailsWith(Code::kUnavailable, "others have freed claims of it"));
   ASSERT_OK(
       store_
           .ChangeHost("there",
@@ -205,8 +209,20 @@ TEST_F(ClaimsOfHostsTest, NothingIsPublishedToAHostWithStaleMounts) {
   EXPECT_THAT(there_.Take(Writer("web-2")), FailsWith(Code::kUnavailable, "still mounted here for 'web-1'"));
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_EQ(plugin_->Calls("ControllerPublishVolume").size(), asked);
+  EXPECT_OK(here_.Take(Writer("web-3"))) << "its mounts are others";
+  EXPECT_THAT(there_.Take(Writer("web-2")), FailsWith(Code::kFailedPrecondition, "writer 'web-3' on 'here'"));
+  ASSERT_OK(here_.Release("web-3"));
   stale_mount_ = absl::OkStatus();
   EXPECT_OK(there_.Take(Writer("web-2")));
+}
+
+// The state has lost the claim, as an older copy of it does. The mount that is there is the one that needs it.
+TEST_F(ClaimsOfHostsTest, ALostClaimIsTakenAgainForItsMount) {
+  stale_mount_ = Unavailable("the volume is still mounted here for 'web-1'");
+  ClaimRequest again = Writer("web-1");
+  EXPECT_THAT(there_.Take(again), FailsWith(Code::kUnavailable, "still mounted here"));
+  again.for_present_mount = true;
+  EXPECT_OK(there_.Take(again));
 }
 
 // The controller is still asked, but nobody waits for it.
@@ -278,7 +294,7 @@ TEST_F(ClaimsOfHostsTest, ClaimThatOthersTookIsNotTheOwnOne) {
 TEST_F(ClaimsOfHostsTest, LostSecretsKeyDoesNotKeepAClaim) {
   testing::MemoryHost state(state_);
   RecordsStore store(state);
-  Claims claims(store, directory_, here_.hosts, locks_, events_, queue_, HostSide::SettingsOf(*this));
+  Claims claims(store, directory_, here_.hosts, locks_, events_, queue_, HostSide::SettingsOf(*this, "here"));
   Join(store, "here");
   ASSERT_OK(here_.hosts.Refresh());
   ASSERT_OK(claims.Take(Writer("web-1"), Soon()));

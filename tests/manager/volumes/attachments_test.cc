@@ -76,6 +76,8 @@ TEST_F(AttachmentsTest, NobodySharesAMountWhoseClaimWasGivenUp) {
       journal_->All(), [](const AttachmentRecord&) { return false; }, Attachments::Missing::kGivenUp));
   const VolumeKey db = Request("db").volume;
   EXPECT_THAT(attachments_->CheckNoStaleMount(db), FailsWith(Code::kUnavailable, "still mounted here for 'old'"));
+  mounter_.SetUnbound();
+  EXPECT_THAT(attachments_->CheckNoStaleMount(db), FailsWith(Code::kUnavailable, "")) << "it may still be staged";
   EXPECT_OK(attachments_->CheckNoStaleMount(Request("other").volume));
   EXPECT_TRUE(testing::WaitUntil([&] { return !journal_->Find("old", "db"); }, seconds(30)));
   EXPECT_OK(attachments_->CheckNoStaleMount(db));

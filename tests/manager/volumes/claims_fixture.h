@@ -21,6 +21,7 @@ class FakeNode final : public VolumeMounter {
   absl::Status Mount(AttachmentRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
   absl::Status Unmount(const AttachmentRecord&, Clock::time_point) override { return absl::OkStatus(); }
   bool IsAttached(const AttachmentRecord&) override { return false; }
+  bool IsMountedAnywhere(const AttachmentRecord&) override { return false; }
   absl::StatusOr<bool> HasMount(const AttachmentRecord&, Clock::time_point) override { return false; }
   absl::StatusOr<std::vector<std::string>> FindUnknownMounts(const Volume&) override {
     return std::vector<std::string>();
