@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+#include "base/deadline.h"
 #include "base/file/pipe.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
@@ -53,17 +57,27 @@ absl::StatusOr<CommandResult> Run(Words words, const std::vector<int>& held, Pro
   return result;
 }
 
-// Each derivation of a key takes memory, so they follow each other. A disk that does not answer must not stop all.
-class Turn {
+// Each derivation of a key takes 32 MiB, so two run at a time, and the others wait. A disk that does not answer keeps
+// one of the two until its command is killed.
+class Turns {
  public:
-  Turn() : lock_(Mutex(), std::chrono::seconds(10)) {}
+  // False: none came until then.
+  bool Take(std::chrono::steady_clock::time_point until) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const bool has_come = changed_.wait_until(lock, until, [this] { return free_ > 0; });
+    if (has_come) --free_;
+    return has_come;
+  }
+  void Return() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++free_;
+    changed_.notify_one();
+  }
 
  private:
-  static std::timed_mutex& Mutex() {
-    static std::timed_mutex mutex;
-    return mutex;
-  }
-  const std::unique_lock<std::timed_mutex> lock_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int free_ = 2;
 };
 
 absl::Status Failure(const std::string& doing, const std::string& path, const CommandResult& result) {
@@ -80,7 +94,12 @@ absl::StatusOr<CommandResult> RunWithPassphrase(const LockedImage& carrier, Word
                                                 ProgramKind kind, int held = -1) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd pipe, InPipe(passphrase));
   words.insert(words.end(), {"--key-file", kPassphrase});
-  const Turn turn;
+  static Turns turns;
+  const auto latest = std::chrono::steady_clock::now() + kLimit;
+  if (!turns.Take(std::min(latest, DeadlineScope::Now().value_or(latest)))) {
+    return Aborted("open {}: other encrypted volumes are being opened at this moment: call again", Quote(carrier.path));
+  }
+  const absl::Cleanup end = [] { turns.Return(); };
   return Run(std::move(words), {carrier.fd.get(), pipe.get(), held}, kind);
 }
 
