@@ -30,21 +30,24 @@ namespace {
 // For calls that only read: they also take loop devices and mounts of the host.
 const std::vector<std::string> kEverywhere = {"/"};
 
-struct OpenDevice {
-  UniqueFd fd;
+struct DeviceNode {
+  UniqueFd fd;  // O_PATH: a device that has no disk any more cannot be opened
   dev_t number = 0;
 };
 
-absl::StatusOr<OpenDevice> OpenDeviceAt(const std::string& path, const SourcePolicy& sources) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd node, OpenNoSymlinks(path, O_PATH));
+absl::StatusOr<DeviceNode> DeviceAt(const std::string& path, const SourcePolicy& sources) {
+  MOORING_ASSIGN_OR_RETURN(UniqueFd node, OpenNoSymlinks(path, O_PATH));
   MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(node, path));
   struct stat status = {};
   if (::fstat(node.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
   if (!S_ISBLK(status.st_mode)) return FailedPrecondition("{} is no block device", Quote(path));
-  OpenDevice device = {.fd = {}, .number = status.st_rdev};
-  device.fd.reset(::open(fmt::format("/proc/self/fd/{}", node.get()).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!device.fd.ok()) return ErrnoStatus(errno, "open the block device", path);
-  return device;
+  return DeviceNode{.fd = std::move(node), .number = status.st_rdev};
+}
+
+absl::StatusOr<UniqueFd> Open(const DeviceNode& node, const std::string& path) {
+  UniqueFd fd(::open(fmt::format("/proc/self/fd/{}", node.fd.get()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open the block device", path);
+  return fd;
 }
 
 // `status` is that of the target now. `device`: of the filesystem that is mounted there.
@@ -190,19 +193,21 @@ absl::Status KernelMounter::HoldLoop(const LoopInfo& loop) { return HoldLoopDevi
 
 absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoopDevice(loop); }
 
-absl::Status KernelMounter::Flush(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const OpenDevice device, OpenDeviceAt(path, sources_));
-  return FlushDevice(device.fd.get(), path);
+absl::Status KernelMounter::Flush(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const DeviceNode node, DeviceAt(device, sources_));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, Open(node, device));
+  return FlushDevice(fd.get(), device);
 }
 
-absl::Status KernelMounter::HoldDevice(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const OpenDevice device, OpenDeviceAt(path, sources_));
-  return mooring::HoldDevice(device.fd.get(), device.number);
+absl::Status KernelMounter::HoldDevice(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const DeviceNode node, DeviceAt(device, sources_));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, Open(node, device));
+  return mooring::HoldDevice(fd.get(), node.number);
 }
 
-absl::Status KernelMounter::ReleaseDevice(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const OpenDevice device, OpenDeviceAt(path, sources_));
-  return mooring::ReleaseDevice(device.number);
+absl::Status KernelMounter::ReleaseDevice(const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(const DeviceNode node, DeviceAt(device, sources_));
+  return mooring::ReleaseDevice(node.number);
 }
 
 // The kernel refuses a second exclusive user of a device, whatever its filesystem is. Programs that look at a new

@@ -114,7 +114,7 @@ absl::Status ReleaseDevice(dev_t device) {
     const bool ended = EndSideProcess(pid, [&] { return (holds = Holds(pid, device)).value_or(false); });
     if (!holds.ok()) return holds.status();
     if (ended) continue;
-    return Unavailable("process {} holds the loop device {}:{} open and does not end: call again", pid, major(device),
+    return Unavailable("process {} holds the device {}:{} open and does not end: call again", pid, major(device),
                        minor(device));
   }
   return absl::OkStatus();

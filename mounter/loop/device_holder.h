@@ -1,8 +1,10 @@
-// Holds raw devices open, each in a process of its own (mounter/process/side_process.h).
+// Holds the devices of block volumes open, each in a process of its own (mounter/process/side_process.h).
 //
-// A block volume's device node is bound at a target, which does not open it. While no task has it open, `losetup -D` on
-// the host would detach the hold of the device and then the device (mounter/loop/raw_device.h). While a process holds
-// the device open, LOOP_CLR_FD only sets autoclear.
+// A block volume's device node is bound at a target, which does not open it. While no task has it open,
+//
+//   - `losetup -D` on the host would detach the hold of a raw device and then the device (mounter/loop/raw_device.h).
+//     While a process holds the device open, LOOP_CLR_FD only sets autoclear.
+//   - the kernel keeps no data of a disk, logical volume or mapping that it could not write (LoopDevices::HoldDevice).
 //
 // A holder outlives the plugin, its helper and the spawner. It ends with the host, with the container's process
 // namespace, or by ReleaseDevice.

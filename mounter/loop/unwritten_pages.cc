@@ -26,6 +26,7 @@
 #include "base/status.h"
 #include "mounter/encrypted_volumes.h"
 #include "mounter/loop/loop_node.h"
+#include "mounter/loop/settle.h"
 #include "mounter/path/mapping_names.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
@@ -224,9 +225,10 @@ FileBelow FindFileBelow(dev_t device) {
 }
 
 // A filesystem or the device mapper on it writes past the cache of the device, which may be old then.
-bool IsClaimed(int fd) {
+absl::StatusOr<bool> IsClaimed(int fd) {
   const UniqueFd mine(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
-  return !mine.ok();
+  if (mine.ok() || errno == EBUSY) return !mine.ok();
+  return ErrnoStatus(errno, "ask for the users of", "a block device");
 }
 
 bool IsHole(int file, std::uint64_t at, std::size_t size) {
@@ -272,7 +274,10 @@ absl::Status FindInHoles(CachedPages& pages, int fd, const FileBelow& file) {
 }
 
 absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
-  if (IsClaimed(fd)) return 0;
+  // Programs that look at a device may claim it for a moment.
+  const auto is_claimed = [](bool now) { return now; };
+  MOORING_ASSIGN_OR_RETURN(const bool stays_claimed, AskUntilSettled([fd] { return IsClaimed(fd); }, is_claimed));
+  if (stays_claimed) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
   if (!pages.is_open()) return 0;
@@ -284,7 +289,9 @@ absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
 
 absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd) {
   struct stat device = {};
-  if (::fstat(fd, &device) != 0 || IsClaimed(fd)) return 0;
+  if (::fstat(fd, &device) != 0) return 0;
+  MOORING_ASSIGN_OR_RETURN(const bool is_claimed, IsClaimed(fd));
+  if (is_claimed) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
   if (!pages.is_open()) return 0;  // the file of a reader's device is not asked, because it may hang

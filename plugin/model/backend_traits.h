@@ -71,7 +71,8 @@ struct BackendTraits {
 struct KnownDevice {
   std::string volume_id;
   dev_t number = 0;
-  std::string node;  // "/dev/sdb"
+  std::string node;         // "/dev/sdb"
+  bool is_mapping = false;  // of an encrypted volume, perhaps of another node of this kernel
 };
 
 }  // namespace mooring

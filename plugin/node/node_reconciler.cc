@@ -97,6 +97,12 @@ void NodeReconciler::ReconcileVolumes(const Listing& listing) {
     const bool is_mounted = GoesByItself(loop) && loop.mounted;
     if (below_mapping || !is_mounted) volumes[owner].has_block_device = true;
   }
+  // A holder may have outlived its records.
+  for (const KnownDevice& device : listing.devices) {
+    const auto is_its = [&](const MountInfo& info) { return info.device == device.number; };
+    const bool is_mounted = std::any_of(listing.mounts.begin(), listing.mounts.end(), is_its);
+    if (!device.is_mapping && !is_mounted) volumes[device.volume_id].has_block_device = true;
+  }
   for (const ListedMount& info : listing.mounts) {
     VolumeUse use = FoundMounted(info, listing.loops, listing.devices);
     if (!use.volume_id.empty()) volumes[use.volume_id].mounted.push_back(std::move(use));

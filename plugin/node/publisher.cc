@@ -284,10 +284,20 @@ absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
   return absl::OkStatus();
 }
 
+// From its hold on, a device keeps its number. Before that, another program may have deactivated a logical volume, and
+// the number may be another one's by now.
+absl::Status Publisher::CheckSameDevice(const NodeVolume& volume) {
+  if (StagingOf(volume) != Staging::kBlockDevice) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume now, source_.Find(volume.id));
+  if (now.device == volume.device && now.path == volume.path) return absl::OkStatus();
+  return Aborted("the device of volume {} was {} and is {} by now: call again", volume.id, volume.path, now.path);
+}
+
 absl::Status Publisher::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
   if (spec.capability.access_type == AccessType::kMount) return mounter_.Bind(plan.bind);
   if (!plan.bind.flags.read_only) {
     MOORING_RETURN_IF_ERROR(devices_.Hold(volume));
+    MOORING_RETURN_IF_ERROR(CheckSameDevice(volume));
     return mounter_.Bind(plan.bind);
   }
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, devices_.AttachReadOnly(volume, plan.bind.source));

@@ -58,6 +58,7 @@ class Publisher {
   absl::Status CheckOtherTargets(const PublishSpec& spec);
   absl::Status CheckReadersOrWriters(const PublishSpec& spec, bool read_only);
   absl::Status NoteRawUse(const NodeVolume& volume, bool read_only);
+  absl::Status CheckSameDevice(const NodeVolume& volume);
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   absl::Status SetPropagationAgain(const PublishSpec& spec, Propagation propagation);

@@ -63,6 +63,11 @@ class FakeVolumeSource final : public VolumeSource {
     return key_;
   }
 
+  // While the next use is noted, its device moves.
+  void MoveWithNote(NodeVolume moved) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    moved_ = std::move(moved);
+  }
   void FailNotesFromNow(absl::Status status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     notes_failure_ = std::move(status);
@@ -87,6 +92,7 @@ class FakeVolumeSource final : public VolumeSource {
     if (read_only) return absl::OkStatus();
     const std::lock_guard<std::mutex> lock(mutex_);
     MOORING_RETURN_IF_ERROR(notes_failure_);
+    if (moved_.id == id) volumes_.at(id) = moved_;
     volumes_.at(id).raw = true;
     return absl::OkStatus();
   }
@@ -97,6 +103,7 @@ class FakeVolumeSource final : public VolumeSource {
   absl::Status failure_, begin_, end_, notes_failure_;
   std::vector<std::string> ended_, left_;
   std::string key_;
+  NodeVolume moved_;
 };
 
 }  // namespace mooring::testing

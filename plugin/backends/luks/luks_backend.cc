@@ -202,7 +202,8 @@ std::vector<KnownDevice> LuksBackend::KnownDevices() const {
     if (!link.starts_with(kMappingPrefix)) continue;
     const std::string id = link.substr(kMappingPrefix.size());
     const absl::StatusOr<Disk> mapping = MappingOf(id);
-    if (mapping.ok()) devices.push_back({.volume_id = id, .number = mapping->number, .node = mapping->node});
+    if (!mapping.ok()) continue;
+    devices.push_back({.volume_id = id, .number = mapping->number, .node = mapping->node, .is_mapping = true});
   }
   return devices;
 }

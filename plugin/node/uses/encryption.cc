@@ -26,7 +26,7 @@ absl::Status Encryption::WhileOpen(const NodeVolume& volume, const std::string& 
   if (absl::IsUnavailable(closed)) closed = CloseUnlessRaw(volume.id);
   log::WarningIfFailed(
       closed,
-      "the mapping of an encrypted volume stays until the volume is staged again or unstaged, or the next start",
+      "the mapping of an encrypted volume stays until the volume is unstaged or staged again, or the next start",
       {{"volume", volume.id}});
   return staged;
 }
@@ -50,7 +50,7 @@ absl::StatusOr<NodeVolume> Encryption::FindOpen(const NodeVolume& volume, const 
 // The kernel removes a mapping that has users later, so a volume that is mounted can be closed at any time.
 absl::Status Encryption::CloseUnlessRaw(const std::string& volume_id) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (!volume.ok() || volume->device != 0) return devices_.Release(volume_id);
+  if (!volume.ok() || volume->device != 0) return devices_.CloseUnlessRaw(volume_id);
   // Without a node, nobody can have bound it.
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   const bool is_raw =

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/loop/settle.h"
 #include "plugin/backends/registry.h"
 #include "plugin/model/volume_mount.h"
 #include "plugin/node/uses/volume_kind.h"
@@ -24,9 +25,20 @@ std::set<std::string> NamesOfRoots(const std::vector<ListedMount>& mounts) {
 
 absl::Status OkIfMissing(const absl::Status& status) { return absl::IsNotFound(status) ? absl::OkStatus() : status; }
 
-auto DeviceOf(const std::string& volume_id, const std::vector<KnownDevice>& devices) {
-  return std::find_if(devices.begin(), devices.end(),
-                      [&](const KnownDevice& known) { return known.volume_id == volume_id; });
+const KnownDevice* DeviceOf(const std::string& volume_id, const std::vector<KnownDevice>& devices) {
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const KnownDevice& known) { return known.volume_id == volume_id; });
+  return found != devices.end() ? &*found : nullptr;
+}
+
+// The disk or logical volume.
+const KnownDevice* PlainDevice(const std::string& volume_id, const std::vector<KnownDevice>& devices) {
+  const KnownDevice* const device = DeviceOf(volume_id, devices);
+  return device != nullptr && !device->is_mapping ? device : nullptr;
+}
+
+bool IsWritableTarget(const VolumeUse& use) {
+  return use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kTarget && !use.read_only;
 }
 
 }  // namespace
@@ -38,8 +50,7 @@ const KnownDevice* MappingOf(const std::string& volume_id, const std::vector<Loo
   const bool has_carrier = std::any_of(loops.begin(), loops.end(), [&](const LoopInfo& loop) {
     return GoesByItself(loop) && OwnerOf(loop) == volume_id;
   });
-  const auto device = DeviceOf(volume_id, devices);
-  return has_carrier && device != devices.end() ? &*device : nullptr;
+  return has_carrier ? DeviceOf(volume_id, devices) : nullptr;
 }
 
 // An image has the name of its volume, and the label of a stacked device is the device below it.
@@ -129,6 +140,8 @@ absl::Status VolumeDevices::HoldAll(const std::string& volume_id, const std::vec
   for (const LoopInfo& loop : devices) {
     if (!GoesByItself(loop)) held.Update(mounter_.HoldLoop(loop));
   }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  if (std::none_of(uses.begin(), uses.end(), IsWritableTarget)) return held;
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
   if (volume.ok() && volume->device != 0) held.Update(OkIfMissing(Hold(*volume)));
   return held;
@@ -157,12 +170,12 @@ absl::StatusOr<std::vector<LoopInfo>> VolumeDevices::FindAnswering(const std::st
 }
 
 // The kernel is asked for mounts, because records may be lost, and kubelet binds block targets again for its pods.
-absl::Status VolumeDevices::Release(const std::string& volume_id, const std::string& gone) {
+absl::Status VolumeDevices::ReleaseAll(const std::string& volume_id, const std::string& gone, RawData raw_data) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, FindAnswering(volume_id));
   const std::vector<KnownDevice> devices = source_.KnownDevices();
   const KnownDevice* const mapping = MappingOf(volume_id, loops, devices);
-  const KnownDevice* const device = mapping != nullptr ? mapping : UnencryptedDevice(volume_id, devices);
+  const KnownDevice* const device = mapping != nullptr ? mapping : PlainDevice(volume_id, devices);
   const bool needed = std::any_of(uses.begin(), uses.end(), [&](const VolumeUse& use) {
     return use.access_type == AccessType::kBlock && use.path != gone &&
            (use.role == VolumeUse::Role::kStage || !use.done || (device != nullptr && !use.adopted()));
@@ -178,22 +191,20 @@ absl::Status VolumeDevices::Release(const std::string& volume_id, const std::str
   const std::set<std::string> bound = NamesOfRoots(mounts);
   MOORING_ASSIGN_OR_RETURN(const bool in_use, DetachUnbound(loops, bound, needed));
   if (device == nullptr || in_use || bound.contains(std::string(NameOf(device->node)))) return absl::OkStatus();
-  return mapping != nullptr ? CloseMapping(*mapping, mounts) : OkIfMissing(mounter_.ReleaseDevice(device->node));
+  return mapping != nullptr ? CloseMapping(*mapping, mounts, raw_data) : LetGo(*device);
 }
 
-// The disk or logical volume. Null: there is none, or the volume is encrypted, and its mapping may be another node's.
-const KnownDevice* VolumeDevices::UnencryptedDevice(const std::string& volume_id,
-                                                    const std::vector<KnownDevice>& devices) {
-  const auto device = DeviceOf(volume_id, devices);
-  if (device == devices.end()) return nullptr;
-  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  return volume.ok() && volume->carrier.empty() ? &*device : nullptr;
+// A task may have written after an earlier flush. Without a holder, the kernel would drop what it cannot write.
+absl::Status VolumeDevices::LetGo(const KnownDevice& device) {
+  MOORING_RETURN_IF_ERROR(OkIfMissing(mounter_.Flush(device.node)));
+  return OkIfMissing(mounter_.ReleaseDevice(device.node));
 }
 
 absl::Status VolumeDevices::ReleaseMapping(const std::string& volume_id) {
-  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  const bool is_open = volume.ok() && !volume->carrier.empty() && volume->device != 0;
-  return is_open ? Release(volume_id) : absl::OkStatus();
+  const auto ask = [&] { return source_.Find(volume_id); };
+  const auto is_open = [](const NodeVolume& volume) { return !volume.carrier.empty() && volume.device != 0; };
+  const absl::StatusOr<NodeVolume> volume = AskUntilSettled(ask, is_open);
+  return volume.ok() && is_open(*volume) ? ReleaseAll(volume_id, "", RawData::kNone) : absl::OkStatus();
 }
 
 // The read-only devices go first, because they hold the other. The next publish that needs it attaches it again.
@@ -212,10 +223,11 @@ absl::StatusOr<bool> VolumeDevices::DetachUnbound(const std::vector<LoopInfo>& l
 }
 
 // Tasks write to no device that has a mounted filesystem.
-absl::Status VolumeDevices::CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts) {
+absl::Status VolumeDevices::CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts,
+                                         RawData raw_data) {
   const bool is_mounted =
       std::any_of(mounts.begin(), mounts.end(), [&](const MountInfo& info) { return info.device == mapping.number; });
-  if (!is_mounted) MOORING_RETURN_IF_ERROR(OkIfMissing(mounter_.Flush(mapping.node)));
+  if (!is_mounted && raw_data == RawData::kPerhaps) MOORING_RETURN_IF_ERROR(OkIfMissing(mounter_.Flush(mapping.node)));
   return mounter_.CloseEncrypted(mapping.volume_id);
 }
 

@@ -58,9 +58,14 @@ class VolumeDevices {
   //
   // A mapping without a raw use is flushed and closed, and a disk or logical volume is not held any more. Targets on
   // record need them, too: their numbers are used again, so a node that stays behind would lead to another volume.
-  absl::Status Release(const std::string& volume_id, const std::string& gone = "");
+  absl::Status Release(const std::string& volume_id, const std::string& gone = "") {
+    return ReleaseAll(volume_id, gone, RawData::kPerhaps);
+  }
 
-  // Release after the end of a mounted filesystem. The mapping goes with it, unless an earlier close failed. OK for
+  // The same for a mapping that was not raw since it was opened: nothing is flushed, because no task wrote to it.
+  absl::Status CloseUnlessRaw(const std::string& volume_id) { return ReleaseAll(volume_id, "", RawData::kNone); }
+
+  // The same after the end of a mounted filesystem. The mapping goes with it, unless an earlier close failed. OK for
   // volumes that are not encrypted.
   absl::Status ReleaseMapping(const std::string& volume_id);
 
@@ -74,8 +79,10 @@ class VolumeDevices {
   absl::StatusOr<std::vector<LoopInfo>> FindAnswering(const std::string& volume_id);
   absl::StatusOr<bool> DetachUnbound(const std::vector<LoopInfo>& loops, const std::set<std::string>& bound,
                                      bool needed);
-  const KnownDevice* UnencryptedDevice(const std::string& volume_id, const std::vector<KnownDevice>& devices);
-  absl::Status CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts);
+  enum class RawData { kNone, kPerhaps };
+  absl::Status ReleaseAll(const std::string& volume_id, const std::string& gone, RawData raw_data);
+  absl::Status CloseMapping(const KnownDevice& mapping, const std::vector<ListedMount>& mounts, RawData raw_data);
+  absl::Status LetGo(const KnownDevice& device);
   absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<ListedMount>& mounts);
 
   Mounter& mounter_;

@@ -104,7 +104,7 @@ class EncryptedSource final : public VolumeSource {
   std::vector<KnownDevice> KnownDevices() override {
     const std::optional<LoopInfo> mapping = mounter_.Mapping();
     if (!mapping) return {};
-    return {{.volume_id = kEncrypted, .number = mapping->device_number, .node = mapping->device}};
+    return {{.volume_id = kEncrypted, .number = mapping->device_number, .node = mapping->device, .is_mapping = true}};
   }
 
  private:

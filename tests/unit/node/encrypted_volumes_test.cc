@@ -40,6 +40,14 @@ TEST_F(EncryptedVolumesTest, AFailedMountClosesTheVolume) {
   ExpectNothingIsLeft();
 }
 
+// Data that mkfs could not write needs no flush, which would fail.
+TEST_F(EncryptedVolumesTest, AFailedFormatClosesTheVolume) {
+  mounter_.Fail("Format", ResourceExhausted("injected"));
+  EXPECT_THAT(StageMount(), FailsWith(StatusCode::kResourceExhausted, "injected"));
+  EXPECT_THAT(mounter_.Calls("Flush"), IsEmpty());
+  ExpectNothingIsLeft();
+}
+
 TEST_F(EncryptedVolumesTest, AMountHelperThatEndsWhileItOpensLeavesNothing) {
   mounter_.Fail("Probe", Unavailable("injected"));
   EXPECT_THAT(StageMount(), FailsWith(StatusCode::kUnavailable, "injected"));

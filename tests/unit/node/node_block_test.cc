@@ -293,7 +293,8 @@ TEST_F(NodeDiskTest, ADiskIsHeldFromTheFirstWritableTargetToTheLastUse) {
   ASSERT_OK(Unpublish("/pods/t", "vol-d"));
   EXPECT_THAT(Holds(), ElementsAre("HoldDevice " + disk_)) << "its data is flushed with the unstage";
   ASSERT_OK(Unstage("/staging/a", "vol-d"));
-  EXPECT_THAT(Holds(), ElementsAre("HoldDevice " + disk_, "Flush " + disk_, "ReleaseDevice " + disk_));
+  EXPECT_THAT(Holds(),
+              ElementsAre("HoldDevice " + disk_, "Flush " + disk_, "Flush " + disk_, "ReleaseDevice " + disk_));
 }
 
 TEST_F(NodeDiskTest, DataThatCannotBeWrittenKeepsTheHold) {
@@ -308,8 +309,32 @@ TEST_F(NodeDiskTest, ATargetThatOutlivesTheStagingKeepsTheHold) {
   ASSERT_OK(Publish(Target()));
   ASSERT_OK(Unstage("/staging/a", "vol-d"));
   EXPECT_THAT(mounter_.Calls("ReleaseDevice"), IsEmpty());
+  mounter_.ClearLog();
+  mounter_.Fail("Flush", ResourceExhausted("injected"));
+  EXPECT_THAT(Unpublish("/pods/t", "vol-d"), FailsWith(StatusCode::kResourceExhausted, "injected"));
+  EXPECT_THAT(Holds(), ElementsAre("Flush " + disk_)) << "a task has written since the unstage";
   ASSERT_OK(Unpublish("/pods/t", "vol-d"));
   EXPECT_THAT(mounter_.Calls("ReleaseDevice"), SizeIs(1));
+}
+
+TEST_F(NodeDiskTest, AHolderWithoutRecordsEndsWithTheNextStart) {
+  ASSERT_OK(Publish(Target()));
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(mounter_.Calls("ReleaseDevice"), IsEmpty()) << "its node is bound";
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(mounter_.Calls("ReleaseDevice"), SizeIs(1));
+}
+
+// Another program deactivated the logical volume, and the path is another one's by now.
+TEST_F(NodeDiskTest, ADeviceThatMovedMeanwhileIsNotBound) {
+  NodeVolume moved = source_.Find("vol-d").value();
+  moved.device = 7;
+  source_.MoveWithNote(moved);
+  EXPECT_THAT(Publish(Target()), FailsWith(StatusCode::kAborted, "the device of volume vol-d was"));
+  EXPECT_FALSE(IsMounted("/pods/t"));
 }
 
 TEST_F(NodeDiskTest, ADiskThatIsNotHeldIsNotPublished) {
