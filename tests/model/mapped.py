@@ -47,6 +47,7 @@ class EncryptedWorld(World):
         super().make_pool()
         os.makedirs(f"{self.work}/keys", mode=0o700)
         with open(f"{self.work}/keys/pool.key", "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o600)
             file.write("a passphrase for tests\n")
 
     def pools(self):
