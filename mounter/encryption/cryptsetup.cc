@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "base/deadline.h"
 #include "base/file/pipe.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
@@ -95,8 +93,7 @@ absl::StatusOr<CommandResult> RunWithPassphrase(const LockedImage& carrier, Word
   MOORING_ASSIGN_OR_RETURN(const UniqueFd pipe, InPipe(passphrase));
   words.insert(words.end(), {"--key-file", kPassphrase});
   static Turns turns;
-  const auto latest = std::chrono::steady_clock::now() + kLimit;
-  if (!turns.Take(std::min(latest, DeadlineScope::Now().value_or(latest)))) {
+  if (!turns.Take(std::chrono::steady_clock::now() + kLimit)) {
     return Aborted("open {}: other encrypted volumes are being opened at this moment: call again", Quote(carrier.path));
   }
   const absl::Cleanup end = [] { turns.Return(); };

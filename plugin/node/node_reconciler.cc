@@ -97,12 +97,6 @@ void NodeReconciler::ReconcileVolumes(const Listing& listing) {
     const bool is_mounted = GoesByItself(loop) && loop.mounted;
     if (below_mapping || !is_mounted) volumes[owner].has_block_device = true;
   }
-  // A holder may have outlived its records.
-  for (const KnownDevice& device : listing.devices) {
-    const auto is_its = [&](const MountInfo& info) { return info.device == device.number; };
-    const bool is_mounted = std::any_of(listing.mounts.begin(), listing.mounts.end(), is_its);
-    if (!device.is_mapping && !is_mounted) volumes[device.volume_id].has_block_device = true;
-  }
   for (const ListedMount& info : listing.mounts) {
     VolumeUse use = FoundMounted(info, listing.loops, listing.devices);
     if (!use.volume_id.empty()) volumes[use.volume_id].mounted.push_back(std::move(use));
@@ -183,7 +177,8 @@ absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
     return absl::OkStatus();
   }
   log::Info("deleted the record of a use without a mount", {{"volume", use.volume_id}, {"path", use.path}});
-  return store_.DeleteEnded(use.path);
+  MOORING_RETURN_IF_ERROR(store_.DeleteEnded(use.path));
+  return use.access_type == AccessType::kBlock ? devices_.Release(use.volume_id) : absl::OkStatus();
 }
 
 absl::Status NodeReconciler::ReconcileVolume(const std::string& volume_id, const Found& found) {

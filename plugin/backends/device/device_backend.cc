@@ -223,6 +223,9 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
 absl::Status DeviceBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckUnused(id));
+  const absl::StatusOr<VolumeLocation> place = Locate(id);
+  // Its holder may have outlived the records of its use.
+  if (place.ok()) MOORING_RETURN_IF_ERROR(mounter_.ReleaseDevice(place->path));
   const bool hides_data = HidesData(id);
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   const std::string path = PathOf(id);

@@ -263,10 +263,9 @@ absl::Status LvmBackend::CheckUnused(const std::string& id) {
 absl::Status LvmBackend::Delete(const std::string& id) {
   if (!IsStoredId(id)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckUnused(id));
+  const absl::StatusOr<Disk> disk = IsVolumeId(id) ? disks_->Find(LinkOf(id)) : NotFound("no volume");
   // Its holder may have outlived the records of its use.
-  if (const absl::StatusOr<Disk> disk = disks_->Find(LinkOf(id)); disk.ok()) {
-    MOORING_RETURN_IF_ERROR(mounter_.ReleaseDevice(disk->node));
-  }
+  if (disk.ok()) MOORING_RETURN_IF_ERROR(mounter_.ReleaseDevice(disk->node));
   return Remove(id);
 }
 

@@ -194,8 +194,11 @@ absl::Status VolumeDevices::ReleaseAll(const std::string& volume_id, const std::
   return mapping != nullptr ? CloseMapping(*mapping, mounts, raw_data) : LetGo(*device);
 }
 
-// A task may have written after an earlier flush. Without a holder, the kernel would drop what it cannot write.
+// A task may have written after an earlier flush. Without a holder, the kernel would drop what it cannot write. Nothing
+// can be written to a disk that was removed.
 absl::Status VolumeDevices::LetGo(const KnownDevice& device) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo now, mounter_.Find(device.node));
+  if (now.kind != PathInfo::Kind::kBlockDevice || now.device != device.number) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(OkIfMissing(mounter_.Flush(device.node)));
   return OkIfMissing(mounter_.ReleaseDevice(device.node));
 }

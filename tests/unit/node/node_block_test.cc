@@ -317,15 +317,25 @@ TEST_F(NodeDiskTest, ATargetThatOutlivesTheStagingKeepsTheHold) {
   EXPECT_THAT(mounter_.Calls("ReleaseDevice"), SizeIs(1));
 }
 
-TEST_F(NodeDiskTest, AHolderWithoutRecordsEndsWithTheNextStart) {
+TEST_F(NodeDiskTest, ATargetThatIsGoneAtTheNextStartNeedsNoHolder) {
   ASSERT_OK(Publish(Target()));
-  LoseRecords();
-  ASSERT_OK(volumes_->Reconcile());
-  EXPECT_THAT(mounter_.Calls("ReleaseDevice"), IsEmpty()) << "its node is bound";
+  ASSERT_OK(Unstage("/staging/a", "vol-d"));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
-  LoseRecords();
+  Restart();
   ASSERT_OK(volumes_->Reconcile());
   EXPECT_THAT(mounter_.Calls("ReleaseDevice"), SizeIs(1));
+}
+
+// The guard of the mount helper refuses what is no device of a volume.
+TEST_F(NodeDiskTest, ARemovedDiskIsNeitherFlushedNorReleased) {
+  ASSERT_OK(Publish(Target()));
+  ASSERT_OK(Unpublish("/pods/t", "vol-d"));
+  NodeVolume volume = source_.Find("vol-d").value();
+  volume.device = 7;  // and its node is another one's
+  source_.Put(volume);
+  mounter_.ClearLog();
+  ASSERT_OK(Unstage("/staging/a", "vol-d"));
+  EXPECT_THAT(Holds(), ElementsAre("Flush " + disk_));
 }
 
 // Another program deactivated the logical volume, and the path is another one's by now.
