@@ -50,13 +50,14 @@ give_back_build() {
   [ ! -d "$MOORING_ROOT/build" ] || chown -R --no-dereference --reference="$MOORING_ROOT" "$MOORING_ROOT/build"
 }
 
-# mounts_below DIR: the mount points below DIR in this mount namespace, oldest first.
+# mounts_below DIR: the mount points below DIR in this mount namespace, oldest first. `read` would seek back after each
+# line, and miss mounts while others mount and unmount.
 mounts_below() {
   local target
-  while read -r _ _ _ _ target _; do
+  while read -r target; do
     printf -v target '%b' "${target//\\/\\0}" # the kernel writes a space as \040, and %b wants \0040
     [[ $target != "$1"/* ]] || printf '%s\n' "$target"
-  done </proc/self/mountinfo
+  done < <(cut -d " " -f 5 /proc/self/mountinfo)
 }
 
 # loops_below DIR: "/dev/loopN file" for each loop device over a file below DIR, or over a deleted file there. Compares
