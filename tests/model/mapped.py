@@ -3,7 +3,7 @@ import os
 
 from generator import Generator
 from host import Wrong, eventually, run
-from model import INVALID, MIB, OK, PRECONDITION, Model
+from model import BLOCK, INVALID, MIB, OK, PRECONDITION, Model
 from world import World
 
 EXTENT = 4 * MIB
@@ -52,6 +52,15 @@ class EncryptedWorld(World):
 
     def pools(self):
         return [f"name=default,backend=luks,path={self.images},keyfile={self.work}/keys/pool.key", *super().pools()[1:]]
+
+    def content(self, volume, target):
+        """A block of a device that was never written may read as random bytes, but not as what somebody wrote."""
+        got = super().content(volume, target)
+        if volume.block:
+            for at in range(0, len(got), BLOCK):
+                if at // BLOCK not in volume.content and got[at:at + 8] != got[at + 8:at + 16]:
+                    got[at:at + BLOCK] = bytes(len(got[at:at + BLOCK]))
+        return got
 
     @staticmethod
     def mappings():
