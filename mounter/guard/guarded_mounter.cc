@@ -251,21 +251,24 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
 }
 
 absl::Status GuardedMounter::Flush(const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const std::string node, NormalisePath("path", device));
-  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  MOORING_ASSIGN_OR_RETURN(const std::string node, CheckedDevice(device));
   return mounter_.Flush(node);
 }
 
 absl::Status GuardedMounter::HoldDevice(const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const std::string node, NormalisePath("path", device));
-  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  MOORING_ASSIGN_OR_RETURN(const std::string node, CheckedDevice(device));
   return mounter_.HoldDevice(node);
 }
 
 absl::Status GuardedMounter::ReleaseDevice(const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const std::string node, NormalisePath("path", device));
-  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  MOORING_ASSIGN_OR_RETURN(const std::string node, CheckedDevice(device));
   return mounter_.ReleaseDevice(node);
+}
+
+absl::StatusOr<std::string> GuardedMounter::CheckedDevice(const std::string& device) const {
+  MOORING_ASSIGN_OR_RETURN(std::string node, NormalisePath("path", device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(node));
+  return node;
 }
 
 absl::Status GuardedMounter::CheckDevice(const std::string& node) const {

@@ -130,7 +130,8 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;
   absl::Status CheckLabel(const std::string& label) const;
-  absl::Status CheckDevice(const std::string& node) const;     // a volume, or a loop device of one
+  absl::Status CheckDevice(const std::string& node) const;                     // a volume, or a loop device of one
+  absl::StatusOr<std::string> CheckedDevice(const std::string& device) const;  // its normalised path
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
   absl::Status CheckMountType(const MountRequest& request) const;
   absl::Status CheckMemory(const MountRequest& request) const;

@@ -17,7 +17,6 @@
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
-#include "mounter/loop/settle.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/mount/scratch.h"
 #include "mounter/path/target.h"
@@ -210,21 +209,13 @@ absl::Status KernelMounter::ReleaseDevice(const std::string& device) {
   return mooring::ReleaseDevice(node.number);
 }
 
-// The kernel refuses a second exclusive user of a device, whatever its filesystem is. Programs that look at a new
-// device may claim it for a moment, too.
 absl::StatusOr<bool> KernelMounter::IsInUse(const std::string& device) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd node, OpenNoSymlinks(device, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(node, device));
   struct stat status = {};
   if (::fstat(node.get(), &status) != 0) return ErrnoStatus(errno, "look at", device);
   if (!S_ISBLK(status.st_mode)) return FailedPrecondition("{} is no block device", Quote(device));
-  const auto is_claimed = [&]() -> absl::StatusOr<bool> {
-    constexpr int kFlags = O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC;
-    const UniqueFd claim(::open(fmt::format("/proc/self/fd/{}", node.get()).c_str(), kFlags));
-    if (claim.ok() || errno == EBUSY) return !claim.ok();
-    return ErrnoStatus(errno, "open the block device", device);
-  };
-  return AskUntilSettled(is_claimed, [](bool claimed) { return claimed; });
+  return StaysClaimed(node.get(), device);
 }
 
 absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }

@@ -1,5 +1,6 @@
 #include "mounter/loop/loop_mounted.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +10,9 @@
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
+#include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "mounter/loop/settle.h"
 
 namespace mooring {
 namespace {
@@ -46,6 +49,17 @@ absl::StatusOr<bool> HasMapping(const LoopInfo& loop) {
 }
 
 }  // namespace
+
+absl::StatusOr<bool> IsClaimed(int fd, const std::string& device) {
+  constexpr int kFlags = O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC;
+  const UniqueFd claim(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), kFlags));
+  if (claim.ok() || errno == EBUSY) return !claim.ok();
+  return ErrnoStatus(errno, "ask for the users of", device);
+}
+
+absl::StatusOr<bool> StaysClaimed(int fd, const std::string& device) {
+  return AskUntilSettled([&] { return IsClaimed(fd, device); }, [](bool claimed) { return claimed; });
+}
 
 absl::StatusOr<bool> IsInSysfs(const std::string& path) {
   if (::access(path.c_str(), F_OK) == 0) return true;

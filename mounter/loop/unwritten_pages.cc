@@ -25,8 +25,8 @@
 #include "base/file/whole_file.h"
 #include "base/status.h"
 #include "mounter/encrypted_volumes.h"
+#include "mounter/loop/loop_mounted.h"
 #include "mounter/loop/loop_node.h"
-#include "mounter/loop/settle.h"
 #include "mounter/path/mapping_names.h"
 #include "mounter/sys/device_name.h"
 #include "mounter/sys/syscalls.h"
@@ -195,6 +195,8 @@ class CachedPages {
   const Mapping below_{kRun, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0};  // aligned, as a direct read needs it
 };
 
+constexpr char kUnnamed[] = "a block device";
+
 // The file below a device.
 struct FileBelow {
   UniqueFd fd = {};         // not open: the device has no regular file, or its path leads elsewhere now
@@ -222,13 +224,6 @@ FileBelow FindFileBelow(dev_t device) {
                             FirstLine(SysfsOf(device) + "/dm/name").starts_with(kMappingPrefix);
   if (!is_encrypted || below.size() != 1 || major(below.front()) != LOOP_MAJOR) return {};
   return {.fd = OpenFileOf(below.front()), .begin = kEncryptionHeader, .is_plain = false};
-}
-
-// A filesystem or the device mapper on it writes past the cache of the device, which may be old then.
-absl::StatusOr<bool> IsClaimed(int fd) {
-  const UniqueFd mine(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
-  if (mine.ok() || errno == EBUSY) return !mine.ok();
-  return ErrnoStatus(errno, "ask for the users of", "a block device");
 }
 
 bool IsHole(int file, std::uint64_t at, std::size_t size) {
@@ -274,9 +269,8 @@ absl::Status FindInHoles(CachedPages& pages, int fd, const FileBelow& file) {
 }
 
 absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
-  // Programs that look at a device may claim it for a moment.
-  const auto is_claimed = [](bool now) { return now; };
-  MOORING_ASSIGN_OR_RETURN(const bool stays_claimed, AskUntilSettled([fd] { return IsClaimed(fd); }, is_claimed));
+  // A filesystem or the device mapper on it writes past the cache of the device, which may be old then.
+  MOORING_ASSIGN_OR_RETURN(const bool stays_claimed, StaysClaimed(fd, kUnnamed));
   if (stays_claimed) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));
@@ -290,7 +284,7 @@ absl::StatusOr<std::size_t> MakeDirty(int fd, bool all) {
 absl::StatusOr<std::size_t> MakeSwallowedDirty(int fd) {
   struct stat device = {};
   if (::fstat(fd, &device) != 0) return 0;
-  MOORING_ASSIGN_OR_RETURN(const bool is_claimed, IsClaimed(fd));
+  MOORING_ASSIGN_OR_RETURN(const bool is_claimed, IsClaimed(fd, kUnnamed));
   if (is_claimed) return 0;
   CachedPages pages;
   MOORING_RETURN_IF_ERROR(pages.Open(fd));

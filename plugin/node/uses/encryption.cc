@@ -50,7 +50,7 @@ absl::StatusOr<NodeVolume> Encryption::FindOpen(const NodeVolume& volume, const 
 // The kernel removes a mapping that has users later, so a volume that is mounted can be closed at any time.
 absl::Status Encryption::CloseUnlessRaw(const std::string& volume_id) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (!volume.ok() || volume->device != 0) return devices_.CloseUnlessRaw(volume_id);
+  if (!volume.ok() || volume->device != 0) return devices_.ReleaseUnwritten(volume_id);
   // Without a node, nobody can have bound it.
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   const bool is_raw =

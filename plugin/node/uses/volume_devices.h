@@ -63,7 +63,7 @@ class VolumeDevices {
   }
 
   // The same for a mapping that was not raw since it was opened: nothing is flushed, because no task wrote to it.
-  absl::Status CloseUnlessRaw(const std::string& volume_id) { return ReleaseAll(volume_id, "", RawData::kNone); }
+  absl::Status ReleaseUnwritten(const std::string& volume_id) { return ReleaseAll(volume_id, "", RawData::kNone); }
 
   // The same after the end of a mounted filesystem. The mapping goes with it, unless an earlier close failed. OK for
   // volumes that are not encrypted.
