@@ -274,17 +274,47 @@ absl::Status ClaimReleaser::RollBack(const Claim& claim, const absl::Status& why
   if (!marked.ok()) {
     const auto mark_later = [this, claim, why]() -> absl::Status {
       MOORING_ASSIGN_OR_RETURN(const auto later, MarkFailed(claim, why));
-      return later ? Resume({*later}) : absl::OkStatus();
+      return later && IsSameRecord(*later, claim) ? Resume({*later}) : UnpublishFreed(claim);
     };
     rollbacks_.Push({.key = NameOf(claim), .attempt = mark_later, .problem = Message(marked.status())},
                     settings_.first_retry);
   }
+  const bool is_freed = marked.ok() && !(*marked && IsSameRecord(**marked, claim));
   const absl::Status undone = !marked.ok() ? marked.status()
-                              : !*marked   ? absl::OkStatus()
+                              : is_freed   ? absl::OkStatus()
                               : locked     ? FinishLocked(**marked, Durability::kSynced, until)
                                            : Resume({**marked});
+  if (is_freed && locked) UndoFreed(claim, until);
   if (undone.ok() || absl::IsUnavailable(undone)) return why;
   return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));
+}
+
+void ClaimReleaser::UndoFreed(const Claim& claim, Clock::time_point until) {
+  const absl::Status status = UnpublishFreedLocked(claim, until);
+  if (status.ok() || absl::IsCancelled(status)) return;
+  rollbacks_.Push({.key = NameOf(claim) + ", freed by another host",
+                   .attempt = [this, claim] { return UnpublishFreed(claim); },
+                   .problem = Message(status)},
+                  settings_.first_retry);
+}
+
+absl::Status ClaimReleaser::UnpublishFreed(const Claim& claim) {
+  const Clock::time_point until = Clock::now() + kAttempt;
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(claim.volume, until));
+  return UnpublishFreedLocked(claim, until);
+}
+
+// The claim's own record, as long as there is one, does this in its own steps.
+absl::Status ClaimReleaser::UnpublishFreedLocked(const Claim& claim, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
+  const bool has_owner = std::any_of(use.claims.begin(), use.claims.end(), [&](const Claim& other) {
+    if (IsSameRecord(other, claim)) return true;
+    const bool is_published = IsBeforeNodeStep(other) && other.publish != Claim::Publish::kNone;
+    return is_published && other.external_node_id == claim.external_node_id;
+  });
+  if (has_owner || !use.volume) return absl::OkStatus();
+  const absl::Status status = controller_.Unpublish(*use.volume, claim, until);
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;  // this host has mounted nothing for the claim
 }
 
 // A claim that was published since, or replaced by a new record, has an owner and is left alone.

@@ -56,6 +56,11 @@ class ClaimReleaser {
   // memory, and repeated in the background. Returns `why`, with a note if the rollback failed.
   absl::Status RollBack(const Claim& claim, const absl::Status& why, bool locked, Clock::time_point until);
 
+  // Undoes a publish that this host sent for a claim which another host has freed meanwhile, because this machine was
+  // paused, for example. The unpublish of the other host may have come first, and nobody else repeats it. It is
+  // repeated in the background until it succeeds or the manager ends. The caller holds the controller lock.
+  void UndoFreed(const Claim& claim, Clock::time_point until);
+
   // Whether a rollback of this claim could not be stored yet.
   bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
 
@@ -71,6 +76,8 @@ class ClaimReleaser {
   absl::Status Attempt(const Claim& claim, const std::string& plugin);
   absl::StatusOr<std::optional<Claim>> EndPast(const Claim& claim);
   absl::StatusOr<std::optional<Claim>> MarkFailed(const Claim& claim, const absl::Status& why);
+  absl::Status UnpublishFreed(const Claim& claim);
+  absl::Status UnpublishFreedLocked(const Claim& claim, Clock::time_point until);
   absl::Status TryToFinish(const Claim& claim, Durability durability, Clock::time_point until);
   absl::Status Finish(const Claim& claim, Durability durability, Clock::time_point until);
   // Under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.

@@ -269,6 +269,7 @@ absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_poin
     case GrantedBy::kEarlierCall:
       break;
   }
+  if (hold.ok()) releaser_.UndoFreed(claim, until);
   return absl::Status(answer.status().code(), Message(answer.status()) + "; the claim was there before, and stays");
 }
 

@@ -4,6 +4,7 @@
 
 #include "manager/state/keys.h"
 #include "tests/manager/volumes/claims_fixture.h"
+#include "tests/support/wait_until.h"
 
 namespace mooring::manager {
 namespace {
@@ -272,6 +273,62 @@ TEST_F(ClaimsTest, ClaimReleasedDuringPublishIsAborted) {
   Resume();
   EXPECT_THAT(AllClaims(), IsEmpty());
   EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+// As after a pause of this machine, during which another host took it for lost: the claim was unpublished and freed
+// before the publish reached the controller.
+class FreedMeanwhileTest : public ClaimsTest {
+ protected:
+  // Takes the claim. While it is being published, `meanwhile` happens after another host has freed it.
+  absl::Status TakeFreed(const std::function<void()>& meanwhile = [] {}) {
+    plugin_->Hang("ControllerPublishVolume");
+    absl::Status claimed;
+    std::thread claim([&] { claimed = Take(Request("web-1")).status(); });
+    EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+    EXPECT_OK(store_.Commit(Changes().Delete(TheClaim())));
+    meanwhile();
+    plugin_->Release();
+    claim.join();
+    return claimed;
+  }
+};
+
+TEST_F(FreedMeanwhileTest, ThePublishIsUndone) {
+  EXPECT_THAT(TakeFreed(), FailsWith(Code::kAborted, "released while it was taken"));
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(FreedMeanwhileTest, ThePublishOfAnEarlierClaimIsUndone) {
+  ASSERT_OK(Take(Request("web-1")));
+  Claim sent = TheClaim();
+  sent.publish = Claim::Publish::kSent;
+  ASSERT_OK(store_.Commit(Changes().Put(sent)));
+  plugin_->ClearLog();
+  EXPECT_FALSE(TakeFreed().ok());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(FreedMeanwhileTest, TheUndoIsRepeated) {
+  plugin_->Fail("ControllerUnpublishVolume", Internal("not now"));
+  EXPECT_FALSE(TakeFreed().ok());
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+  queue_.TryNow("");
+  EXPECT_TRUE(WaitUntil([&] { return AttachedTo().empty(); }, std::chrono::seconds(20)));
+}
+
+TEST_F(FreedMeanwhileTest, AnotherClaimOfTheNodeKeepsThePublish) {
+  const auto claimed = TakeFreed([&] {
+    Claim other;
+    other.volume.id = "db";
+    other.allocation = "web-2";
+    other.mode = ClaimMode::kWrite;
+    other.node = "here";
+    other.external_node_id = "node-1";
+    other.publish = Claim::Publish::kSent;
+    ASSERT_OK(store_.Commit(Changes().Put(other)));
+  });
+  EXPECT_FALSE(claimed.ok());
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
 }
 
 TEST_F(ClaimsTest, RepeatedExhaustionIsReportedOnce) {
