@@ -28,6 +28,11 @@ Claim ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& all
   return claim;
 }
 
+// Whether the record of `claim` is still there, and its own steps unpublish the volume.
+bool StillUnpublishes(const std::optional<Claim>& record, const Claim& claim) {
+  return record && IsSameRecord(*record, claim) && record->state != Claim::State::kControllerDetached;
+}
+
 // Whether another claim of the same node still needs the volume published there.
 bool IsPublishedForAnother(const std::vector<Claim>& claims, const Claim& claim) {
   return std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
@@ -45,7 +50,8 @@ ClaimReleaser::ClaimReleaser(ClaimRecords& records, ControllerPublisher& control
       hosts_(hosts),
       settings_(std::move(settings)),
       work_(queue, {.kind = "claim", .width = 2, .first_retry = settings_.first_retry}),
-      rollbacks_(queue, {.kind = "rollback", .first_retry = settings_.first_retry}) {}
+      rollbacks_(queue, {.kind = "rollback", .first_retry = settings_.first_retry}),
+      undos_(queue, {.kind = "unpublish", .first_retry = settings_.first_retry}) {}
 
 absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                     const absl::Status& node_outcome, Clock::time_point until) {
@@ -268,53 +274,65 @@ absl::Status ClaimReleaser::Free(const Claim& claim, Durability durability) {
       .status();
 }
 
-absl::Status ClaimReleaser::RollBack(const Claim& claim, const absl::Status& why, bool locked,
+absl::Status ClaimReleaser::RollBack(const ClaimAnswer& answer, const absl::Status& why, bool locked,
                                      Clock::time_point until) {
+  const Claim& claim = answer.claim;
   const auto marked = MarkFailed(claim, why);
   if (!marked.ok()) {
-    const auto mark_later = [this, claim, why]() -> absl::Status {
-      MOORING_ASSIGN_OR_RETURN(const auto later, MarkFailed(claim, why));
-      return later && IsSameRecord(*later, claim) ? Resume({*later}) : UnpublishFreed(claim);
+    const auto mark_later = [this, answer, why]() -> absl::Status {
+      MOORING_ASSIGN_OR_RETURN(const auto later, MarkFailed(answer.claim, why));
+      if (!StillUnpublishes(later, answer.claim) && !IsRefusal(why)) OweUndo(answer, why, {});
+      return later ? Resume({*later}) : absl::OkStatus();
     };
-    rollbacks_.Push({.key = NameOf(claim), .attempt = mark_later, .problem = Message(marked.status())},
+    rollbacks_.Push({.key = NameOf(claim),
+                     .lane = answer.volume.plugin,
+                     .attempt = mark_later,
+                     .problem = Message(marked.status())},
                     settings_.first_retry);
+    return Annotate(why, fmt::format("(and taking it back failed: {})", Message(marked.status())));
   }
-  const bool is_freed = marked.ok() && !(*marked && IsSameRecord(**marked, claim));
-  const absl::Status undone = !marked.ok() ? marked.status()
-                              : is_freed   ? absl::OkStatus()
-                              : locked     ? FinishLocked(**marked, Durability::kSynced, until)
-                                           : Resume({**marked});
-  if (is_freed && locked) UndoFreed(claim, until);
+  if (locked && !StillUnpublishes(*marked, claim)) UndoPublish(answer, why, until);
+  const absl::Status undone = !*marked ? absl::OkStatus()
+                              : locked ? FinishLocked(**marked, Durability::kSynced, until)
+                                       : Resume({**marked});
   if (undone.ok() || absl::IsUnavailable(undone)) return why;
   return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));
 }
 
-void ClaimReleaser::UndoFreed(const Claim& claim, Clock::time_point until) {
-  const absl::Status status = UnpublishFreedLocked(claim, until);
-  if (status.ok() || absl::IsCancelled(status)) return;
-  rollbacks_.Push({.key = NameOf(claim) + ", freed by another host",
-                   .attempt = [this, claim] { return UnpublishFreed(claim); },
-                   .problem = Message(status)},
-                  settings_.first_retry);
+bool ClaimReleaser::UndoIfFreed(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until) {
+  const auto now = records_.Find(answer.claim.volume, answer.claim.mode, answer.claim.allocation);
+  if (!now.ok() || StillUnpublishes(*now, answer.claim)) return false;
+  UndoPublish(answer, why, until);
+  return true;
 }
 
-absl::Status ClaimReleaser::UnpublishFreed(const Claim& claim) {
-  const Clock::time_point until = Clock::now() + kAttempt;
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(claim.volume, until));
-  return UnpublishFreedLocked(claim, until);
+// A publish that was refused did not happen.
+void ClaimReleaser::UndoPublish(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until) {
+  if (IsRefusal(why)) return;
+  const absl::Status status = UnpublishUnlessNeeded(answer, until);
+  if (!status.ok() && !absl::IsCancelled(status)) OweUndo(answer, status, settings_.first_retry);
 }
 
-// The claim's own record, as long as there is one, does this in its own steps.
-absl::Status ClaimReleaser::UnpublishFreedLocked(const Claim& claim, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
-  const bool has_owner = std::any_of(use.claims.begin(), use.claims.end(), [&](const Claim& other) {
-    if (IsSameRecord(other, claim)) return true;
-    const bool is_published = IsBeforeNodeStep(other) && other.publish != Claim::Publish::kNone;
-    return is_published && other.external_node_id == claim.external_node_id;
+void ClaimReleaser::OweUndo(const ClaimAnswer& answer, const absl::Status& why, Clock::duration delay) {
+  const auto attempt = [this, answer]() -> absl::Status {
+    const Clock::time_point until = Clock::now() + kAttempt;
+    MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(answer.claim.volume, until));
+    return UnpublishUnlessNeeded(answer, until);
+  };
+  undos_.Push({.key = NameOf(answer.claim), .lane = answer.volume.plugin, .attempt = attempt, .problem = Message(why)},
+              delay);
+}
+
+// The volume is the one that was published: its record may be gone, or be that of another volume by now.
+absl::Status ClaimReleaser::UnpublishUnlessNeeded(const ClaimAnswer& answer, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(answer.claim.volume));
+  const bool is_needed = std::any_of(use.claims.begin(), use.claims.end(), [&](const Claim& other) {
+    return other.external_node_id == answer.claim.external_node_id && IsBeforeNodeStep(other) &&
+           other.publish != Claim::Publish::kNone;
   });
-  if (has_owner || !use.volume) return absl::OkStatus();
-  const absl::Status status = controller_.Unpublish(*use.volume, claim, until);
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;  // this host has mounted nothing for the claim
+  if (is_needed) return absl::OkStatus();
+  const absl::Status status = controller_.Unpublish(answer.volume, answer.claim, until);
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 // A claim that was published since, or replaced by a new record, has an owner and is left alone.

@@ -54,12 +54,13 @@ class ClaimReleaser {
   // stored in Claim::problem and retried; without the controller lock (`locked`), all steps are. A publish that
   // was refused did not happen, so a refused unpublish keeps no claim. A rollback that the store refuses is kept in
   // memory, and repeated in the background. Returns `why`, with a note if the rollback failed.
-  absl::Status RollBack(const Claim& claim, const absl::Status& why, bool locked, Clock::time_point until);
+  absl::Status RollBack(const ClaimAnswer& answer, const absl::Status& why, bool locked, Clock::time_point until);
 
   // Undoes a publish that this host sent for a claim which another host has freed meanwhile, because this machine was
   // paused, for example. The unpublish of the other host may have come first, and nobody else repeats it. It is
-  // repeated in the background until it succeeds or the manager ends. The caller holds the controller lock.
-  void UndoFreed(const Claim& claim, Clock::time_point until);
+  // repeated in the background until it succeeds or the manager ends. RollBack does the same. False: the claim was not
+  // freed. The caller holds the controller lock.
+  bool UndoIfFreed(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until);
 
   // Whether a rollback of this claim could not be stored yet.
   bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
@@ -76,8 +77,9 @@ class ClaimReleaser {
   absl::Status Attempt(const Claim& claim, const std::string& plugin);
   absl::StatusOr<std::optional<Claim>> EndPast(const Claim& claim);
   absl::StatusOr<std::optional<Claim>> MarkFailed(const Claim& claim, const absl::Status& why);
-  absl::Status UnpublishFreed(const Claim& claim);
-  absl::Status UnpublishFreedLocked(const Claim& claim, Clock::time_point until);
+  void UndoPublish(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until);
+  void OweUndo(const ClaimAnswer& answer, const absl::Status& why, Clock::duration delay);
+  absl::Status UnpublishUnlessNeeded(const ClaimAnswer& answer, Clock::time_point until);
   absl::Status TryToFinish(const Claim& claim, Durability durability, Clock::time_point until);
   absl::Status Finish(const Claim& claim, Durability durability, Clock::time_point until);
   // Under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
@@ -97,7 +99,7 @@ class ClaimReleaser {
   ControllerPublisher& controller_;
   HostDirectory& hosts_;
   const ClaimSettings settings_;
-  WorkKind work_, rollbacks_;  // last: their attempts use all of the above
+  WorkKind work_, rollbacks_, undos_;  // last: their attempts use all of the above
 };
 
 }  // namespace mooring::manager

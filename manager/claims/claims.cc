@@ -254,7 +254,8 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
 
 // A failed call must leave no claim that nobody knows of, so a claim that this call took is undone. A claim that an
 // earlier call took stays, and the error says so. A stop undoes nothing: the stored claim says that the publish was
-// sent, so the same claim continues it, or a release undoes it.
+// sent, so the same claim continues it, or a release undoes it. If another host has freed the claim meanwhile, nobody
+// does.
 absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_point until) {
   const Claim& claim = grant.answer.claim;
   const auto hold = controller_.Lock(claim.volume, until);
@@ -262,14 +263,14 @@ absl::StatusOr<ClaimAnswer> Claims::Publish(const Grant& grant, Clock::time_poin
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   switch (grant.by) {
     case GrantedBy::kThisCall:
-      return releaser_.RollBack(claim, answer.status(), hold.ok(), until);
+      return releaser_.RollBack(grant.answer, answer.status(), hold.ok(), until);
     case GrantedBy::kEarlierCallKeptByThis:
       UnmarkKept(claim);
       break;
     case GrantedBy::kEarlierCall:
       break;
   }
-  if (hold.ok()) releaser_.UndoFreed(claim, until);
+  if (hold.ok() && releaser_.UndoIfFreed(grant.answer, answer.status(), until)) return answer;
   return absl::Status(answer.status().code(), Message(answer.status()) + "; the claim was there before, and stays");
 }
 

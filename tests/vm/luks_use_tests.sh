@@ -320,7 +320,7 @@ test_k8b_the_manager_and_docker_use_encrypted_volumes() {
     "$(docker Create none '{"size": "32MiB", "param.pool": "asked"}' | jq -r .Err)" passphrase
   for name in own asked; do
     place=$(docker_mounted "$name" c1)
-    expect_match "the source of $name" "$(mounted_from "$place")" ^/dev/mapper/mooring-
+    expect_match "the source of $name" "$(mounted_from "$place")" ^/dev/dm-
     inside sh -c "echo kept >$place/kept"
   done
   inside mooring volume create at-boot --plugin mooring.csi --size 32MiB --param pool=encrypted
@@ -334,7 +334,7 @@ test_k8b_the_manager_and_docker_use_encrypted_volumes() {
   reboot_machine
   expect_booted running
   expect "the content after a boot" "$(content /srv/at-boot/kept)" kept
-  expect_match "the source after a boot" "$(mounted_from /srv/at-boot)" ^/dev/mapper/mooring-
+  expect_match "the source after a boot" "$(mounted_from /srv/at-boot)" ^/dev/dm-
   for name in own asked; do
     place=$(docker_mounted "$name" c2)
     expect "the content of $name" "$(content "$place/kept")" kept

@@ -29,7 +29,7 @@ class ScratchTest : public KernelTest {
   void TearDown() override {
     RemoveScratch();
     EXPECT_FALSE(Exists(kBase));
-    EXPECT_TRUE(IsUnmounted("/run"));
+    EXPECT_TRUE(Unmounts("/run"));
     KernelTest::TearDown();
   }
 
@@ -63,7 +63,7 @@ class ScratchTest : public KernelTest {
   }
 
   // The thread that removes dead scratches has a descriptor there for a moment longer.
-  static bool IsUnmounted(const char* path) {
+  static bool Unmounts(const char* path) {
     return Eventually([path] { return ::umount2(path, 0) == 0; });
   }
   static bool NothingIsLeft() {
@@ -250,7 +250,7 @@ TEST_F(ScratchTest, ItLiesInSharedMemoryIfRunIsReadOnly) {
   RemoveDeadScratches();
   EXPECT_TRUE(Eventually([] { return MountsBelow("/dev/shm/mooring-scratch").size() == 1; }));
   RemoveScratch();
-  EXPECT_TRUE(IsUnmounted("/dev/shm"));
+  EXPECT_TRUE(Unmounts("/dev/shm"));
 }
 
 TEST_F(ScratchTest, BothPlacesAreNamedIfNeitherCanBeUsed) {
@@ -258,7 +258,7 @@ TEST_F(ScratchTest, BothPlacesAreNamedIfNeitherCanBeUsed) {
   ASSERT_EQ(::mount(nullptr, "/run", nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), 0);
   EXPECT_THAT(BindIt(), Refused("'/run/mooring-scratch': Read-only file system; create the directory "
                                 "'/dev/shm/mooring-scratch': Read-only file system"));
-  EXPECT_TRUE(IsUnmounted("/dev/shm"));
+  EXPECT_TRUE(Unmounts("/dev/shm"));
 }
 
 // Work in it is not seen elsewhere, and outlives the place.

@@ -58,14 +58,14 @@ TEST_F(ClaimsRollbackTest, RollbackIsOwedIfStoreFails) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   state_.DieAfter(1);
   EXPECT_THAT(Take(Request("web-1")), FailsWith(Code::kInternal, "taking it back failed"));
-  queue_.TryNow("");
+  queue_.TryNow("fake.csi");
   EXPECT_TRUE(WaitUntil([&] { return queue_.List().front().tries == 1; }, seconds(30)));
   EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
   const auto is_owed = [&] { return claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"); };
   EXPECT_TRUE(is_owed());
   EXPECT_FALSE(claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-2"));
   state_.DieAfter(-1);
-  queue_.TryNow("");
+  queue_.TryNow("fake.csi");
   EXPECT_TRUE(WaitUntil([&] { return !is_owed() && AllClaims().empty(); }, seconds(30)));
 }
 
@@ -75,7 +75,7 @@ TEST_F(ClaimsRollbackTest, RollbackSparesNewClaim) {
   EXPECT_FALSE(Take(Request("web-1")).ok());
   state_.DieAfter(-1);
   ASSERT_OK(Take(Request("web-1")));
-  queue_.TryNow("");
+  queue_.TryNow("fake.csi");
   EXPECT_TRUE(WaitUntil([&] { return queue_.List().empty(); }, seconds(30)));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));

@@ -275,57 +275,83 @@ TEST_F(ClaimsTest, ClaimReleasedDuringPublishIsAborted) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-// As after a pause of this machine, during which another host took it for lost: the claim was unpublished and freed
-// before the publish reached the controller.
+// As after a pause of this machine: another host took it for lost, unpublished the volume and freed the claim. Then the
+// publish of this host reaches the controller.
 class FreedMeanwhileTest : public ClaimsTest {
  protected:
-  // Takes the claim. While it is being published, `meanwhile` happens after another host has freed it.
-  absl::Status TakeFreed(const std::function<void()>& meanwhile = [] {}) {
+  // Takes the claim of web-1. `meanwhile` happens before the plugin gets the publish.
+  absl::Status TakeWhile(const std::function<void()>& meanwhile) {
     plugin_->Hang("ControllerPublishVolume");
     absl::Status claimed;
     std::thread claim([&] { claimed = Take(Request("web-1")).status(); });
     EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
-    EXPECT_OK(store_.Commit(Changes().Delete(TheClaim())));
     meanwhile();
     plugin_->Release();
     claim.join();
     return claimed;
   }
+  void FreeClaim() { EXPECT_OK(store_.Commit(Changes().Delete(TheClaim()))); }
+  void ChangeClaim(const std::function<void(Claim&)>& change) {
+    Claim claim = TheClaim();
+    change(claim);
+    EXPECT_OK(store_.Commit(Changes().Put(claim)));
+  }
 };
 
 TEST_F(FreedMeanwhileTest, ThePublishIsUndone) {
-  EXPECT_THAT(TakeFreed(), FailsWith(Code::kAborted, "released while it was taken"));
+  EXPECT_THAT(TakeWhile([&] { FreeClaim(); }), FailsWith(Code::kAborted, "released while it was taken"));
   EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+// The other host ended between its unpublish and the end of the claim.
+TEST_F(FreedMeanwhileTest, ThePublishOfAHalfFreedClaimIsUndone) {
+  EXPECT_FALSE(TakeWhile([&] { ChangeClaim([](Claim& claim) { claim.state = State::kControllerDetached; }); }).ok());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+  EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 TEST_F(FreedMeanwhileTest, ThePublishOfAnEarlierClaimIsUndone) {
   ASSERT_OK(Take(Request("web-1")));
-  Claim sent = TheClaim();
-  sent.publish = Claim::Publish::kSent;
-  ASSERT_OK(store_.Commit(Changes().Put(sent)));
+  ChangeClaim([](Claim& claim) { claim.publish = Claim::Publish::kSent; });
   plugin_->ClearLog();
-  EXPECT_FALSE(TakeFreed().ok());
+  const absl::Status claimed = TakeWhile([&] { FreeClaim(); });
+  EXPECT_THAT(claimed, FailsWith(Code::kAborted, "released while it was taken"));
+  EXPECT_THAT(claimed.message(), Not(HasSubstr("stays")));
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
 TEST_F(FreedMeanwhileTest, TheUndoIsRepeated) {
   plugin_->Fail("ControllerUnpublishVolume", Internal("not now"));
-  EXPECT_FALSE(TakeFreed().ok());
+  EXPECT_FALSE(TakeWhile([&] { FreeClaim(); }).ok());
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
-  queue_.TryNow("");
+  EXPECT_FALSE(claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"));
+  queue_.TryNow("fake.csi");
   EXPECT_TRUE(WaitUntil([&] { return AttachedTo().empty(); }, std::chrono::seconds(20)));
 }
 
+TEST_F(FreedMeanwhileTest, TheUndoFollowsWhenTheStateIsBack) {
+  state_.DieAfter(1);
+  EXPECT_THAT(Take(Request("web-1")).status().message(), HasSubstr("taking it back failed"));
+  state_.DieAfter(-1);
+  FreeClaim();
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+  queue_.TryNow("fake.csi");
+  EXPECT_TRUE(WaitUntil([&] { return AttachedTo().empty(); }, std::chrono::seconds(20)));
+}
+
+TEST_F(FreedMeanwhileTest, ARefusedPublishIsNotUndone) {
+  plugin_->Fail("ControllerPublishVolume", FailedPrecondition("no"));
+  EXPECT_FALSE(TakeWhile([&] { FreeClaim(); }).ok());
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+}
+
 TEST_F(FreedMeanwhileTest, AnotherClaimOfTheNodeKeepsThePublish) {
-  const auto claimed = TakeFreed([&] {
-    Claim other;
-    other.volume.id = "db";
+  const absl::Status claimed = TakeWhile([&] {
+    Claim other = TheClaim();
+    FreeClaim();
     other.allocation = "web-2";
-    other.mode = ClaimMode::kWrite;
-    other.node = "here";
-    other.external_node_id = "node-1";
-    other.publish = Claim::Publish::kSent;
-    ASSERT_OK(store_.Commit(Changes().Put(other)));
+    other.revisions = {};
+    EXPECT_OK(store_.Commit(Changes().Put(other)));
   });
   EXPECT_FALSE(claimed.ok());
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
