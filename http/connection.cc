@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string_view>
@@ -38,6 +39,12 @@ void Connection::BeginCall() {
 bool Connection::IsAbandoned() const {
   pollfd asked = {fd_.get(), 0, 0};  // POLLHUP and POLLERR need not be asked for
   return ::poll(&asked, 1, 0) > 0;
+}
+
+pid_t Connection::Caller() const {
+  ucred caller = {};
+  socklen_t size = sizeof caller;
+  return ::getsockopt(fd_.get(), SOL_SOCKET, SO_PEERCRED, &caller, &size) == 0 ? std::max(caller.pid, 0) : 0;
 }
 
 bool Connection::Answer(const Response& response) {

@@ -35,6 +35,7 @@ class Connection {
   void BeginCall();  // the connection waits for Answer
 
   bool IsAbandoned() const;  // Request::is_abandoned
+  pid_t Caller() const;      // Request::caller
 
   // Begins to send. False: the connection is over.
   bool Answer(const Response& response);

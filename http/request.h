@@ -1,6 +1,8 @@
 // Reads an HTTP/1 request, RFC 9112, with limits.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -17,6 +19,7 @@ struct Request {
   // Whether the client has closed its connection, so that nobody reads the answer. A client that has only ended its
   // side (shutdown(2)) still waits. Over TCP the two look alike, so it says false. Safe from any thread.
   std::function<bool()> is_abandoned = [] { return false; };
+  pid_t caller = 0;  // the process that connected; 0: over TCP, or in a PID namespace that is not seen here
 };
 
 struct Response {

@@ -236,6 +236,7 @@ bool Server::Loop::Serve(Connection& connection) {
   }
   auto& request = std::get<Request>(*taken);
   request.is_abandoned = [&connection] { return connection.IsAbandoned(); };
+  request.caller = connection.Caller();
   auto job = [this, &connection, request = std::move(request)] {
     Response response = Call(request);
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,17 +54,11 @@ absl::StatusOr<AttachmentName> NameOf(const AttachmentJournal& journal, const v1
 
 }  // namespace
 
-bool ClaimHandlers::IsAttached(const Claim& claim) const {
-  const std::vector<AttachmentRecord> records = journal.Of(claim.volume);
-  return std::any_of(records.begin(), records.end(),
-                     [&](const AttachmentRecord& record) { return record.allocation == claim.allocation; });
-}
-
 absl::Status ClaimHandlers::Force(const VolumeKey& key, const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> held, store.ListClaims(key));
   for (const Claim& claim : held) MOORING_RETURN_IF_ERROR(journal.CheckReadable(claim.allocation));
   return claims.Force(
-      key, [&](const Claim& claim) { return IsAttached(claim); }, call.until);
+      key, [&](const Claim& claim) { return attachments.IsMountedFor(claim); }, call.until);
 }
 
 absl::Status ClaimHandlers::ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request,

@@ -91,7 +91,6 @@ struct ClaimHandlers {
   absl::StatusOr<v1::AllocationGoneResponse> AllocationGone(const v1::AllocationGoneRequest& request);
 
  private:
-  bool IsAttached(const Claim& claim) const;
   absl::Status Force(const VolumeKey& key, const ApiCall& call);
   absl::Status ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request, const ApiCall& call);
 };

@@ -44,6 +44,7 @@ absl::StatusOr<AttachmentRecord> RecordOf(const AttachRequest& request) {
   record.read_only = IsReadOnly(record);
   record.propagation = request.propagation;
   record.until_reboot = request.until_reboot;
+  record.mounted_by = request.mounted_by;
   MOORING_RETURN_IF_ERROR(CheckName("allocation", record.allocation));
   MOORING_RETURN_IF_ERROR(CheckName("request", record.request));
   MOORING_RETURN_IF_ERROR(CheckPropagation(record.propagation, record.read_only));
@@ -131,7 +132,29 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
                          Quote(record.request), difference);
   }
   MOORING_RETURN_IF_ERROR(Annotate(Revive(*existing, on_step, until, until), "attach " + NameOf(record)));
+  MOORING_RETURN_IF_ERROR(CountRepeat(*existing, request.mounted_by));
   return *existing;
+}
+
+// A record of an earlier version knows no caller, and counts as that of this one. A count that is too high keeps a
+// volume attached. A count that is too low takes it from its user.
+absl::Status Attachments::CountRepeat(AttachmentRecord& record, const std::string& mounted_by) {
+  if (mounted_by.empty()) return absl::OkStatus();
+  const bool is_repeat = record.mounted_by.empty() || record.mounted_by == mounted_by;
+  record.repeats = is_repeat ? record.repeats + 1 : 0;
+  record.mounted_by = mounted_by;
+  return journal_.Put(record, Durability::kSynced);
+}
+
+absl::StatusOr<bool> Attachments::EndRepeat(const std::string& allocation, const std::string& request,
+                                            const std::string& mounted_by, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(allocation, request, until));
+  std::optional<AttachmentRecord> record = journal_.Find(allocation, request);
+  if (!record || record->repeats == 0 || mounted_by.empty() || record->mounted_by != mounted_by) return false;
+  if (record->phase != AttachmentRecord::Phase::kMounted) return false;
+  --record->repeats;
+  MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kSynced));
+  return true;
 }
 
 absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record, const AttachRequest& request,
@@ -224,6 +247,14 @@ absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnsw
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
   ExpandIfOwed(record, answer.volume, until);
   return absl::OkStatus();
+}
+
+bool Attachments::IsMountedFor(const Claim& claim) {
+  const std::vector<AttachmentRecord> records = journal_.Of(claim.volume);
+  return std::any_of(records.begin(), records.end(), [&](const AttachmentRecord& record) {
+    return record.allocation == claim.allocation &&
+           (record.phase == AttachmentRecord::Phase::kMounted || volumes_.IsMountedAnywhere(record));
+  });
 }
 
 // A mounted attachment counts as one with a claim: CheckClaims has asked, or this host takes no claims yet

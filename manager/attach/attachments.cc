@@ -35,6 +35,7 @@ absl::Status Detacher::Detach(AttachmentRecord record, const OnStep& on_step, Cl
   const absl::Status unmounted = volumes_.Unmount(record, until);
   if (absl::IsCancelled(unmounted)) return unmounted;
   if (!unmounted.ok() && IsRefused(record)) return unmounted;
+  record.refusable = false;  // it is taken from its user
   // A holder of this lock works on claims only, so the wait is short; the outcome is stored even past the deadline.
   const Clock::time_point patience = std::max(until, Clock::now() + claim_patience_);
   const auto claim = locks_.Claim(record.volume, record.mode, record.allocation, patience);

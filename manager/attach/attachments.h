@@ -102,8 +102,11 @@ struct AttachRequest {
   MountOptions options;
   bool read_only = false;  // also implied by the claim mode, the access mode and the mount flag "ro"
   Propagation propagation = Propagation::kPrivate;
-  std::string attach_path;                          // empty: the caller uses AttachmentRecord::source
-  bool until_reboot = false;                        // AttachmentRecord::until_reboot
+  std::string attach_path;    // empty: the caller uses AttachmentRecord::source
+  bool until_reboot = false;  // AttachmentRecord::until_reboot
+  // A caller that attaches again what it has attached, and detaches as often (EndRepeat). It is another one after it
+  // has restarted, and then knows nothing of earlier attaches. Empty: repeated attaches are not counted.
+  std::string mounted_by = {};
   std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
   // Asked after each wait. If it is true, nothing begins any more, and a mount under way is undone.
   IsAbandoned is_abandoned = nullptr;
@@ -141,6 +144,15 @@ class Attachments {
   enum class Failure { kChangesNothing, kIsRepeated };
   absl::Status Detach(const std::string& allocation, const std::string& request, Failure failure, const OnStep& on_step,
                       Clock::time_point until);
+
+  // Ends an attach that Attach counted beside the first (AttachRequest::mounted_by). False: there is none, so the
+  // caller ends its last.
+  absl::StatusOr<bool> EndRepeat(const std::string& allocation, const std::string& request,
+                                 const std::string& mounted_by, Clock::time_point until);
+
+  // Whether this host has the volume mounted for the allocation of the claim. An attachment that is mounted no more,
+  // and waits for the controller only, does not count.
+  bool IsMountedFor(const Claim& claim);
 
   // Releases a claim that no attachment uses. FAILED_PRECONDITION: the volume is still attached for that claim; its
   // writer would go on writing while another claims the volume.
@@ -192,6 +204,7 @@ class Attachments {
                             const OnStep& on_step, Clock::time_point until);
   absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
+  absl::Status CountRepeat(AttachmentRecord& record, const std::string& mounted_by);
   absl::Status RollBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,
                         Clock::time_point until);
   // Mounts again if the mount is gone. `look_until`: how long it waits for the plugin.

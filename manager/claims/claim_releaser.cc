@@ -393,6 +393,12 @@ absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_m
   return first;
 }
 
+// The plugin is gone, or only the lost host had a controller for this volume.
+bool ClaimReleaser::HasLostItsController(const Claim& claim, const Volume& volume) const {
+  if (controller_.IsGone(volume.plugin)) return true;
+  return claim.lost && controller_.HasController(volume.plugin) && !controller_.HasControllerFor(volume);
+}
+
 // A person has decided, so a controller that refuses, or that no host has any more, keeps the claim no longer. A claim
 // that is freed so may still be published at the storage, which then refuses other nodes by itself. Any other error may
 // come half-way (IsRefusal), so the node may still have the volume.
@@ -401,7 +407,7 @@ absl::Status ClaimReleaser::FinishByForce(const Claim& claim, Clock::time_point 
   if (status.ok() || absl::IsCancelled(status)) return status;
   if (!IsRefusal(status)) {
     const auto volume = records_.store().GetVolume(claim.volume);
-    if (!volume.ok() || !controller_.IsGone(volume->plugin)) {
+    if (!volume.ok() || !HasLostItsController(claim, *volume)) {
       return Annotate(status,
                       fmt::format("the claim of {} stays, because it is unknown whether {} still has the volume; "
                                   "its release is repeated",

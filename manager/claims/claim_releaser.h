@@ -84,6 +84,7 @@ class ClaimReleaser {
   absl::Status Finish(const Claim& claim, Durability durability, Clock::time_point until);
   // Under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
   absl::Status FinishLocked(const Claim& claim, Durability durability, Clock::time_point until);
+  bool HasLostItsController(const Claim& claim, const Volume& volume) const;
   absl::Status FinishByForce(const Claim& claim, Clock::time_point until);
   absl::Status FinishOrOwe(const Claim& claim, Durability durability, Clock::time_point until);
   absl::Status Unpublish(const Claim& claim, Clock::time_point until);

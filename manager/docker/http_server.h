@@ -15,6 +15,7 @@ namespace mooring::manager {
 struct DockerCall {
   Clock::time_point until;             // when its work ends
   IsAbandoned is_abandoned = nullptr;  // Docker has given up, or has ended
+  std::string caller = {};             // the process, which differs after a restart of Docker; empty: not known
 };
 
 class DockerHttpServer {

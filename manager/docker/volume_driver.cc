@@ -114,6 +114,7 @@ class DockerRequest {
       : with_(with), settings_(settings), json_(std::move(json)), call_(call), until_(call.until) {}
 
   const IsAbandoned& is_abandoned() const { return call_.is_abandoned; }
+  const std::string& caller() const { return call_.caller; }
 
   absl::StatusOr<Json> Create();
   absl::StatusOr<Json> Remove();
@@ -256,6 +257,7 @@ absl::StatusOr<AttachRequest> DockerRequest::AttachmentOf(const Volume& volume, 
   request.propagation = record.propagation;
   request.attach_path = DirectoryOf(volume.key) + "/" + Escape(mount_id);
   request.is_abandoned = is_abandoned();
+  request.mounted_by = caller();
   return request;
 }
 
@@ -273,6 +275,9 @@ absl::StatusOr<Json> DockerRequest::Mount() {
 absl::StatusOr<Json> DockerRequest::Unmount() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
   MOORING_ASSIGN_OR_RETURN(const std::string mount_id, MountIdOf(json_));
+  MOORING_ASSIGN_OR_RETURN(const bool was_repeat,
+                           with_.attachments.EndRepeat(AllocationOf(mount_id), key.id, caller(), until_));
+  if (was_repeat) return Json::object();
   // The container has ended, and Docker does not repeat a call that fails.
   MOORING_RETURN_IF_ERROR(
       with_.attachments.Detach(AllocationOf(mount_id), key.id, Attachments::Failure::kIsRepeated, nullptr, until_));

@@ -143,6 +143,8 @@ static void CopyFields(FieldCopier& copy, AttachmentRecord& mount) {
   CopyText(copy, "problem", mount.problem);
   copy("source", mount.source);
   copy("is_device", mount.is_device);
+  copy("mounted_by", mount.mounted_by);
+  copy("repeats", mount.repeats);
   CopyRevisions(copy, mount.revisions);
 }
 

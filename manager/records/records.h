@@ -251,6 +251,8 @@ struct AttachmentRecord {
   std::string problem;     // the error of the last try to mount or unmount
   std::string source;      // the path that a task driver binds
   bool is_device = false;
+  std::string mounted_by;     // AttachRequest::mounted_by of the last attach
+  std::uint64_t repeats = 0;  // attaches of `mounted_by`, beside the first, that it has not ended
 
   Revisions revisions;
 };

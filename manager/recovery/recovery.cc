@@ -21,9 +21,7 @@ constexpr std::chrono::milliseconds kLookAtOther{200};             // while anot
 
 constexpr std::chrono::milliseconds kLookAtLease{500};
 
-bool Holds(const Claim& claim, const std::string& host) {
-  return claim.node == host && claim.state == Claim::State::kTaken;
-}
+bool Holds(const Claim& claim, const std::string& host) { return claim.node == host && IsBeforeNodeStep(claim); }
 
 }  // namespace
 

@@ -43,6 +43,12 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     changed_.notify_all();
   }
 
+  // Whether a healthy controller is on a host that can reach the volumes.
+  void SetReachesVolumes(const std::string& name, bool reaches) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plugins_.at(name).reaches_volumes = reaches;
+  }
+
   // Whether it has answered once. Before, nothing is known of its services.
   void SetAnswered(const std::string& name, bool answered) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -69,6 +75,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   }
   absl::StatusOr<manager::ReadyPlugin> PickController(const manager::ControllerFor& call,
                                                       Clock::time_point until) override {
+    if (!ReachesVolumes(call.plugin)) return Unavailable("no controller of plugin {} reaches it", Quote(call.plugin));
     return Wait(call.plugin, manager::PluginType::kController, until);
   }
   absl::StatusOr<manager::PluginStatus> Find(const std::string& name) override {
@@ -85,6 +92,10 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   }
 
  private:
+  bool ReachesVolumes(const std::string& name) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return !plugins_.contains(name) || plugins_.at(name).reaches_volumes;
+  }
   std::function<void()> TakeHook() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(before_wait_, nullptr);
@@ -94,7 +105,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     std::shared_ptr<FakeCsiPlugin> plugin;
     std::shared_ptr<manager::CsiChannel> channel;
     bool node_healthy = true, controller_healthy = true;
-    bool answered = true, node_answered = true;
+    bool answered = true, node_answered = true, reaches_volumes = true;
     std::string words;
   };
 

@@ -69,7 +69,7 @@ class DockerDriverTest : public ::testing::Test {
   }
 
   Json Ask(const std::string& method, const Json& request) {
-    return Json::parse(driver_->Handle("/VolumeDriver." + method, request.dump(), {Soon(), is_abandoned_}));
+    return Json::parse(driver_->Handle("/VolumeDriver." + method, request.dump(), {Soon(), is_abandoned_, caller_}));
   }
   std::string Error(const std::string& method, const Json& request) { return Ask(method, request).value("Err", "?"); }
 
@@ -115,6 +115,7 @@ class DockerDriverTest : public ::testing::Test {
   WorkQueue queue_;
   std::string boot_ = "boot-1";
   IsAbandoned is_abandoned_;  // of all requests
+  std::string caller_;        // of all requests
   std::unique_ptr<AttachmentJournal> journal_;
   std::unique_ptr<VolumeManager> volume_manager_;
   std::unique_ptr<Snapshots> snapshots_;
@@ -219,6 +220,51 @@ TEST_F(DockerDriverTest, RepeatedRequestsAreIdempotent) {
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
   EXPECT_EQ(plugin_->Count("DeleteVolume"), 1);
+}
+
+// docker cp mounts and unmounts the volume of a running container with the id of its mount.
+TEST_F(DockerDriverTest, ACopyOutOfARunningContainerLeavesItsMount) {
+  caller_ = "dockerd";
+  Create("db");
+  const std::string mounted = Mount("db", "1");
+  EXPECT_EQ(Mount("db", "1"), mounted);
+  EXPECT_EQ(Mount("db", "1"), mounted) << "two copies at once";
+  EXPECT_EQ(Unmount("db", "1"), "");
+  RestartManager();
+  EXPECT_EQ(Unmount("db", "1"), "");
+  EXPECT_TRUE(IsMounted(mounted));
+  EXPECT_EQ(plugin_->Count("NodeUnpublishVolume"), 0);
+  EXPECT_EQ(Unmount("db", "1"), "") << "the container ends";
+  EXPECT_FALSE(IsMounted(mounted));
+}
+
+// A daemon that has restarted mounts once more for a container that runs on, and unmounts once. So does each command of
+// Podman, which is a process of its own.
+TEST_F(DockerDriverTest, AMountOfAnotherProcessIsTheSameMount) {
+  caller_ = "dockerd";
+  Create("db");
+  const std::string mounted = Mount("db", "1");
+  Mount("db", "1");
+  caller_ = "another dockerd";
+  EXPECT_EQ(Mount("db", "1"), mounted);
+  EXPECT_EQ(Unmount("db", "1"), "");
+  EXPECT_FALSE(IsMounted(mounted));
+
+  Mount("db", "2");
+  Mount("db", "2");
+  caller_ = "a third dockerd";
+  EXPECT_EQ(Unmount("db", "2"), "") << "it knows of no copy";
+  EXPECT_FALSE(IsMounted(directory_.path() + "/docker/db/2"));
+}
+
+// The version before kept no caller.
+TEST_F(DockerDriverTest, ACopyAfterAnUpgradeLeavesTheMountOfItsContainer) {
+  Create("db");
+  const std::string mounted = Mount("db", "1");
+  caller_ = "dockerd";
+  Mount("db", "1");
+  EXPECT_EQ(Unmount("db", "1"), "");
+  EXPECT_TRUE(IsMounted(mounted));
 }
 
 TEST_F(DockerDriverTest, CreateOfExistingNameIsRefused) {

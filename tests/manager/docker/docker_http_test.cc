@@ -49,6 +49,15 @@ TEST_F(DockerHttpTest, PassesRequestsToHandler) {
   EXPECT_EQ(answer->get_header_value("Content-Type"), "application/vnd.docker.plugins.v1.2+json");
 }
 
+TEST_F(DockerHttpTest, NamesTheCaller) {
+  const auto server = Start([](const std::string&, const std::string&, const DockerCall& call) { return call.caller; });
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount");
+  ASSERT_TRUE(answer);
+  EXPECT_THAT(answer->body, StartsWith(std::to_string(::getpid()) + " "));
+  EXPECT_EQ(Post("/VolumeDriver.Mount")->body, answer->body);
+}
+
 TEST_F(DockerHttpTest, ExceptionIsAnError) {
   const auto server = Start([](const std::string&, const std::string&, const DockerCall&) -> std::string {
     throw std::runtime_error("disk image is malformed");

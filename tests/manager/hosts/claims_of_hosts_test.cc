@@ -261,6 +261,20 @@ TEST_F(ClaimsOfHostsTest, ForceFreesAClaimOfALostHostWhosePluginIsGone) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
+// The pool of the lost host was a disk of its own, and other hosts run the plugin with theirs.
+TEST_F(ClaimsOfHostsTest, ForceFreesAClaimOfALostHostThatAloneReachedTheVolume) {
+  const VolumeKey db{"default", "db"};
+  const auto nowhere = [](const Claim&) { return false; };
+  ASSERT_OK(there_.Take(Writer("web-1")));
+  Vanish(store_, "there");
+  directory_.SetReachesVolumes("fake.csi", false);
+  ASSERT_OK(here_.hosts.DeclareLost("there"));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  EXPECT_TRUE(TheClaim().lost);
+  ASSERT_OK(here_.claims.Force(db, nowhere, AtOnce()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
 TEST_F(ClaimsOfHostsTest, ReaderAndWriterOfAHostAreGivenUpTogether) {
   ASSERT_OK(there_.Take(Request("web-1")));
   ClaimRequest reader = Request("web-2");

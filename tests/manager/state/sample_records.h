@@ -120,6 +120,8 @@ inline AttachmentRecord SampleMount(const std::string& volume = "db[3]", const s
   mount.problem = "busy";
   mount.source = "/srv/db2";
   mount.is_device = true;
+  mount.mounted_by = "dockerd";
+  mount.repeats = 2;
   return mount;
 }
 

@@ -67,6 +67,31 @@ TEST_F(AttachmentsTest, DetachThatHasBegunIsRetried) {
   }
 }
 
+// Its claim may be freed by force then, and a restart does not wait for the claim.
+TEST_F(AttachmentsTest, WhatWaitsForItsControllerIsNotMounted) {
+  ASSERT_OK(Attach(Request()));
+  Claim claim;
+  claim.volume = Request().volume;
+  claim.allocation = "web-1";
+  EXPECT_TRUE(attachments_->IsMountedFor(claim));
+  log_.Fail("release", FailedPrecondition("the controller refuses"), 1000);
+  EXPECT_FALSE(Detach("web-1", "db").ok());
+  EXPECT_FALSE(attachments_->IsMountedFor(claim));
+  EXPECT_FALSE(journal_->Find("web-1", "db")->refusable);
+}
+
+TEST_F(AttachmentsTest, WhatHalfOfADetachLeftIsMounted) {
+  ASSERT_OK(Attach(Request()));
+  mounter_.SetUnbound();
+  log_.Fail("unmount", FailedPrecondition("it is busy"), 1000);
+  EXPECT_FALSE(Detach("web-1", "db").ok());
+  Claim claim;
+  claim.volume = Request().volume;
+  claim.allocation = "web-1";
+  EXPECT_TRUE(attachments_->IsMountedFor(claim));
+  EXPECT_FALSE(journal_->Find("web-1", "db")->refusable) << "it is taken from its user";
+}
+
 // This host was away, and others have had the volume. A task still keeps the old mount busy.
 TEST_F(AttachmentsTest, NobodySharesAMountWhoseClaimWasGivenUp) {
   ASSERT_OK(Attach(Request("db", "old")));
