@@ -16,6 +16,7 @@
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/encryption/sealed_header.h"
 #include "mounter/process/child_output.h"
 #include "mounter/process/command.h"
 
@@ -27,7 +28,7 @@ using Words = std::vector<std::string>;
 constexpr std::chrono::minutes kLimit{2};
 
 // The numbers of the held files in the child: mounter/process/command.h.
-constexpr char kCarrier[] = "/proc/self/fd/3", kPassphrase[] = "/proc/self/fd/4";
+constexpr char kCarrier[] = "/proc/self/fd/3", kPassphrase[] = "/proc/self/fd/4", kHeader[] = "/proc/self/fd/5";
 
 // cryptsetup(8), "RETURN CODES".
 constexpr int kNoPermission = 2;
@@ -89,7 +90,7 @@ absl::Status RunOn(const LockedImage& carrier, const std::string& doing, Words w
 }
 
 absl::StatusOr<CommandResult> RunWithPassphrase(const LockedImage& carrier, Words words, const std::string& passphrase,
-                                                ProgramKind kind, int held = -1) {
+                                                ProgramKind kind, std::vector<int> held = {}) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd pipe, InPipe(passphrase));
   words.insert(words.end(), {"--key-file", kPassphrase});
   static Turns turns;
@@ -97,13 +98,17 @@ absl::StatusOr<CommandResult> RunWithPassphrase(const LockedImage& carrier, Word
     return Aborted("open {}: other encrypted volumes are being opened at this moment: call again", Quote(carrier.path));
   }
   const absl::Cleanup end = [] { turns.Return(); };
-  return Run(std::move(words), {carrier.fd.get(), pipe.get(), held}, kind);
+  held.insert(held.begin(), {carrier.fd.get(), pipe.get()});
+  return Run(std::move(words), held, kind);
 }
 
+// It reads the header from a copy. `held`: a further open file for the program, or -1.
 absl::Status Unlock(const LockedImage& carrier, const Words& words, const std::string& passphrase, ProgramKind kind,
                     int held = -1) {
   constexpr char kDoing[] = "open";
-  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunWithPassphrase(carrier, words, passphrase, kind, held));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd header, SealedHeader(carrier));
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result,
+                           RunWithPassphrase(carrier, words, passphrase, kind, {header.get(), held}));
   if (result.exit_code == 0) return absl::OkStatus();
   if (result.exit_code != kNoPermission) return Failure(kDoing, carrier.path, result);
   return absl::UnauthenticatedError(
@@ -139,14 +144,20 @@ absl::Status Cryptsetup::SetSubsystem(const std::string& subsystem) const {
 }
 
 absl::Status Cryptsetup::CheckPassphrase(const std::string& passphrase) const {
-  return Unlock(carrier_, {"open", "--type=luks2", "--test-passphrase", kCarrier}, passphrase, ProgramKind::kTool);
+  return Unlock(carrier_, {"open", "--type=luks2", "--test-passphrase", kHeader}, passphrase, ProgramKind::kTool);
 }
 
 absl::Status Cryptsetup::Open(const std::string& device, const UniqueFd& held, const std::string& name,
                               const std::string& passphrase) const {
-  const Words words = {
-      "open", "--type=luks2", "--disable-keyring", "--perf-no_read_workqueue", "--perf-no_write_workqueue", device,
-      name};
+  const Words words = {"open",
+                       "--type=luks2",
+                       "--disable-keyring",
+                       "--perf-no_read_workqueue",
+                       "--perf-no_write_workqueue",
+                       "--header",
+                       kHeader,
+                       device,
+                       name};
   return Unlock(carrier_, words, passphrase, ProgramKind::kCryptsetup, held.get());
 }
 

@@ -15,8 +15,6 @@
 namespace mooring {
 namespace {
 
-constexpr std::string_view kFirst("LUKS\xba\xbe\0\x02", 8);  // and the version 2, big-endian
-constexpr std::string_view kSecond("SKUL\xba\xbe\0\x02", 8);
 constexpr off_t kSecondAt = 16384;  // the size of the first copy, cryptsetup's default
 constexpr std::size_t kUuidAt = 168, kUuidBytes = 40;
 constexpr std::size_t kSubsystemAt = 208, kSubsystemBytes = 48;
@@ -45,8 +43,8 @@ absl::StatusOr<std::optional<Copy>> ReadCopy(int file, const std::string& path, 
 }  // namespace
 
 absl::StatusOr<LuksHeader> ReadLuksHeader(int file, const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<Copy> first, ReadCopy(file, path, 0, kFirst));
-  MOORING_ASSIGN_OR_RETURN(const std::optional<Copy> second, ReadCopy(file, path, kSecondAt, kSecond));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<Copy> first, ReadCopy(file, path, 0, kFirstMagic));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<Copy> second, ReadCopy(file, path, kSecondAt, kSecondMagic));
   if (!first && !second) {
     return absl::DataLossError("there is no LUKS2 header in " + Quote(path) +
                                ": restore the header from its backup (cryptsetup luksHeaderRestore), or the image. It "

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "mounter/encrypted_volumes.h"
 
 namespace mooring {
+
+// How the first copy begins, and the second: with the version 2, big-endian.
+inline constexpr std::string_view kFirstMagic("LUKS\xba\xbe\0\x02", 8), kSecondMagic("SKUL\xba\xbe\0\x02", 8);
 
 // The first copy of the header and the second. cryptsetup writes the first, its checksum, and then the second. After an
 // interruption either may be in force, so a note holds if both copies have it.

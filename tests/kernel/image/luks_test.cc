@@ -6,6 +6,7 @@
 
 #include "mounter/encryption/cryptsetup.h"
 #include "mounter/encryption/luks_header.h"
+#include "mounter/encryption/sealed_header.h"
 #include "mounter/encryption/volume_calls.h"
 #include "tests/kernel/kernel_test.h"
 
@@ -80,6 +81,89 @@ TEST_F(LuksTest, OnlyTheRightPassphraseFits) {
   EXPECT_EQ(HashOfImage(), before);
 }
 
+// The header that the plugin wrote last is not the one that was checked.
+TEST_F(LuksTest, TheHeaderThatCryptsetupReadsCannotBeChanged) {
+  MakeHeader();
+  const LockedImage carrier = Lock();
+  const auto header = SealedHeader(carrier);
+  ASSERT_OK(header);
+  EXPECT_EQ(::pwrite(header->get(), "x", 1, 0), -1);
+  EXPECT_EQ(::ftruncate(header->get(), 0), -1);
+  ASSERT_EQ(Tool(fmt::format("dd if=/dev/zero of={} bs=4096 count=8 conv=notrunc status=none", image_)), 0);
+  const auto copy = ReadLuksHeader(header->get(), "copy");
+  ASSERT_OK(copy);
+  EXPECT_EQ(copy->uuid, kUuid);
+}
+
+// As a plugin in the hands of an attacker would write it. The name of a cipher goes into the table of the mapping.
+TEST_F(LuksTest, AHeaderThatIsNotMooringsIsNotOpened) {
+  MakeHeader();
+  const std::string whole = ReadFile(image_).substr(0, 32768);
+  const std::string text = whole.substr(4096, whole.find('\0', 4096) - 4096);
+  ASSERT_OK(KeyAreasOf(text));
+  const auto with = [&](const std::string& old, const std::string& text_now) {
+    std::string changed = text;
+    const std::size_t at = changed.rfind(old);
+    EXPECT_NE(at, std::string::npos) << old;
+    return changed.replace(at, old.size(), text_now);
+  };
+  const std::string cipher = R"("encryption":"aes-xts-plain64")";
+  const std::string hostile[] = {
+      with(cipher, R"("encryption":"cipher_null-ecb - 0 /dev/sda 0 0")"),
+      with(cipher, R"("encryption":"aes-xts-plain64","integrity":{"type":"hmac-sha256"})"),
+      with(R"("offset":"16777216")", R"("offset":"0")"),
+      with(R"("size":"dynamic")", R"("size":"4096")"),
+      with(R"("segments":{)", R"("segments":{"1":{"type":"crypt"},)"),
+      with(R"("tokens":{})", R"("tokens":{"0":{"type":"systemd-tpm2","keyslots":["0"]}})"),
+      with(R"("config":{)", R"("config":{"requirements":{"mandatory":["online-reencrypt-v2"]},)"),
+      with(R"("area":{"type":"raw","offset":"32768")", R"("area":{"type":"raw","offset":"0")"),
+      with(R"("size":"258048","encryption":"aes-xts-plain64")",
+           R"("size":"258048","encryption":"aes-ecb - 0 /dev/sda")"),
+      with(R"("memory":32768)", R"("memory":16777216)"),
+      with(R"("time":4)", R"("time":2147483647)"),
+      with(R"("time":4)", R"("time":-1)"),
+      with(R"("cpus":1)", R"("cpus":1024)"),
+      with(R"("iterations":1000)", R"("iterations":4294967295)"),
+      with(R"("encryption")", R"("encr\u0079ption")"),
+      text.substr(0, text.size() / 2),
+      "",
+  };
+  for (const std::string& one : hostile) {
+    EXPECT_THAT(KeyAreasOf(one).status(), FailsWith(absl::StatusCode::kFailedPrecondition, "")) << one;
+  }
+  for (const std::size_t copy : {std::size_t{4096}, std::size_t{16384 + 4096}}) {
+    std::string padded = hostile[0];
+    padded.resize(12288, '\0');
+    std::fstream file(image_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(copy));
+    file << padded;
+  }
+  EXPECT_THAT(Cryptsetup(Lock()).CheckPassphrase(kPassphrase),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "is not opened: its segment is not as CreateVolume"));
+}
+
+// As cryptsetup changes passphrases by itself, with up to 1 GiB.
+TEST_F(LuksTest, AKeyOfTheUsualCostIsOpened) {
+  MakeHeader();
+  const std::string whole = ReadFile(image_).substr(0, 32768);
+  std::string text = whole.substr(4096, whole.find('\0', 4096) - 4096);
+  const std::string cheap = R"("time":4,"memory":32768,"cpus":1)";
+  text.replace(text.find(cheap), cheap.size(), R"("time":8,"memory":1048576,"cpus":4)");
+  EXPECT_OK(KeyAreasOf(text));
+}
+
+// cryptsetup looks for the second copy at several places.
+TEST_F(LuksTest, AHeaderAmongTheKeysIsNotOpened) {
+  MakeHeader();
+  {
+    std::fstream file(image_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(0x10000);
+    file.write("SKUL\xba\xbe\0\x02", 8);
+  }
+  EXPECT_THAT(Cryptsetup(Lock()).CheckPassphrase(kPassphrase),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "another header in its keys"));
+}
+
 TEST_F(LuksTest, ARawUseIsNotedInTheHeader) {
   MakeHeader();
   ASSERT_OK(NoteRawEncryptedVolume({.carrier = image_, .id = kId}, kEverySource));
@@ -127,6 +211,7 @@ TEST_F(LuksTest, TheSecondCopyOfTheHeaderServesWhileTheFirstIsDamaged) {
 
 // A cryptsetup that writes down all that it gets but its key file.
 TEST_F(LuksTest, ThePassphraseIsNeitherAnArgumentNorInTheEnvironment) {
+  MakeHeader();
   const std::string program = Path("cryptsetup");
   std::ofstream(program) << fmt::format("#!/bin/sh\n{{ echo \"$@\"; env; }} >>{}\ncat <&4 >{}\n", Path("seen"),
                                         Path("key"));
