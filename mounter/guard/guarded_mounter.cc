@@ -1,6 +1,7 @@
 #include "mounter/guard/guarded_mounter.h"
 
 #include <fmt/format.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <iterator>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "base/file/path.h"
+#include "base/file/whole_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/guard/refusal.h"
@@ -16,6 +18,7 @@
 #include "mounter/mount/nfs_mount.h"
 #include "mounter/other_filesystems.h"
 #include "mounter/path/device_links.h"
+#include "mounter/path/mapping_names.h"
 
 namespace mooring {
 namespace {
@@ -82,6 +85,12 @@ bool IsLoopNode(std::string_view path) {
   constexpr std::string_view kLoop = "/dev/loop";
   if (!path.starts_with(kLoop) || path.size() == kLoop.size()) return false;
   return path.find_first_not_of("0123456789", kLoop.size()) == std::string_view::npos;
+}
+
+// An encrypted volume that is open: the plugin writes its image, and may know its passphrase.
+bool IsEncryptedVolume(dev_t device) {
+  return FirstLine(fmt::format("/sys/dev/block/{}:{}/dm/name", major(device), minor(device)))
+      .starts_with(kMappingPrefix);
 }
 
 }  // namespace
@@ -194,7 +203,8 @@ absl::Status GuardedMounter::CheckMountType(const MountRequest& request) const {
     return CheckFsType(request.fs_type, others);
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo source, mounter_.Find(request.source));
-  const bool is_ours = source.loop && (source.loop->raw || source.loop->label.starts_with(policy_.label_prefix));
+  const bool is_ours = source.loop ? source.loop->raw || source.loop->label.starts_with(policy_.label_prefix)
+                                   : IsEncryptedVolume(source.device);
   if (source.kind == PathInfo::Kind::kBlockDevice && !is_ours && request.options.empty()) return absl::OkStatus();
   return Refuse("refused a filesystem on something else than a device",
                 fmt::format("a filesystem {} is mounted from a device of the host alone, and without options: not from "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/terminal_text.h"
@@ -301,6 +302,11 @@ absl::Status Publisher::BindPlanned(const PublishSpec& spec, const NodeVolume& v
     return mounter_.Bind(plan.bind);
   }
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, devices_.AttachReadOnly(volume, plan.bind.source));
+  if (const absl::Status same = CheckSameDevice(volume); !same.ok()) {
+    log::WarningIfFailed(devices_.Release(volume.id, spec.target_path), "a device of another volume stays attached",
+                         {{"device", stacked.device}});
+    return same;
+  }
   BindRequest bind = plan.bind;
   bind.source = stacked.device;
   return mounter_.Bind(bind);

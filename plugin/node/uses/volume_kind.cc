@@ -11,6 +11,16 @@
 
 namespace mooring {
 
+namespace {
+
+// ext4: metadata may reach the disk before the data that it leads to.
+bool ShowsOldBlocks(const FilesystemOption& option) {
+  return (option.key == "data" && option.value == "writeback") || option.key == "nobarrier" ||
+         (option.key == "barrier" && option.value == "0");
+}
+
+}  // namespace
+
 Staging StagingOf(const NodeVolume& volume) { return TraitsOf(volume.kind).staging; }
 
 bool IsSizedHere(const NodeVolume& volume) {
@@ -24,11 +34,12 @@ bool IsClosed(const NodeVolume& volume) { return !volume.carrier.empty() && volu
 
 absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capability, std::string_view fs_type) {
   for (const FilesystemOption& option : capability.options.options) {
-    if (ReusesSpace(volume) && option.key == "data" && option.value == "writeback") {
+    if (ReusesSpace(volume) && ShowsOldBlocks(option)) {
       return InvalidArgument(
-          "volume {}: mount flag data=writeback is refused for the backend {}: after a crash, files would show what "
-          "deleted volumes held",
-          volume.id, ToString(volume.kind));
+          "volume {}: mount flag {} is refused for the backend {}: after a crash, files would show what deleted "
+          "volumes "
+          "held",
+          volume.id, Quote(ToString({option})), ToString(volume.kind));
     }
     if (fs_type.empty() || IsAllowed(fs_type, option)) continue;
     return InvalidArgument("volume {} has an {} filesystem, where mount flag {} is not allowed, or not with this value",
