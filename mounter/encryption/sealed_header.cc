@@ -34,12 +34,17 @@ constexpr std::array<std::uint64_t, 8> kOtherPlaces = {0x8000,  0x10000,  0x2000
 
 constexpr std::string_view kCipher = "aes-xts-plain64";
 constexpr std::uint64_t kKeyBytes = 64, kStripes = 4000;
+constexpr std::uint64_t kBlock = 4096;  // cryptsetup aligns what it makes
 constexpr std::uint64_t kMostAreaBytes = std::uint64_t{1} << 20U;
 
 // For the derivation of a key. cryptsetup uses at most 1 GiB and 4 threads, unless it is told otherwise.
 constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 20U;  // KiB
-constexpr std::uint64_t kMostWork = 16 * kMostMemory;           // KiB times passes
-constexpr std::uint64_t kMostThreads = 4, kMostIterations = 50'000'000;
+constexpr std::uint64_t kMostWork = 64 * kMostMemory;           // KiB times passes, of all key slots together
+constexpr std::uint64_t kMostThreads = 4, kMostIterations = 50'000'000, kMostOfDigest = 10'000'000;
+constexpr std::size_t kMostSlots = 8, kMostDigests = 2;
+constexpr std::string_view kTooCostly =
+    "the derivation of its keys takes more memory or time than is allowed (1 GiB; memory times passes: 64 GiB in all): "
+    "change it, as the passphrase is changed (docs/backends.md)";
 
 absl::Status Differs(std::string_view what) { return FailedPrecondition("{}", what); }
 
@@ -88,22 +93,22 @@ absl::Status CheckSegment(const Json& segments) {
   return is_ours ? absl::OkStatus() : Differs("its segment is not as CreateVolume makes it");
 }
 
-absl::Status CheckDerivation(const Json& kdf) {
+// Returns the work.
+absl::StatusOr<std::uint64_t> CheckDerivation(const Json& kdf) {
+  std::uint64_t work = 0;
   bool is_within = false;
   if (Is(kdf, "type", "argon2id") || Is(kdf, "type", "argon2i")) {
-    is_within = IsAtMost(kdf, "memory", kMostMemory) && IsAtMost(kdf, "time", kMostWork) &&
-                IsAtMost(kdf, "cpus", kMostThreads) &&
-                At(kdf, "memory").get<std::uint64_t>() * At(kdf, "time").get<std::uint64_t>() <= kMostWork;
+    is_within =
+        IsAtMost(kdf, "memory", kMostMemory) && IsAtMost(kdf, "time", kMostWork) && IsAtMost(kdf, "cpus", kMostThreads);
+    if (is_within) work = At(kdf, "memory").get<std::uint64_t>() * At(kdf, "time").get<std::uint64_t>();
   } else if (Is(kdf, "type", "pbkdf2")) {
     is_within = IsAtMost(kdf, "iterations", kMostIterations);
   }
-  if (is_within) return absl::OkStatus();
-  return Differs(
-      "the derivation of a key takes more memory or time than is allowed (1 GiB; passes times memory: 16 GiB): change "
-      "it, as the passphrase is changed (docs/backends.md)");
+  if (is_within) return work;
+  return Differs(kTooCostly);
 }
 
-absl::StatusOr<KeyArea> CheckKeySlot(const Json& slot) {
+absl::StatusOr<KeyArea> CheckKeySlot(const Json& slot, std::uint64_t& work) {
   const Json& area = At(slot, "area");
   const Json& stripes = At(slot, "af");
   const KeyArea place = {.begin = OffsetIn(area, "offset"), .size = OffsetIn(area, "size")};
@@ -111,16 +116,18 @@ absl::StatusOr<KeyArea> CheckKeySlot(const Json& slot) {
                        Is(slot, "type", "luks2") && Is(slot, "key_size", kKeyBytes) && Is(area, "type", "raw") &&
                        Is(area, "encryption", kCipher) && Is(area, "key_size", kKeyBytes) &&
                        Is(stripes, "type", "luks1") && Is(stripes, "stripes", kStripes) &&
-                       place.size <= kMostAreaBytes && place.begin >= 2 * kCopyBytes &&
-                       place.begin <= kEncryptionHeader - kMostAreaBytes;
+                       place.size <= kMostAreaBytes && place.begin >= 2 * kCopyBytes && place.begin % kBlock == 0 &&
+                       place.size % kBlock == 0 && place.begin <= kEncryptionHeader - kMostAreaBytes;
   if (!is_ours) return Differs("a key slot is not as cryptsetup makes it for Mooring's cipher");
-  MOORING_RETURN_IF_ERROR(CheckDerivation(At(slot, "kdf")));
-  return place;
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t own, CheckDerivation(At(slot, "kdf")));
+  work += own;
+  return work <= kMostWork ? absl::StatusOr<KeyArea>(place) : Differs(kTooCostly);
 }
 
 absl::Status CheckDigests(const Json& digests) {
-  const bool are_within = digests.is_object() && std::all_of(digests.begin(), digests.end(), [](const Json& digest) {
-                            return Is(digest, "type", "pbkdf2") && IsAtMost(digest, "iterations", kMostIterations);
+  const bool are_within = digests.is_object() && digests.size() <= kMostDigests &&
+                          std::all_of(digests.begin(), digests.end(), [](const Json& digest) {
+                            return Is(digest, "type", "pbkdf2") && IsAtMost(digest, "iterations", kMostOfDigest);
                           });
   return are_within ? absl::OkStatus() : Differs("a digest takes more time than is allowed");
 }
@@ -144,15 +151,21 @@ absl::Status CopyBytes(const LockedImage& carrier, const UniqueFd& to, const Key
   std::string bytes(area.size, '\0');
   const ssize_t got = ::pread(carrier.fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(area.begin));
   if (got < 0) return ErrnoStatus(errno, "read the header of", carrier.path);
-  for (const std::uint64_t place : kOtherPlaces) {
-    const bool is_inside = place >= area.begin && place - area.begin < static_cast<std::uint64_t>(got);
-    if (is_inside && std::string_view(bytes).substr(place - area.begin).starts_with(kSecondMagic)) {
-      return FailedPrecondition("the header in {} is not opened: there is another header in its keys",
-                                Quote(carrier.path));
-    }
-  }
   const ssize_t done = ::pwrite(to.get(), bytes.data(), static_cast<std::size_t>(got), static_cast<off_t>(area.begin));
   return done == got ? absl::OkStatus() : ErrnoStatus(done < 0 ? errno : EIO, "copy the header of", carrier.path);
+}
+
+// Asks the copy as it is: two key areas may meet in the middle of a mark.
+absl::Status CheckNoOtherCopy(const LockedImage& carrier, const UniqueFd& header) {
+  for (const std::uint64_t place : kOtherPlaces) {
+    std::array<char, kSecondMagic.size()> mark = {};
+    const ssize_t got = ::pread(header.get(), mark.data(), mark.size(), static_cast<off_t>(place));
+    if (got < 0) return ErrnoStatus(errno, "read the copy of the header of", carrier.path);
+    if (std::string_view(mark.data(), mark.size()) != kSecondMagic) continue;
+    return FailedPrecondition("the header in {} is not opened: there is another header in its keys",
+                              Quote(carrier.path));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -171,10 +184,11 @@ absl::StatusOr<std::vector<KeyArea>> KeyAreasOf(std::string_view json) {
   MOORING_RETURN_IF_ERROR(CheckSegment(At(header, "segments")));
   MOORING_RETURN_IF_ERROR(CheckDigests(At(header, "digests")));
   const Json& slots = At(header, "keyslots");
-  if (!slots.is_object()) return Differs("it has no key slots");
+  if (!slots.is_object() || slots.size() > kMostSlots) return Differs("it has no key slots, or more than eight");
+  std::uint64_t work = 0;
   std::vector<KeyArea> areas;
   for (const Json& slot : slots) {
-    MOORING_ASSIGN_OR_RETURN(areas.emplace_back(), CheckKeySlot(slot));
+    MOORING_ASSIGN_OR_RETURN(areas.emplace_back(), CheckKeySlot(slot, work));
   }
   return areas;
 }
@@ -202,6 +216,7 @@ absl::StatusOr<UniqueFd> SealedHeader(const LockedImage& carrier) {
     if (done != static_cast<ssize_t>(text.size())) return ErrnoStatus(errno, "copy the header of", carrier.path);
     for (const KeyArea& area : (*copy)->keys) MOORING_RETURN_IF_ERROR(CopyBytes(carrier, header, area));
   }
+  MOORING_RETURN_IF_ERROR(CheckNoOtherCopy(carrier, header));
   constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
   if (::fcntl(header.get(), F_ADD_SEALS, kSeals) == 0) return header;
   return ErrnoStatus(errno, "seal the header of", carrier.path);
