@@ -131,17 +131,19 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
     return AlreadyExists("{} has {} attached in another way: {}; detach it first", Quote(record.allocation),
                          Quote(record.request), difference);
   }
+  const bool is_counted = !request.mounted_by.empty();
+  const bool was_there = is_counted && volumes_.HasMount(*existing, until).value_or(true);
   MOORING_RETURN_IF_ERROR(Annotate(Revive(*existing, on_step, until, until), "attach " + NameOf(record)));
-  MOORING_RETURN_IF_ERROR(CountRepeat(*existing, request.mounted_by));
+  if (is_counted) MOORING_RETURN_IF_ERROR(CountRepeat(*existing, request.mounted_by, was_there));
   return *existing;
 }
 
-// A record of an earlier version knows no caller, and counts as that of this one. A count that is too high keeps a
-// volume attached. A count that is too low takes it from its user.
-absl::Status Attachments::CountRepeat(AttachmentRecord& record, const std::string& mounted_by) {
-  if (mounted_by.empty()) return absl::OkStatus();
-  const bool is_repeat = record.mounted_by.empty() || record.mounted_by == mounted_by;
-  record.repeats = is_repeat ? record.repeats + 1 : 0;
+// A caller that has restarted knows no repeats of before. The mount that is there has a user, whose end it may still
+// tell: Docker does, for containers that outlived it (live-restore). A count that is too high keeps a volume attached.
+// A count that is too low takes it from its user.
+absl::Status Attachments::CountRepeat(AttachmentRecord& record, const std::string& mounted_by, bool was_there) {
+  const bool is_known = record.mounted_by.empty() || record.mounted_by == mounted_by;
+  record.repeats = is_known ? record.repeats + 1 : static_cast<std::uint64_t>(was_there);
   record.mounted_by = mounted_by;
   return journal_.Put(record, Durability::kSynced);
 }

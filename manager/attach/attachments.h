@@ -105,7 +105,7 @@ struct AttachRequest {
   std::string attach_path;    // empty: the caller uses AttachmentRecord::source
   bool until_reboot = false;  // AttachmentRecord::until_reboot
   // A caller that attaches again what it has attached, and detaches as often (EndRepeat). It is another one after it
-  // has restarted, and then knows nothing of earlier attaches. Empty: repeated attaches are not counted.
+  // has restarted. Empty: repeated attaches are not counted.
   std::string mounted_by = {};
   std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
   // Asked after each wait. If it is true, nothing begins any more, and a mount under way is undone.
@@ -204,7 +204,7 @@ class Attachments {
                             const OnStep& on_step, Clock::time_point until);
   absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
-  absl::Status CountRepeat(AttachmentRecord& record, const std::string& mounted_by);
+  absl::Status CountRepeat(AttachmentRecord& record, const std::string& mounted_by, bool was_there);
   absl::Status RollBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,
                         Clock::time_point until);
   // Mounts again if the mount is gone. `look_until`: how long it waits for the plugin.

@@ -6,15 +6,18 @@
 //                                                     <state>/docker/<volume>/<id>, which Docker binds
 //
 // `docker cp` mounts a volume of a running container again with the same id, and then unmounts it. So the mounts of one
-// process are counted, and the last unmount detaches. Docker repeats a mount after its daemon restarts, too, and then
-// unmounts once. Podman uses one id for all mounts, counts itself, and each of its commands is another process. Where
-// the process is not seen (a manager in a PID namespace of its own), a repeated mount changes nothing. A container's
-// volume receives mounts below the path that it was bound from. So the path is private, unless the volume has another
-// propagation.
+// process are counted, and the last unmount detaches. A daemon that has restarted unmounts once for a container that
+// outlived it. A daemon that was killed with its containers may mount with an old id again. The volume then stays
+// attached after its container, until `mooring detach`. Podman uses one id for all mounts, counts itself, and each of
+// its commands is another process. Where the process is not seen (a manager in a PID namespace of its own), a repeated
+// mount changes nothing.
+//
+// A container's volume receives mounts below the path that it was bound from. So the path is private, unless the volume
+// has another propagation.
 //
 // Docker unmounts only what it was told is mounted. So no request but an unmount begins once its caller has gone away,
-// and a mount that is under way then is undone. An unmount is always done, because the container or the copy
-// has ended.
+// and a mount that is under way then is undone. An unmount is always done, because the container or the copy has
+// ended.
 #pragma once
 
 #include <string>

@@ -238,9 +238,8 @@ TEST_F(DockerDriverTest, ACopyOutOfARunningContainerLeavesItsMount) {
   EXPECT_FALSE(IsMounted(mounted));
 }
 
-// A daemon that has restarted mounts once more for a container that runs on, and unmounts once. So does each command of
-// Podman, which is a process of its own.
-TEST_F(DockerDriverTest, AMountOfAnotherProcessIsTheSameMount) {
+// With live-restore the container outlives the daemon, and the end of a copy that the restart cut short is never told.
+TEST_F(DockerDriverTest, ACopyAfterARestartOfDockerLeavesTheMountOfItsContainer) {
   caller_ = "dockerd";
   Create("db");
   const std::string mounted = Mount("db", "1");
@@ -248,13 +247,19 @@ TEST_F(DockerDriverTest, AMountOfAnotherProcessIsTheSameMount) {
   caller_ = "another dockerd";
   EXPECT_EQ(Mount("db", "1"), mounted);
   EXPECT_EQ(Unmount("db", "1"), "");
+  EXPECT_TRUE(IsMounted(mounted));
+  EXPECT_EQ(Unmount("db", "1"), "") << "the container ends";
   EXPECT_FALSE(IsMounted(mounted));
+}
 
-  Mount("db", "2");
-  Mount("db", "2");
-  caller_ = "a third dockerd";
-  EXPECT_EQ(Unmount("db", "2"), "") << "it knows of no copy";
-  EXPECT_FALSE(IsMounted(directory_.path() + "/docker/db/2"));
+TEST_F(DockerDriverTest, AnUnmountOfAnotherProcessIsTheLast) {
+  caller_ = "dockerd";
+  Create("db");
+  const std::string mounted = Mount("db", "1");
+  Mount("db", "1");
+  caller_ = "another dockerd";
+  EXPECT_EQ(Unmount("db", "1"), "") << "it knows of no copy";
+  EXPECT_FALSE(IsMounted(mounted));
 }
 
 // The version before kept no caller.
