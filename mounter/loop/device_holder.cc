@@ -40,15 +40,16 @@ absl::StatusOr<bool> IsHolder(const std::string& process) {
 }
 
 // Whether the file in `directory`, a /proc/PID/fd, is the device. Any process can take the name of a holder. Its file
-// may lie below a /dev of its own, on a server that is silent. So nobody is waited for, and no error is returned: a
-// device of ours gives none.
+// may lie below a /dev of its own, on a server that is silent: nobody waits for that.
 absl::StatusOr<bool> LeadsTo(int directory, const std::string& name, dev_t device) {
   std::array<char, 8> leads_to = {};
   const ssize_t size = ::readlinkat(directory, name.c_str(), leads_to.data(), leads_to.size());
   if (size < 0) return MeansNoHolder(errno) ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "look at", name);
   if (!std::string_view(leads_to.data(), static_cast<std::size_t>(size)).starts_with("/dev/")) return false;
   struct statx found = {};
-  if (::statx(directory, name.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &found) != 0) return false;
+  if (::statx(directory, name.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &found) != 0) {
+    return MeansNoHolder(errno) ? absl::StatusOr<bool>(false) : ErrnoStatus(errno, "look at", name);
+  }
   return S_ISBLK(found.stx_mode) && makedev(found.stx_rdev_major, found.stx_rdev_minor) == device;
 }
 
