@@ -33,11 +33,16 @@ bool StillUnpublishes(const std::optional<Claim>& record, const Claim& claim) {
   return record && IsSameRecord(*record, claim) && record->state != Claim::State::kControllerDetached;
 }
 
+// Whether the claim needs the volume published to that node of the plugin.
+bool NeedsPublish(const Claim& claim, const std::string& external_node_id) {
+  return claim.external_node_id == external_node_id && IsBeforeNodeStep(claim) &&
+         claim.publish != Claim::Publish::kNone;
+}
+
 // Whether another claim of the same node still needs the volume published there.
 bool IsPublishedForAnother(const std::vector<Claim>& claims, const Claim& claim) {
   return std::any_of(claims.begin(), claims.end(), [&](const Claim& other) {
-    return !AreOfOneClaim(other, claim) && other.external_node_id == claim.external_node_id &&
-           IsBeforeNodeStep(other) && other.publish != Claim::Publish::kNone;
+    return !AreOfOneClaim(other, claim) && NeedsPublish(other, claim.external_node_id);
   });
 }
 
@@ -327,8 +332,7 @@ void ClaimReleaser::OweUndo(const ClaimAnswer& answer, const absl::Status& why, 
 absl::Status ClaimReleaser::UnpublishUnlessNeeded(const ClaimAnswer& answer, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(answer.claim.volume));
   const bool is_needed = std::any_of(use.claims.begin(), use.claims.end(), [&](const Claim& other) {
-    return other.external_node_id == answer.claim.external_node_id && IsBeforeNodeStep(other) &&
-           other.publish != Claim::Publish::kNone;
+    return NeedsPublish(other, answer.claim.external_node_id);
   });
   if (is_needed) return absl::OkStatus();
   const absl::Status status = controller_.Unpublish(answer.volume, answer.claim, until);

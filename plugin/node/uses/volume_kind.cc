@@ -10,7 +10,6 @@
 #include "plugin/model/fs_types.h"
 
 namespace mooring {
-
 namespace {
 
 // ext4: metadata may reach the disk before the data that it leads to.
@@ -37,8 +36,7 @@ absl::Status CheckFlagsSuit(const NodeVolume& volume, const Capability& capabili
     if (ReusesSpace(volume) && ShowsOldBlocks(option)) {
       return InvalidArgument(
           "volume {}: mount flag {} is refused for the backend {}: after a crash, files would show what deleted "
-          "volumes "
-          "held",
+          "volumes held",
           volume.id, Quote(ToString({option})), ToString(volume.kind));
     }
     if (fs_type.empty() || IsAllowed(fs_type, option)) continue;
