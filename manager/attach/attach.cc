@@ -134,17 +134,19 @@ absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& reques
   const bool is_counted = !request.mounted_by.empty();
   const bool was_there = is_counted && volumes_.HasMount(*existing, until).value_or(true);
   MOORING_RETURN_IF_ERROR(Annotate(Revive(*existing, on_step, until, until), "attach " + NameOf(record)));
-  if (is_counted) MOORING_RETURN_IF_ERROR(CountRepeat(*existing, request.mounted_by, was_there));
+  if (is_counted) MOORING_RETURN_IF_ERROR(CountRepeat(*existing, request, was_there));
   return *existing;
 }
 
-// A caller that has restarted knows no repeats of before. The mount that is there has a user, whose end it may still
-// tell: Docker does, for containers that outlived it (live-restore). A count that is too high keeps a volume attached.
-// A count that is too low takes it from its user.
-absl::Status Attachments::CountRepeat(AttachmentRecord& record, const std::string& mounted_by, bool was_there) {
-  const bool is_known = record.mounted_by.empty() || record.mounted_by == mounted_by;
-  record.repeats = is_known ? record.repeats + 1 : static_cast<std::uint64_t>(was_there);
-  record.mounted_by = mounted_by;
+// A caller that has restarted knows no repeats of before. A user that outlived it (a container, with Docker's
+// live-restore) has the mount that is there. Without one, this attach is the first: a daemon that was killed never told
+// the end of its containers. A count that is too high keeps a volume attached; one that is too low takes it from its
+// user.
+absl::Status Attachments::CountRepeat(AttachmentRecord& record, const AttachRequest& request, bool was_there) {
+  const bool is_known = record.mounted_by.empty() || record.mounted_by == request.mounted_by;
+  const auto is_used = [&] { return !request.has_older_user || request.has_older_user(record); };
+  record.repeats = is_known ? record.repeats + 1 : static_cast<std::uint64_t>(was_there && is_used());
+  record.mounted_by = request.mounted_by;
   return journal_.Put(record, Durability::kSynced);
 }
 

@@ -107,6 +107,8 @@ struct AttachRequest {
   // A caller that attaches again what it has attached, and detaches as often (EndRepeat). It is another one after it
   // has restarted. Empty: repeated attaches are not counted.
   std::string mounted_by = {};
+  // Asked if the caller has restarted: whether something that uses the mount outlived the restart. Null: assume so.
+  std::function<bool(const AttachmentRecord& mount)> has_older_user = nullptr;
   std::shared_ptr<const VolumeUse> seen = nullptr;  // ClaimRequest::seen
   // Asked after each wait. If it is true, nothing begins any more, and a mount under way is undone.
   IsAbandoned is_abandoned = nullptr;
@@ -204,7 +206,7 @@ class Attachments {
                             const OnStep& on_step, Clock::time_point until);
   absl::Status MountAt(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
-  absl::Status CountRepeat(AttachmentRecord& record, const std::string& mounted_by, bool was_there);
+  absl::Status CountRepeat(AttachmentRecord& record, const AttachRequest& request, bool was_there);
   absl::Status RollBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,
                         Clock::time_point until);
   // Mounts again if the mount is gone. `look_until`: how long it waits for the plugin.

@@ -21,6 +21,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/docker/mount_users.h"
 #include "manager/launch/plugin_process.h"
 
 namespace mooring::manager {
@@ -54,17 +55,19 @@ http::Response Refuse(int status, const std::string& words) {
   return {.status = status, .type = kContentType, .body = ErrorBody(words)};
 }
 
-std::string NameOfProcess(pid_t pid) {
-  if (pid == 0) return "";
+void NameCaller(pid_t pid, DockerCall& call) {
+  if (pid == 0) return;
   const absl::StatusOr<ProcessIdentity> process = IdentityOf(pid);
-  return process.ok() ? fmt::format("{} {} {}", process->pid, process->start_time, process->boot) : "";
+  if (!process.ok()) return;
+  call.caller = fmt::format("{} {} {}", process->pid, process->start_time, process->boot);
+  call.has_older_user = [engine = *process](const AttachmentRecord& mount) { return HasUserOlderThan(engine, mount); };
 }
 
 // An exception (SQLite, out of memory) becomes an error that Docker shows.
 std::string Guarded(const DockerHttpServer::Handler& handler, const http::Request& request) {
   const bool is_long = std::find(kLongCalls.begin(), kLongCalls.end(), request.path) != kLongCalls.end();
-  const DockerCall call = {Clock::now() + (is_long ? kLongTime : kShortTime), request.is_abandoned,
-                           NameOfProcess(request.caller)};
+  DockerCall call = {Clock::now() + (is_long ? kLongTime : kShortTime), request.is_abandoned};
+  NameCaller(request.caller, call);
   const DeadlineScope deadline(call.until);  // for the calls below that have no deadline parameter
   try {
     return handler(request.path, request.body, call);

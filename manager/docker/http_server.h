@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "http/server.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 
@@ -16,6 +17,7 @@ struct DockerCall {
   Clock::time_point until;             // when its work ends
   IsAbandoned is_abandoned = nullptr;  // Docker has given up, or has ended
   std::string caller = {};             // the process, which differs after a restart of Docker; empty: not known
+  std::function<bool(const AttachmentRecord&)> has_older_user = nullptr;  // AttachRequest::has_older_user
 };
 
 class DockerHttpServer {

@@ -258,6 +258,7 @@ absl::StatusOr<AttachRequest> DockerRequest::AttachmentOf(const Volume& volume, 
   request.attach_path = DirectoryOf(volume.key) + "/" + Escape(mount_id);
   request.is_abandoned = is_abandoned();
   request.mounted_by = caller();
+  request.has_older_user = call_.has_older_user;
   return request;
 }
 

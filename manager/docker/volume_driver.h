@@ -6,11 +6,12 @@
 //                                                     <state>/docker/<volume>/<id>, which Docker binds
 //
 // `docker cp` mounts a volume of a running container again with the same id, and then unmounts it. So the mounts of one
-// process are counted, and the last unmount detaches. A daemon that has restarted unmounts once for a container that
-// outlived it. A daemon that was killed with its containers may mount with an old id again. The volume then stays
-// attached after its container, until `mooring detach`. Podman uses one id for all mounts, counts itself, and each of
-// its commands is another process. Where the process is not seen (a manager in a PID namespace of its own), a repeated
-// mount changes nothing.
+// process are counted, and the last unmount detaches. A daemon that has restarted knows its containers, but not what it
+// has mounted for them. For one that outlived it (live-restore), a copy forgets the id of the mount, and the volume
+// stays attached after the container, until `mooring detach`. After a kill without live-restore, it mounts with the id
+// of before for the next start of the container (mount_users.h tells the two apart). Podman uses one id for all mounts,
+// counts itself, and each of its commands is another process. Where the process is not seen (a manager in a PID
+// namespace of its own), a repeated mount changes nothing.
 //
 // A container's volume receives mounts below the path that it was bound from. So the path is private, unless the volume
 // has another propagation.

@@ -95,7 +95,7 @@ UniqueFd ServerOf(const std::string& socket_path, pid_t except) {
   return {};
 }
 
-absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
+absl::StatusOr<std::string> StartTimeOf(pid_t pid) {
   constexpr int kFieldsToStartTime = 20;  // after the name in parentheses, see proc(5)
   MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(fmt::format("/proc/{}/stat", pid)));
   const std::size_t end_of_name = text.rfind(')');
@@ -103,8 +103,13 @@ absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
   std::istringstream fields(text.substr(end_of_name + 1));
   std::string field;
   for (int i = 0; i < kFieldsToStartTime; ++i) fields >> field;
+  return field;
+}
+
+absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
+  MOORING_ASSIGN_OR_RETURN(const std::string start_time, StartTimeOf(pid));
   MOORING_ASSIGN_OR_RETURN(const std::string boot, BootId());
-  return ProcessIdentity{pid, field, boot};
+  return ProcessIdentity{pid, start_time, boot};
 }
 
 void KillServerLeft(const std::string& socket_path) {

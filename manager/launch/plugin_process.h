@@ -29,7 +29,9 @@ struct ProcessIdentity {
   bool operator==(const ProcessIdentity&) const = default;
 };
 
-absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid);  // NOT_FOUND: there is no such process
+// NOT_FOUND: there is no such process.
+absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid);
+absl::StatusOr<std::string> StartTimeOf(pid_t pid);  // ProcessIdentity::start_time
 
 // Sends SIGKILL to the process that serves the socket of a plugin that has ended, because a script may leave it behind.
 void KillServerLeft(const std::string& socket_path);

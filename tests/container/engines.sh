@@ -40,7 +40,7 @@ start_manager() {
 start_dockerd() {
   start dockerd env "TMPDIR=$work" dockerd --data-root "$work/docker/data" --exec-root "${docker_exec_root:-$work/docker/exec}" \
     --pidfile "$work/docker/pid" -H "$DOCKER_HOST" --cgroup-parent "$cgroup" --bridge none --iptables=false --ip-forward=false --ip-masq=false \
-    --add-runtime "bounded=$container_tests/runc-bounded" --default-runtime bounded
+    --add-runtime "bounded=$container_tests/runc-bounded" --default-runtime bounded "--live-restore=${live_restore:-false}"
   await "dockerd serves" docker version
 }
 

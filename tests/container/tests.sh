@@ -129,6 +129,30 @@ test_data_survives_the_daemon() {
   expect_nothing_of kept
 }
 
+# docker cp mounts the volume of a running container again with the id of its mount, and unmounts it.
+test_docker_copies_leave_the_volume_of_a_running_container() {
+  local mountpoint
+  docker volume create -d mooring -o size=64MiB kept
+  docker run -d --name user --network none -v kept:/data base sh -c 'echo hello >/data/f; sleep 1000'
+  await "the file" docker exec user grep -q hello /data/f
+  expect "a copy" "$(docker cp user:/data/f - | tar -xO)" hello
+  expect "the mounts after a copy" "$(mounts_of kept)" 1
+  end dockerd KILL
+  live_restore=true start_dockerd
+  expect "a copy out of a container that outlived Docker" "$(docker cp user:/data/f - | tar -xO)" hello
+  expect "the mounts after that copy" "$(mounts_of kept)" 1
+  expect "the claims after that copy" "$(claims_of kept)" 1
+  expect "what the container writes later" "$(docker exec user sh -c 'echo more >>/data/f && cat /data/f' | tr '\n' ' ')" "hello more "
+  mountpoint=$(docker volume inspect -f '{{.Mountpoint}}' kept)
+  docker rm -f user
+  # Docker before 25 has forgotten the mount of the container with that of the copy.
+  "$bin/mooring" detach "$mountpoint"
+  docker volume rm kept
+  expect_nothing_of kept
+  end dockerd TERM
+  start_dockerd
+}
+
 test_docker_read_only_volumes_and_propagation() {
   local mountpoint
   docker volume create -d mooring -o size=64MiB seen

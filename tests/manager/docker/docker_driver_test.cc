@@ -69,7 +69,8 @@ class DockerDriverTest : public ::testing::Test {
   }
 
   Json Ask(const std::string& method, const Json& request) {
-    return Json::parse(driver_->Handle("/VolumeDriver." + method, request.dump(), {Soon(), is_abandoned_, caller_}));
+    return Json::parse(
+        driver_->Handle("/VolumeDriver." + method, request.dump(), {Soon(), is_abandoned_, caller_, has_older_user_}));
   }
   std::string Error(const std::string& method, const Json& request) { return Ask(method, request).value("Err", "?"); }
 
@@ -116,6 +117,7 @@ class DockerDriverTest : public ::testing::Test {
   std::string boot_ = "boot-1";
   IsAbandoned is_abandoned_;  // of all requests
   std::string caller_;        // of all requests
+  std::function<bool(const AttachmentRecord&)> has_older_user_;
   std::unique_ptr<AttachmentJournal> journal_;
   std::unique_ptr<VolumeManager> volume_manager_;
   std::unique_ptr<Snapshots> snapshots_;
@@ -249,6 +251,26 @@ TEST_F(DockerDriverTest, ACopyAfterARestartOfDockerLeavesTheMountOfItsContainer)
   EXPECT_EQ(Unmount("db", "1"), "");
   EXPECT_TRUE(IsMounted(mounted));
   EXPECT_EQ(Unmount("db", "1"), "") << "the container ends";
+  EXPECT_FALSE(IsMounted(mounted));
+}
+
+// A daemon that was killed does not tell the end of its containers, and the next one mounts with the same id.
+TEST_F(DockerDriverTest, AMountAfterAKilledDockerIsTheFirst) {
+  std::string asked;
+  has_older_user_ = [&asked](const AttachmentRecord& mount) {
+    asked = mount.attach_path;
+    return false;
+  };
+  caller_ = "dockerd";
+  Create("db");
+  const std::string mounted = Mount("db", "1");
+  Mount("db", "1");
+  EXPECT_EQ(asked, "") << "the same daemon";
+  caller_ = "another dockerd";
+  EXPECT_EQ(Mount("db", "1"), mounted);
+  EXPECT_EQ(asked, mounted);
+  EXPECT_TRUE(IsMounted(mounted));
+  EXPECT_EQ(Unmount("db", "1"), "");
   EXPECT_FALSE(IsMounted(mounted));
 }
 

@@ -16,6 +16,7 @@ class PeerNamespace {
 
   int Run(const std::string& shell_command) const;  // in that namespace; returns the exit status
   std::string MountInfo() const;                    // /proc/PID/mountinfo of that namespace
+  pid_t pid() const { return pid_; }                // of the process that is there
 
  private:
   pid_t pid_ = -1;
