@@ -57,9 +57,8 @@ absl::Status CheckLease(Lease& lease) {
       "this host has no lease in the shared state, so it attaches nothing: try again when the state answers");
 }
 
-// The claim of an attachment is freed by the detach. A mount without an attachment may still be written to.
-bool IsMounted(Components& components, const Claim& claim) {
-  if (components.journal->IsUsed(claim)) return true;
+// A mount without an attachment may still be written to.
+bool HasUnknownMount(Components& components, const Claim& claim) {
   const auto volume = components.store.GetVolume(claim.volume);
   if (!volume.ok()) return !absl::IsNotFound(volume.status());
   const auto mounts = components.volume_manager->FindUnknownMounts(*volume);
@@ -85,7 +84,12 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
       *components.snapshots, components.controller_locks, components.events, components.work, retry);
   Claims::Settings claiming;
   claiming.retry = retry;
-  claiming.is_mounted = [&components](const Claim& claim) { return IsMounted(components, claim); };
+  claiming.is_mounted = [&components](const Claim& claim) {
+    return components.journal->IsUsed(claim) || HasUnknownMount(components, claim);
+  };
+  claiming.is_still_mounted = [&components](const Claim& claim) {
+    return components.attachments->IsMountedFor(claim) || HasUnknownMount(components, claim);
+  };
   claiming.check_mounts = [&components](const VolumeKey& volume) {
     return components.attachments->CheckNoStaleMount(volume);
   };

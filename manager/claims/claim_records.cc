@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 
@@ -19,6 +21,15 @@ bool IsSameRecord(const Claim& a, const Claim& b) { return a.revisions.create ==
 
 bool IsBeforeNodeStep(const Claim& claim) {
   return claim.state == Claim::State::kTaken || claim.state == Claim::State::kUnmountFailed;
+}
+
+bool NeedsPublish(const Claim& claim, const std::string& external_node_id) {
+  return claim.external_node_id == external_node_id && IsBeforeNodeStep(claim) &&
+         claim.publish != Claim::Publish::kNone;
+}
+
+std::string ClaimName(const Claim& claim) {
+  return fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation), ToString(claim.volume));
 }
 
 bool BeginControllerStep(Claim& claim) {

@@ -14,12 +14,6 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kAttempt{30};  // for one try in the background
-
-std::string NameOf(const Claim& claim) {
-  return fmt::format("{} claim of {} on {}", ToString(claim.mode), Quote(claim.allocation), ToString(claim.volume));
-}
-
 Claim ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
   Claim claim;
   claim.volume = volume;
@@ -33,10 +27,10 @@ bool StillUnpublishes(const std::optional<Claim>& record, const Claim& claim) {
   return record && IsSameRecord(*record, claim) && record->state != Claim::State::kControllerDetached;
 }
 
-// Whether the claim needs the volume published to that node of the plugin.
-bool NeedsPublish(const Claim& claim, const std::string& external_node_id) {
-  return claim.external_node_id == external_node_id && IsBeforeNodeStep(claim) &&
-         claim.publish != Claim::Publish::kNone;
+std::optional<Claim> FindRecord(const std::vector<Claim>& claims, const Claim& claim) {
+  const auto found =
+      std::find_if(claims.begin(), claims.end(), [&](const Claim& other) { return AreOfOneClaim(other, claim); });
+  return found == claims.end() ? std::nullopt : std::optional<Claim>(*found);
 }
 
 // Whether another claim of the same node still needs the volume published there.
@@ -54,9 +48,9 @@ ClaimReleaser::ClaimReleaser(ClaimRecords& records, ControllerPublisher& control
       controller_(controller),
       hosts_(hosts),
       settings_(std::move(settings)),
+      undo_(records.store(), controller, queue, settings_.first_retry),
       work_(queue, {.kind = "claim", .width = 2, .first_retry = settings_.first_retry}),
-      rollbacks_(queue, {.kind = "rollback", .first_retry = settings_.first_retry}),
-      undos_(queue, {.kind = "unpublish", .first_retry = settings_.first_retry}) {}
+      rollbacks_(queue, {.kind = "rollback", .first_retry = settings_.first_retry}) {}
 
 absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                     const absl::Status& node_outcome, Clock::time_point until) {
@@ -147,7 +141,7 @@ void ClaimReleaser::OweIfFailed(const Claim& claim, const absl::Status& status) 
 }
 
 void ClaimReleaser::Owe(const Claim& claim, const std::string& plugin, Clock::duration delay) {
-  work_.Push({.key = NameOf(claim),
+  work_.Push({.key = ClaimName(claim),
               .lane = plugin,
               .attempt = [this, claim, plugin] { return Attempt(claim, plugin); },
               .problem = claim.problem},
@@ -177,7 +171,7 @@ absl::Status ClaimReleaser::Attempt(const Claim& named, const std::string& plugi
     MOORING_ASSIGN_OR_RETURN(claim, EndPast(*claim));
   }
   if (!claim || IsBeforeNodeStep(*claim)) return absl::OkStatus();
-  const Clock::time_point until = Clock::now() + kAttempt;
+  const Clock::time_point until = Clock::now() + ControllerPublisher::kAttempt;
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(claim->volume, until));
   return TryToFinish(*claim, Durability::kOrdered, until);
 }
@@ -206,22 +200,20 @@ absl::Status ClaimReleaser::TryToFinish(const Claim& claim, Durability durabilit
   return Free(*current, durability);
 }
 
+// The host of the claim may be back, and have freed it or taken another one by the next try.
 absl::Status ClaimReleaser::Unpublish(const Claim& claim, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
-  // Without its record, the plugin's id of the volume is unknown.
-  if (use.volume && !IsPublishedForAnother(use.claims, claim)) {
-    absl::Status status = controller_.Unpublish(*use.volume, claim, until);
-    // CSI 1.12, ControllerUnpublishVolume: without an unmount at the node, NOT_FOUND does not mean that it is detached.
-    const bool node_has_ended_use = hosts_.IsOurs(claim.node) || claim.lost;
-    if (absl::IsNotFound(status) && node_has_ended_use) status = absl::OkStatus();
-    // A controller that refused both cannot serve the volume on this node, so there is nothing to undo.
-    if (claim.publish == Claim::Publish::kRefused && IsRefusal(status)) status = absl::OkStatus();
-    if (absl::IsCancelled(status)) return status;
-    if (!status.ok()) {
-      MOORING_RETURN_IF_ERROR(StoreProblem(claim, Message(status)));
-      return IsWorthAnotherTry(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status;
-    }
+  bool is_needed = use.volume.has_value();  // without its record, the plugin's id of the volume is unknown
+  const auto may_call = [&]() -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const VolumeUse now, records_.store().GetVolumeUse(claim.volume));
+    is_needed = StillUnpublishes(FindRecord(now.claims, claim), claim) && !IsPublishedForAnother(now.claims, claim);
+    return is_needed ? absl::OkStatus() : FailedPrecondition("the volume is not to be unpublished any more");
+  };
+  absl::Status status;
+  if (is_needed && !IsPublishedForAnother(use.claims, claim)) {
+    status = controller_.Unpublish(*use.volume, claim, until, may_call);
   }
+  if (is_needed) MOORING_RETURN_IF_ERROR(OutcomeOf(claim, status));
   // If a power cut loses this change, the call is repeated, which CSI allows.
   const auto mark = [&](Claim& record) {
     if (!IsSameRecord(record, claim)) return false;
@@ -230,6 +222,20 @@ absl::Status ClaimReleaser::Unpublish(const Claim& claim, Clock::time_point unti
     return true;
   };
   return records_.Change(claim, mark, Durability::kOrdered).status();
+}
+
+absl::Status ClaimReleaser::OutcomeOf(const Claim& claim, absl::Status unpublished) {
+  // CSI 1.12, ControllerUnpublishVolume: without an unmount at the node, NOT_FOUND does not mean that it is detached.
+  // A claim of this host that another one gave up may still be mounted here.
+  const auto has_ended_use = [&] {
+    return claim.lost || (hosts_.IsOurs(claim.node) && !settings_.is_still_mounted(claim));
+  };
+  if (absl::IsNotFound(unpublished) && has_ended_use()) return absl::OkStatus();
+  // A controller that refused both cannot serve the volume on this node, so there is nothing to undo.
+  if (claim.publish == Claim::Publish::kRefused && IsRefusal(unpublished)) return absl::OkStatus();
+  if (unpublished.ok() || absl::IsCancelled(unpublished)) return unpublished;
+  MOORING_RETURN_IF_ERROR(StoreProblem(claim, Message(unpublished)));
+  return IsWorthAnotherTry(unpublished) ? WithCode(absl::StatusCode::kUnavailable, unpublished) : unpublished;
 }
 
 // Stores and reports a problem once, however often the same step fails.
@@ -255,10 +261,9 @@ absl::StatusOr<std::optional<Claim>> ClaimReleaser::FreeIf(const Claim& claim,
                                                            Durability durability) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(VolumeUse use, records_.store().GetVolumeUse(claim.volume));
-    const auto current = std::find_if(use.claims.begin(), use.claims.end(),
-                                      [&](const Claim& other) { return AreOfOneClaim(other, claim); });
-    if (current == use.claims.end()) return std::nullopt;
-    if (!may_free(*current)) return *current;
+    const std::optional<Claim> current = FindRecord(use.claims, claim);
+    if (!current) return std::nullopt;
+    if (!may_free(*current)) return current;
     Changes changes;
     changes.Delete(*current).With(durability);
     if (use.volume) {
@@ -286,17 +291,17 @@ absl::Status ClaimReleaser::RollBack(const ClaimAnswer& answer, const absl::Stat
   if (!marked.ok()) {
     const auto mark_later = [this, answer, why]() -> absl::Status {
       MOORING_ASSIGN_OR_RETURN(const auto later, MarkFailed(answer.claim, why));
-      if (!StillUnpublishes(later, answer.claim) && !IsRefusal(why)) OweUndo(answer, why, {});
+      if (!StillUnpublishes(later, answer.claim) && !IsRefusal(why)) undo_.Owe(answer, why, {});
       return later ? Resume({*later}) : absl::OkStatus();
     };
-    rollbacks_.Push({.key = NameOf(claim),
+    rollbacks_.Push({.key = ClaimName(claim),
                      .lane = answer.volume.plugin,
                      .attempt = mark_later,
                      .problem = Message(marked.status())},
                     settings_.first_retry);
     return Annotate(why, fmt::format("(and taking it back failed: {})", Message(marked.status())));
   }
-  if (locked && !StillUnpublishes(*marked, claim)) UndoPublish(answer, why, until);
+  if (locked && !StillUnpublishes(*marked, claim)) undo_.Undo(answer, why, until);
   const absl::Status undone = !*marked ? absl::OkStatus()
                               : locked ? FinishLocked(**marked, Durability::kSynced, until)
                                        : Resume({**marked});
@@ -307,36 +312,8 @@ absl::Status ClaimReleaser::RollBack(const ClaimAnswer& answer, const absl::Stat
 bool ClaimReleaser::UndoIfFreed(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until) {
   const auto now = records_.Find(answer.claim.volume, answer.claim.mode, answer.claim.allocation);
   if (!now.ok() || StillUnpublishes(*now, answer.claim)) return false;
-  UndoPublish(answer, why, until);
+  undo_.Undo(answer, why, until);
   return true;
-}
-
-// A publish that was refused did not happen.
-void ClaimReleaser::UndoPublish(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until) {
-  if (IsRefusal(why)) return;
-  const absl::Status status = UnpublishUnlessNeeded(answer, until);
-  if (!status.ok() && !absl::IsCancelled(status)) OweUndo(answer, status, settings_.first_retry);
-}
-
-void ClaimReleaser::OweUndo(const ClaimAnswer& answer, const absl::Status& why, Clock::duration delay) {
-  const auto attempt = [this, answer]() -> absl::Status {
-    const Clock::time_point until = Clock::now() + kAttempt;
-    MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(answer.claim.volume, until));
-    return UnpublishUnlessNeeded(answer, until);
-  };
-  undos_.Push({.key = NameOf(answer.claim), .lane = answer.volume.plugin, .attempt = attempt, .problem = Message(why)},
-              delay);
-}
-
-// The volume is the one that was published: its record may be gone, or be that of another volume by now.
-absl::Status ClaimReleaser::UnpublishUnlessNeeded(const ClaimAnswer& answer, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(answer.claim.volume));
-  const bool is_needed = std::any_of(use.claims.begin(), use.claims.end(), [&](const Claim& other) {
-    return NeedsPublish(other, answer.claim.external_node_id);
-  });
-  if (is_needed) return absl::OkStatus();
-  const absl::Status status = controller_.Unpublish(answer.volume, answer.claim, until);
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 // A claim that was published since, or replaced by a new record, has an owner and is left alone.
@@ -354,7 +331,7 @@ absl::StatusOr<std::optional<Claim>> ClaimReleaser::MarkFailed(const Claim& clai
 }
 
 bool ClaimReleaser::IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
-  return rollbacks_.Has(NameOf(ClaimNamed(volume, mode, allocation)));
+  return rollbacks_.Has(ClaimName(ClaimNamed(volume, mode, allocation)));
 }
 
 absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {

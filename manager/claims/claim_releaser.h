@@ -15,6 +15,7 @@
 
 #include "manager/claims/claim_records.h"
 #include "manager/claims/controller_publisher.h"
+#include "manager/claims/publish_undo.h"
 #include "manager/hosts/host_directory.h"
 #include "manager/work/work_queue.h"
 
@@ -24,8 +25,11 @@ struct ClaimSettings {
   std::chrono::seconds past_age{300};                     // how long claims stay after their allocation is gone
   Clock::duration first_retry = std::chrono::seconds(1);  // of work in the background
   RetryPolicy retry;
-  // Whether the node of the claim, which is this host, still mounts the volume.
+  // Whether the node of the claim, which is this host, still mounts the volume, or has an attachment that will release
+  // the claim.
   std::function<bool(const Claim& claim)> is_mounted = [](const Claim&) { return false; };
+  // The same, but an attachment that is unmounted, and about to release the claim, does not count.
+  std::function<bool(const Claim& claim)> is_still_mounted = [](const Claim&) { return false; };
   // An error: this host still mounts the volume for a claim that others have freed. A new claim would let that mount
   // write again, because its controller publishes the volume to the host and not to a mount.
   std::function<absl::Status(const VolumeKey& volume)> check_mounts = [](const VolumeKey&) { return absl::OkStatus(); };
@@ -56,10 +60,8 @@ class ClaimReleaser {
   // memory, and repeated in the background. Returns `why`, with a note if the rollback failed.
   absl::Status RollBack(const ClaimAnswer& answer, const absl::Status& why, bool locked, Clock::time_point until);
 
-  // Undoes a publish that this host sent for a claim which another host has freed meanwhile, because this machine was
-  // paused, for example. The unpublish of the other host may have come first, and nobody else repeats it. It is
-  // repeated in the background until it succeeds or the manager ends. RollBack does the same. False: the claim was not
-  // freed. The caller holds the controller lock.
+  // Undoes a publish (PublishUndo) for a claim that another host has freed meanwhile. RollBack does the same. False:
+  // the claim was not freed. The caller holds the controller lock.
   bool UndoIfFreed(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until);
 
   // Whether a rollback of this claim could not be stored yet.
@@ -77,9 +79,6 @@ class ClaimReleaser {
   absl::Status Attempt(const Claim& claim, const std::string& plugin);
   absl::StatusOr<std::optional<Claim>> EndPast(const Claim& claim);
   absl::StatusOr<std::optional<Claim>> MarkFailed(const Claim& claim, const absl::Status& why);
-  void UndoPublish(const ClaimAnswer& answer, const absl::Status& why, Clock::time_point until);
-  void OweUndo(const ClaimAnswer& answer, const absl::Status& why, Clock::duration delay);
-  absl::Status UnpublishUnlessNeeded(const ClaimAnswer& answer, Clock::time_point until);
   absl::Status TryToFinish(const Claim& claim, Durability durability, Clock::time_point until);
   absl::Status Finish(const Claim& claim, Durability durability, Clock::time_point until);
   // Under the controller lock of its volume. UNAVAILABLE: the controller is owed its call.
@@ -88,6 +87,7 @@ class ClaimReleaser {
   absl::Status FinishByForce(const Claim& claim, Clock::time_point until);
   absl::Status FinishOrOwe(const Claim& claim, Durability durability, Clock::time_point until);
   absl::Status Unpublish(const Claim& claim, Clock::time_point until);
+  absl::Status OutcomeOf(const Claim& claim, absl::Status unpublished);
   absl::Status StoreProblem(const Claim& claim, const std::string& problem);
   absl::Status Free(const Claim& claim, Durability durability);
   // Gives the record if it stays; nullopt: there is none any more.
@@ -100,7 +100,8 @@ class ClaimReleaser {
   ControllerPublisher& controller_;
   HostDirectory& hosts_;
   const ClaimSettings settings_;
-  WorkKind work_, rollbacks_, undos_;  // last: their attempts use all of the above
+  PublishUndo undo_;
+  WorkKind work_, rollbacks_;  // last: their attempts use all of the above
 };
 
 }  // namespace mooring::manager

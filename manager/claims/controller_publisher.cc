@@ -39,7 +39,8 @@ absl::StatusOr<StringMap> ControllerPublisher::Publish(const ClaimAnswer& answer
   return StringMap(response.publish_context().begin(), response.publish_context().end());
 }
 
-absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until) {
+absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until,
+                                            const std::function<absl::Status()>& may_call) {
   if (!HasController(volume.plugin)) {
     return Unavailable(
         "ControllerUnpublishVolume is owed to plugin {}: it is sent once the plugin has a healthy controller",
@@ -49,7 +50,12 @@ absl::Status ControllerPublisher::Unpublish(const Volume& volume, const Claim& c
   request.set_volume_id(IdForPlugin(volume));
   request.set_node_id(claim.external_node_id);
   volume.secrets.CopyTo(*request.mutable_secrets());
-  const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry_, until).status();
+  RetryPolicy retry = retry_;
+  retry.may_call = [&] {
+    const absl::Status leased = retry_.may_call();
+    return leased.ok() ? may_call() : leased;
+  };
+  const absl::Status status = CallController(plugins_, ControllerFor(volume), request, retry, until).status();
   if (status.ok() || volume.secrets_problem.empty()) return status;
   return absl::Status(status.code(),
                       fmt::format("{}; it was called without secrets: {}", Message(status), volume.secrets_problem));

@@ -1,6 +1,8 @@
 // ControllerPublishVolume and ControllerUnpublishVolume (CSI 1.12) for claims. A volume has one call at a time.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +16,8 @@ namespace mooring::manager {
 
 class ControllerPublisher {
  public:
+  static constexpr std::chrono::seconds kAttempt{30};  // for one try in the background
+
   // All outlive it. `locks`: shared with Volumes, whose calls to the controller take them too.
   ControllerPublisher(PluginDirectory& plugins, KeyedLocks& locks, const RetryPolicy& retry)
       : plugins_(plugins), locks_(locks), retry_(retry) {}
@@ -24,8 +28,10 @@ class ControllerPublisher {
   // Returns the publish context.
   absl::StatusOr<StringMap> Publish(const ClaimAnswer& answer, Clock::time_point until);
 
-  // NOT_FOUND: the plugin does not know the volume or the node. UNAVAILABLE: no controller is healthy.
-  absl::Status Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until);
+  // NOT_FOUND: the plugin does not know the volume or the node. UNAVAILABLE: no controller is healthy. `may_call` is
+  // asked before each try (RetryPolicy).
+  absl::Status Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until,
+                         const std::function<absl::Status()>& may_call);
 
   bool HasController(const std::string& plugin);  // whether a healthy one exists
   bool HasControllerFor(const Volume& volume);    // on a host that can reach the volume

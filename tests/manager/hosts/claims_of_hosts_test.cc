@@ -33,6 +33,7 @@ class ClaimsOfHostsTest : public ClaimsFixture {
       settings.retry = test.retry_;
       settings.first_retry = hours(1);
       settings.now = [&test] { return test.now_; };
+      settings.is_still_mounted = [&test, name](const Claim&) { return name == "there" && test.is_mounted_there_; };
       settings.check_mounts = [&test, name](const VolumeKey&) {
         return name == "there" ? test.stale_mount_ : absl::OkStatus();
       };
@@ -56,7 +57,16 @@ class ClaimsOfHostsTest : public ClaimsFixture {
   }
   Host Record(const std::string& name) { return store_.GetHost(name).value_or(Host()); }
 
+  // `there` has joined again, and has looked for mounts of claims that others have freed.
+  void ComeBack() {
+    Join(store_, "there");
+    const auto forget = [](Host& host) -> absl::StatusOr<bool> { return std::exchange(host.gave_up_claims, false); };
+    ASSERT_OK(store_.ChangeHost("there", forget).status());
+    Look();
+  }
+
   absl::Status stale_mount_;
+  bool is_mounted_there_ = false;
   HostSide here_{*this, "here"};
   HostSide there_{*this, "there"};
 };
@@ -172,6 +182,39 @@ TEST_F(ClaimsOfHostsTest, ControllerFreesTheClaimsOfAnUnreachableHost) {
   EXPECT_OK(here_.Take(Writer("web-2")));
 }
 
+// An unpublish that is repeated must not take the volume from a claim that was taken meanwhile.
+TEST_F(ClaimsOfHostsTest, AHostThatIsBackKeepsWhatItTakesWhileItsOldClaimIsFreed) {
+  ASSERT_OK(there_.Take(Request("web-1", kWriters)));
+  Vanish(store_, "there");
+  plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("the storage is busy"));
+  auto recovered = std::async(std::launch::async, [this] { return here_.claims.Recover("there", Soon()); });
+  ASSERT_TRUE(plugin_->WaitForCalls("ControllerUnpublishVolume", 2));
+  ComeBack();
+  KeyedLocks own_locks;  // of another process
+  Claims back(store_, directory_, there_.hosts, own_locks, events_, queue_, HostSide::SettingsOf(*this, "there"));
+  ASSERT_OK(back.Take(Request("web-2", kWriters), Soon()).status());
+  plugin_->ClearFaults();
+  EXPECT_OK(recovered.get());
+  EXPECT_EQ(TheClaim().allocation, "web-2");
+  EXPECT_THAT(AttachedTo(), SizeIs(1));
+}
+
+// The claim was given up, and the host has not unmounted the volume yet.
+TEST_F(ClaimsOfHostsTest, NotFoundDoesNotFreeAClaimThatIsStillMounted) {
+  ASSERT_OK(there_.Take(Writer("web-1")));
+  Vanish(store_, "there");
+  plugin_->Fail("ControllerUnpublishVolume", absl::FailedPreconditionError("still attached"));
+  ASSERT_OK(here_.claims.Recover("there", Soon()));
+  ComeBack();
+  plugin_->FailAlways("ControllerUnpublishVolume", absl::NotFoundError("no such node"));
+  is_mounted_there_ = true;
+  Resume(there_.claims);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("no such node"));
+  is_mounted_there_ = false;
+  Resume(there_.claims);
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
 TEST_F(ClaimsOfHostsTest, WithoutAControllerOnlyAPersonFreesThem) {
   WithoutController();
   ASSERT_OK(there_.Take(Writer("web-1")));
@@ -200,11 +243,7 @@ TEST_F(ClaimsOfHostsTest, NothingIsPublishedToAHostWithStaleMounts) {
   }
   HostSide restarted(*this, "there");  // it has not looked at the hosts yet
   EXPECT_THAT(restarted.Take(Writer("web-2")), FailsWith(Code::kUnavailable, "others have freed claims of it"));
-  ASSERT_OK(
-      store_
-          .ChangeHost("there",
-                      [](Host& host) -> absl::StatusOr<bool> { return std::exchange(host.gave_up_claims, false); })
-          .status());
+  ComeBack();
   stale_mount_ = Unavailable("the volume is still mounted here for 'web-1'");
   EXPECT_THAT(there_.Take(Writer("web-2")), FailsWith(Code::kUnavailable, "still mounted here for 'web-1'"));
   EXPECT_THAT(AllClaims(), IsEmpty());
