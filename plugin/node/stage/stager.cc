@@ -54,6 +54,22 @@ absl::Status StagedFilesystemFailed(const StageSpec& spec, const PathInfo& place
 
 }  // namespace
 
+// A volume in use has its image attached. A restore or rsync may have put another file in its place: that would be
+// used beside the first, with other data.
+absl::Status LoopStager::CheckNotReplaced(const NodeVolume& volume, const std::vector<LoopInfo>& loops) {
+  if (!loops.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> use,
+                           finder_.FindLive(volume.id, [](const VolumeUse&) { return true; }));
+  if (!use) return absl::OkStatus();
+  return FailedPrecondition(
+      "volume {} is in use at {}, and {} is another file now than the one in use: it was replaced, or its filesystem "
+      "was "
+      "mounted anew. Copy the files of the volume from there first: what was written since is lost with the last use "
+      "of a "
+      "replaced file. Then unpublish and unstage the volume everywhere, and stage it again",
+      volume.id, Quote(use->path), Quote(volume.path));
+}
+
 // Returns whether the image is mounted elsewhere. Otherwise it releases the devices of an interrupted block use.
 absl::StatusOr<bool> LoopStager::ReleaseUnlessMounted(const StageSpec& spec, const NodeVolume& volume) {
   const auto is_mounted_elsewhere = [&](const VolumeUse& use) {
@@ -62,6 +78,7 @@ absl::StatusOr<bool> LoopStager::ReleaseUnlessMounted(const StageSpec& spec, con
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, finder_.FindLive(volume.id, is_mounted_elsewhere));
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, LoopsThatStay(mounter_, volume.path, known.has_value()));
   MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
+  MOORING_RETURN_IF_ERROR(CheckNotReplaced(volume, loops));
   if (AnyInUseAsFilesystem(loops)) return true;
   if (loops.empty()) return false;
   MOORING_RETURN_IF_ERROR(devices_.Release(volume.id));
@@ -85,6 +102,7 @@ absl::Status LoopStager::StageBlock(const StageSpec& spec, const NodeVolume& vol
         "volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and unstage it first",
         volume.id, loops.front().device);
   }
+  MOORING_RETURN_IF_ERROR(CheckNotReplaced(volume, loops));
   if (loops.empty()) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   return AttachOnRecord(spec, volume);
 }

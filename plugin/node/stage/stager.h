@@ -39,6 +39,7 @@ class LoopStager {
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
 
  private:
+  absl::Status CheckNotReplaced(const NodeVolume& volume, const std::vector<LoopInfo>& loops);
   absl::StatusOr<bool> ReleaseUnlessMounted(const StageSpec& spec, const NodeVolume& volume);
   absl::Status AttachOnRecord(const StageSpec& spec, const NodeVolume& volume);
 

@@ -76,6 +76,23 @@ TEST_F(BadImage, StageRefusesASymlinkInPlaceOfAnImage) {
   fs::rename(kept, Image(id));
 }
 
+// rsync and most restores rename a new file over the old one, which the volume goes on to use.
+TEST_F(BadImage, StageRefusesAnImageThatWasPutInPlaceOfTheOneInUse) {
+  for (const VolumeCapability& capability : {Mount(), Block()}) {
+    const std::string id = Staged(capability);
+    const std::string used = dir() / "used";
+    fs::rename(Image(id), used);
+    fs::copy_file(used, Image(id));
+    ExpectRefused(StageRequest(id, Staging(id, "second"), capability), Code::kFailedPrecondition,
+                  Image(id) + "' is another file now");
+    EXPECT_EQ(LoopsHere().size(), 1U);
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    EXPECT_OK(driver().Stage(id, Staging(id, "second"), capability)) << "it is not in use any more";
+    EXPECT_OK(driver().Unstage(id, Staging(id, "second")));
+    fs::remove(used);
+  }
+}
+
 TEST_F(BadImage, StageRefusesForeignContent) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"head -c 2000000 /dev/urandom | dd of=IMAGE conv=notrunc status=none", "unknown data"},
