@@ -112,14 +112,26 @@ absl::StatusOr<UniqueFd> EnterPool(const Config& config, const std::string& boot
   return AddNode(config, boot_id, pool, *records);
 }
 
+absl::StatusOr<bool> IsMissingOrEmpty(const std::string& file) {
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) == 0) return status.st_size == 0;
+  if (errno == ENOENT || errno == ENOTDIR) return true;
+  return ErrnoStatus(errno, "look at", file);
+}
+
 absl::StatusOr<OpenedPool> OpenPool(const Config& config, const std::string& boot_id, const PoolConfig& pool,
                                     CatalogStore& catalog, KeyedLocks& locks) {
   MOORING_RETURN_IF_ERROR(CheckSharedFilesystem(pool.path));
   const std::string directory = pool.path + std::string(kSharedRecords), file = directory + "/catalog.db";
+  const auto may_begin = [&]() -> absl::Status {
+    MOORING_RETURN_IF_ERROR(CheckSharedBeginsEmpty(file, pool));
+    return catalog.files()->CheckBegins(file, pool.name);
+  };
+  MOORING_ASSIGN_OR_RETURN(const bool begins, IsMissingOrEmpty(file));
+  if (begins) MOORING_RETURN_IF_ERROR(may_begin());
   MOORING_RETURN_IF_ERROR(MakeSharedRecords(directory));
   OpenedPool opened;
-  MOORING_ASSIGN_OR_RETURN(
-      opened.tag, catalog.files()->AddShared(file, pool.name, [&] { return CheckSharedBeginsEmpty(file, pool); }));
+  MOORING_ASSIGN_OR_RETURN(opened.tag, catalog.files()->AddShared(file, pool.name, may_begin));
   MOORING_RETURN_IF_ERROR(
       locks.AddFile(directory + "/lock", [tag = opened.tag](const std::string& key) { return TagOfKey(key) == tag; }));
   MOORING_ASSIGN_OR_RETURN(opened.presence, EnterPool(config, boot_id, pool, opened.tag, catalog, locks));

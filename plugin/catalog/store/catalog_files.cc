@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/host.h"
+#include "base/log.h"
 #include "base/text/quote.h"
 
 namespace mooring {
@@ -92,9 +93,9 @@ void CheckTables(SQLite::Database& database) {
 
 constexpr std::size_t kIdentityBytes = 16;
 
-// In the local file. Older files lack it, and older programs ignore it.
-constexpr std::string_view kMakeIdentities =
-    "CREATE TABLE IF NOT EXISTS pool_identities (pool TEXT PRIMARY KEY, identity TEXT NOT NULL) WITHOUT ROWID";
+// Tables of the local file about shared pools. Older files lack the tables, and older programs ignore them.
+constexpr PoolMemory kIdentities = {"pool_identities", "identity"};  // of pools that the plugin mounts itself
+constexpr PoolMemory kTags = {"pool_tags", "tag"};                   // of the other ones
 
 DatabaseFile SharedCatalogFile(const std::string& path) {
   return {.path = path,
@@ -236,7 +237,26 @@ absl::StatusOr<std::string> CatalogFiles::AddShared(const std::string& path, con
                               Quote(path), file.pool);
   }
   files_.push_back({.pool = pool, .tag = opened->tag(), .database = opened});
+  const absl::StatusOr<std::string> before = Remembered(kTags, pool);
+  if (before.ok() && !before->empty() && *before != opened->tag()) {
+    log::Warning("a shared pool has other records than before; volumes of the old ones are refused",
+                 {{"pool", pool}, {"records", path}, {"tag", opened->tag()}, {"tag_before", *before}});
+  }
+  if (const absl::Status kept = Remember(kTags, pool, opened->tag()); !kept.ok()) {
+    log::Warning("a start without the mount of a shared pool will not be noticed",
+                 {{"pool", pool}, {"cause", Message(kept)}});
+  }
   return opened->tag();
+}
+
+absl::Status CatalogFiles::CheckBegins(const std::string& path, const std::string& pool) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string tag, Remembered(kTags, pool));
+  if (tag.empty()) return absl::OkStatus();
+  return FailedPrecondition(
+      "this plugin has had the pool with the tag {}, and the records {} are missing or empty. The filesystem of the "
+      "pool may not be mounted. Nothing was changed. Mount it. Or, for a new pool, choose another name, or make the "
+      "plugin forget the old one (docs/backends.md, \"Shared pools\")",
+      tag, Quote(path));
 }
 
 void CatalogFiles::AddLater(const std::string& pool, const std::string& tag, std::function<absl::Status()> answers) {
@@ -260,13 +280,13 @@ absl::StatusOr<CatalogDatabase*> CatalogFiles::OpenLater(const std::string& path
                               Quote(path));
   }
   MOORING_ASSIGN_OR_RETURN(const std::string identity, IdentityIn(path));
-  MOORING_RETURN_IF_ERROR(RememberIdentity(pool, identity));
+  MOORING_RETURN_IF_ERROR(Remember(kIdentities, pool, identity));
   file->database = std::move(opened);
   return file->database.get();
 }
 
 absl::Status CatalogFiles::CheckIdentity(const std::string& path, const std::string& pool) const {
-  MOORING_ASSIGN_OR_RETURN(const std::string expected, RememberedIdentity(pool));
+  MOORING_ASSIGN_OR_RETURN(const std::string expected, Remembered(kIdentities, pool));
   if (expected.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::string found, IdentityIn(path));
   if (found == expected) return absl::OkStatus();
@@ -277,21 +297,23 @@ absl::Status CatalogFiles::CheckIdentity(const std::string& path, const std::str
       expected, found.empty() ? "are none" : "is " + found);
 }
 
-absl::StatusOr<std::string> CatalogFiles::RememberedIdentity(const std::string& pool) const {
+absl::StatusOr<std::string> CatalogFiles::Remembered(const PoolMemory& memory, const std::string& pool) const {
   return local().Read("look up a pool in", [&](Statements& statements) -> std::string {
-    Use table = statements("SELECT 1 FROM sqlite_master WHERE name = 'pool_identities'");
+    Use table = statements("SELECT 1 FROM sqlite_master WHERE name = ?", std::string(memory.table));
     if (!table.Step()) return "";
-    Use row = statements("SELECT identity FROM pool_identities WHERE pool = ?", pool);
+    Use row = statements(fmt::format("SELECT {} FROM {} WHERE pool = ?", memory.column, memory.table), pool);
     return row.Step() ? row.Text(0) : "";
   });
 }
 
-absl::Status CatalogFiles::RememberIdentity(const std::string& pool, const std::string& identity) const {
-  MOORING_ASSIGN_OR_RETURN(const std::string known, RememberedIdentity(pool));
-  if (known == identity) return absl::OkStatus();  // a full disk takes no write, not even of the same value
+absl::Status CatalogFiles::Remember(const PoolMemory& memory, const std::string& pool, const std::string& word) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string known, Remembered(memory, pool));
+  if (known == word) return absl::OkStatus();  // a full disk takes no write, not even of the same value
   return local().Write("remember a pool in", [&](Statements& statements) {
-    statements(kMakeIdentities).Exec();
-    statements("INSERT OR REPLACE INTO pool_identities VALUES (?, ?)", pool, identity).Exec();
+    statements(fmt::format("CREATE TABLE IF NOT EXISTS {} (pool TEXT PRIMARY KEY, {} TEXT NOT NULL) WITHOUT ROWID",
+                           memory.table, memory.column))
+        .Exec();
+    statements(fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?)", memory.table), pool, word).Exec();
   });
 }
 

@@ -88,6 +88,11 @@ class CatalogDatabase {
   std::optional<SharedConnection> counter_;  // is opened by the first call
 };
 
+// A table of the local file, with a word for each pool. The column that is not `pool` has the word.
+struct PoolMemory {
+  std::string_view table, column;
+};
+
 class CatalogFiles {
  public:
   explicit CatalogFiles(std::shared_ptr<CatalogDatabase> local) { files_.push_back({.database = std::move(local)}); }
@@ -96,6 +101,11 @@ class CatalogFiles {
   // FAILED_PRECONDITION: the file has another schema version, or another pool has this tag.
   absl::StatusOr<std::string> AddShared(const std::string& path, const std::string& pool,
                                         const std::function<absl::Status()>& may_begin);
+
+  // Where a shared pool is not mounted, its directory is empty, and a new pool would begin there. So the local file
+  // remembers the tag of each pool of AddShared. FAILED_PRECONDITION: it knows the pool. Ask it before a pool begins;
+  // it creates nothing. Other records than before are accepted: someone put them there.
+  absl::Status CheckBegins(const std::string& path, const std::string& pool) const;
 
   // The file of a shared pool that is opened later, at any time: the tag of the pool is known. While `answers` is an
   // error, it is the error of all calls for that file.
@@ -178,8 +188,8 @@ class CatalogFiles {
     std::shared_ptr<CatalogDatabase> database = nullptr;  // set before `answers` is OK
   };
   static absl::StatusOr<CatalogDatabase*> Opened(const File& file);
-  absl::StatusOr<std::string> RememberedIdentity(const std::string& pool) const;  // empty: the pool is new here
-  absl::Status RememberIdentity(const std::string& pool, const std::string& identity) const;
+  absl::StatusOr<std::string> Remembered(const PoolMemory& memory, const std::string& pool) const;  // empty: new here
+  absl::Status Remember(const PoolMemory& memory, const std::string& pool, const std::string& word) const;
 
   std::vector<File> files_;  // the local one is the first
 };

@@ -113,6 +113,25 @@ TEST_F(SharedPoolFence, APoolThatIsNotMountedTellsNothing) {
   EXPECT_THAT(other().Detach(id, kNode), FailsWith(Code::kFailedPrecondition, kNode));
 }
 
+// A host that was started without its mount has the directory below it.
+TEST_F(SharedPoolFence, APluginDoesNotBeginAPoolAgainThatItHasHad) {
+  const std::string id = Shared();
+  StopOther();
+  StopPlugin();
+  const std::string mounted = dir() / "mounted";
+  fs::rename(pool_dir(), mounted);
+  fs::create_directory(pool_dir());
+  fs::permissions(pool_dir(), fs::perms::owner_all);
+  EXPECT_THAT(RunPlugin(other_plugin().options()).log,
+              AllOf(HasSubstr("pool nfs: this plugin has had the pool with the tag"), HasSubstr("may not be mounted")));
+  EXPECT_TRUE(fs::is_empty(pool_dir()));
+  fs::remove_all(pool_dir());
+  fs::rename(mounted, pool_dir());
+  Start();
+  StartOther();
+  EXPECT_OK(other().Delete(id));
+}
+
 TEST_F(SharedPoolFence, ASecondHostWithTheSameNodeIdDoesNotStart) {
   StopOther();
   Rows(database(), "UPDATE nodes SET boot_id = 'of another host' WHERE id = 'node-1'");

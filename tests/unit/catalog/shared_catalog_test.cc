@@ -136,6 +136,22 @@ TEST_F(SharedCatalog, OtherNameAndLostCatalogAreRefused) {
               FailsWith(StatusCode::kFailedPrecondition, "images"));
 }
 
+TEST_F(SharedCatalog, APoolThatWasHereIsNotBegunAnew) {
+  const std::string elsewhere = directory_ + "/elsewhere.db";
+  const auto store = *CatalogStore::Open(directory_ + "/here");
+  CatalogFiles& files = *store->files();
+  EXPECT_OK(files.CheckBegins(shared(), "nfs")) << "the first start";
+  Start("here");
+  const auto may_begin = [&] { return files.CheckBegins(elsewhere, "nfs"); };
+  EXPECT_THAT(files.AddShared(elsewhere, "nfs", may_begin).status(),
+              FailsWith(StatusCode::kFailedPrecondition, "may not be mounted"));
+  EXPECT_OK(files.CheckBegins(elsewhere, "other"));
+  const std::string other = Start("there", "nfs").tag;
+  std::filesystem::remove(shared());
+  EXPECT_NE(Start("third", "nfs").tag, other);
+  EXPECT_OK(files.AddShared(shared(), "nfs", may_begin).status()) << "other records are there";
+}
+
 // WAL needs memory that all processes share, which hosts do not have.
 TEST_F(SharedCatalog, HasARollbackJournal) {
   const Host here = Start("here");
