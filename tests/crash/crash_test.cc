@@ -338,7 +338,7 @@ std::set<std::string> CrashTest::Files() const {
 
 // All tables are empty, except those about the pool, the node and the boot, which no volume owns.
 void CrashTest::ExpectNoRows(const std::string& database) {
-  static const std::set<std::string> kAboutThePlugin = {"boot", "node", "nodes", "pool"};
+  static const std::set<std::string> kAboutThePlugin = {"boot", "node", "nodes", "pool", "pool_tags"};
   const std::string path = state_dir() + "/" + database;
   const std::string tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
   for (const std::string& table : Rows(path, tables)) {
