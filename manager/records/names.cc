@@ -32,10 +32,6 @@ constexpr std::array<Named<ClaimMode>, 2> kClaimModes = {{
     {ClaimMode::kRead, "read"},
     {ClaimMode::kWrite, "write"},
 }};
-constexpr std::array<Named<PluginType>, 2> kPluginTypeNames = {{
-    {PluginType::kNode, "csi-node"},
-    {PluginType::kController, "csi-controller"},
-}};
 constexpr std::array<Named<Claim::State>, 4> kClaimStates = {{
     {Claim::State::kTaken, "taken"},
     {Claim::State::kUnmountFailed, "unmount-failed"},
@@ -61,22 +57,11 @@ std::string_view NameOf(const Names& names, Value value) {
   return "?";  // not reached: every enumerator has a row
 }
 
-template <typename Value, std::size_t n>
-absl::StatusOr<Value> Parse(const std::array<Named<Value>, n>& names, std::string_view what, std::string_view text) {
-  std::string allowed;
-  for (const auto& [value, name] : names) {
-    if (name == text) return value;
-    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", name);
-  }
-  return InvalidArgument("{} is not a valid {}: give one of {}", Quote(text), what, allowed);
-}
-
 }  // namespace
 
 std::string_view ToString(AccessMode mode) { return NameOf(kAccessModes, mode); }
 std::string_view ToString(AttachmentMode attachment) { return NameOf(kAttachmentModes, attachment); }
 std::string_view ToString(ClaimMode mode) { return NameOf(kClaimModes, mode); }
-std::string_view ToString(PluginType type) { return NameOf(kPluginTypeNames, type); }
 std::string_view ToString(Claim::State state) { return NameOf(kClaimStates, state); }
 std::string_view ToString(Volume::State state) { return NameOf(kVolumeStates, state); }
 std::string_view ToString(AttachmentRecord::Phase phase) { return NameOf(kPhases, phase); }
@@ -86,11 +71,14 @@ std::string ToString(const VolumeKey& key) {
   return fmt::format("{} in namespace {}", Quote(key.id), Quote(key.ns));
 }
 
-absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name) { return Parse(kAccessModes, "access mode", name); }
-absl::StatusOr<AttachmentMode> ParseAttachmentMode(std::string_view name) {
-  return Parse(kAttachmentModes, "attachment mode", name);
+absl::StatusOr<AccessMode> ParseAccessMode(std::string_view text) {
+  std::string allowed;
+  for (const auto& [mode, name] : kAccessModes) {
+    if (name == text) return mode;
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", name);
+  }
+  return InvalidArgument("{} is not a valid access mode: give one of {}", Quote(text), allowed);
 }
-absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view name) { return Parse(kClaimModes, "claim mode", name); }
 
 bool IsReader(AccessMode mode) {
   return mode == AccessMode::kSingleNodeReaderOnly || mode == AccessMode::kMultiNodeReaderOnly;

@@ -13,15 +13,12 @@ namespace mooring::manager {
 std::string_view ToString(AccessMode mode);
 std::string_view ToString(AttachmentMode attachment);
 std::string_view ToString(ClaimMode mode);
-std::string_view ToString(PluginType type);
 std::string_view ToString(Claim::State state);
 std::string_view ToString(Volume::State state);
 std::string_view ToString(AttachmentRecord::Phase phase);
 std::string ToString(const VolumeKey& key);  // quoted, for messages: 'db', or 'db' in namespace 'prod'
 
 absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name);
-absl::StatusOr<AttachmentMode> ParseAttachmentMode(std::string_view name);
-absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view name);
 
 bool IsReader(AccessMode mode);  // the mode allows no writer
 bool IsSingleNode(AccessMode mode);

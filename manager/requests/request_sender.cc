@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <string_view>
 #include <utility>
 
+#include "base/host.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/state/keys.h"
@@ -18,11 +18,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAtOffers{500};
 constexpr std::chrono::hours kLongest{1};  // for a call without a deadline
-
-std::string NewId() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
 
 std::int64_t MsLeft(Clock::time_point until) {
   const Clock::duration longest = kLongest;
@@ -103,7 +98,7 @@ absl::Status RequestSender::Call(const Target& target, const std::string& method
   if (table_.stopping()) return Stopping();
   const std::string_view call = CallName(method);
   MOORING_RETURN_IF_ERROR(CheckSize("request", call, request));
-  const std::string id = NewId();
+  const std::string id = RandomHex(16);
   v1::ControllerRequest record;
   record.set_plugin(target.controller.plugin);
   for (const Topology& topology : target.controller.reaches) {

@@ -31,14 +31,6 @@ std::string Sha256(std::string_view text) {
   return hex;
 }
 
-bool HasControlCharacter(std::string_view name) {
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 absl::Status CheckName(std::string_view field, std::string_view name) {
@@ -46,7 +38,7 @@ absl::Status CheckName(std::string_view field, std::string_view name) {
   if (name.size() > kLongestName) {
     return InvalidArgument("{} {} has {} bytes, more than {}", field, Quote(name, 64), name.size(), kLongestName);
   }
-  if (HasControlCharacter(name)) return InvalidArgument("{} {} has control characters", field, Quote(name));
+  if (HasControlByte(name)) return InvalidArgument("{} {} has control characters", field, Quote(name));
   if (!IsUtf8(name)) return InvalidArgument("{} {} is not UTF-8", field, Quote(name));
   return absl::OkStatus();
 }

@@ -203,7 +203,6 @@ Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
 Changes& Changes::Put(const std::string& host, const PluginRecord& plugin) {
   return PutAt(KeyOf(host, plugin), plugin);
 }
-Changes& Changes::Delete(const Host& host) { return DeleteAt(KeyOf(host), host); }
 Changes& Changes::Delete(const Snapshot& snapshot) { return DeleteAt(KeyOf(snapshot), snapshot); }
 Changes& Changes::Delete(const Claim& claim) { return DeleteAt(KeyOf(claim), claim); }
 Changes& Changes::Delete(const std::string& host, const AttachmentRecord& mount) {

@@ -34,7 +34,6 @@ class Changes {
   Changes& Delete(const Volume& volume);  // and its secrets and mount flags
   Changes& Delete(const Snapshot& snapshot);
   Changes& Delete(const Claim& claim);
-  Changes& Delete(const Host& host);
   Changes& Delete(const std::string& host, const AttachmentRecord& mount);
   Changes& Delete(const std::string& host, const PluginRecord& plugin);
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <random>
 #include <utility>
 
+#include "base/host.h"
 #include "base/status.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
@@ -31,8 +31,7 @@ std::string NewName(const VolumeKey& key) {
     if (plain || !name.empty()) name += plain ? c : '-';
   }
   if (name.empty()) name = "volume";
-  std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}", name, random(), random());
+  return name + "-" + RandomHex(8);
 }
 
 void CopyTopologies(const std::vector<Topology>& topologies,

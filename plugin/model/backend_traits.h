@@ -55,7 +55,6 @@ struct BackendTraits {
   bool clones_unused = false;              // a copy is not of one instant, so nobody may use its source
   bool grows = false;                      // ControllerExpandVolume
   bool enforces_size = false;              // a volume cannot hold more than its size
-  bool keeps_data = false;                 // over unstage and reboot
   bool tunes = false;                      // the mutable parameters of a device
   std::vector<std::string> fs_types = {};  // from which a volume can choose; empty: there is no choice
   bool whole_devices = false;              // a volume has the size of its device, and can name the device

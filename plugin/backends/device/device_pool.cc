@@ -58,7 +58,6 @@ const BackendType& DeviceBackendType() {
                  .staging = Staging::kBlockDevice,
                  .block = true,
                  .enforces_size = true,
-                 .keeps_data = true,
                  .fs_types = {"ext4", "xfs", "btrfs"},
                  .whole_devices = true},
       .pool_keys = {"path", kMatch},

@@ -306,22 +306,19 @@ std::unique_ptr<Backend> MakeDirectoryBackend(const PoolConfig& pool, const std:
 }  // namespace
 
 const BackendType& DirectoryBackendType() {
-  static const BackendType kType = {.traits = {.name = "directory",
-                                               .staging = Staging::kDirectory,
-                                               .clones = true,
-                                               .clones_unused = true,
-                                               .keeps_data = true},
-                                    .adapt = AddQuotaAbilities,
-                                    .pool_keys = {"path", "overcommit", kQuotaKey},
-                                    .complete = CompleteDirectoryPool,
-                                    .owns_path = true,
-                                    .tasks_files = true,
-                                    .check_host = CheckDirectoryPool,
-                                    .make = MakeDirectoryBackend,
-                                    .allow = [](const PoolConfig& pool, PoolAccess& access) {
-                                      access.volume_directories.push_back(pool.path);
-                                      if (!QuotaWordOf(pool).empty()) access.sized_pools.push_back(pool.path);
-                                    }};
+  static const BackendType kType = {
+      .traits = {.name = "directory", .staging = Staging::kDirectory, .clones = true, .clones_unused = true},
+      .adapt = AddQuotaAbilities,
+      .pool_keys = {"path", "overcommit", kQuotaKey},
+      .complete = CompleteDirectoryPool,
+      .owns_path = true,
+      .tasks_files = true,
+      .check_host = CheckDirectoryPool,
+      .make = MakeDirectoryBackend,
+      .allow = [](const PoolConfig& pool, PoolAccess& access) {
+        access.volume_directories.push_back(pool.path);
+        if (!QuotaWordOf(pool).empty()) access.sized_pools.push_back(pool.path);
+      }};
   return kType;
 }
 

@@ -337,7 +337,6 @@ const BackendType& ImageBackendType() {
                  .clones = true,
                  .grows = true,
                  .enforces_size = true,
-                 .keeps_data = true,
                  .tunes = true,
                  .fs_types = {"ext4", "xfs", "btrfs"}},
       .pool_keys = {"path", "overcommit", "shared"},

@@ -69,11 +69,6 @@ absl::StatusOr<BackendCapacity> LuksBackend::Capacity() const {
   return WithoutHeader(capacity);
 }
 
-absl::StatusOr<BackendCapacity> LuksBackend::QuickCapacity() const {
-  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, carrier_->QuickCapacity());
-  return WithoutHeader(capacity);
-}
-
 // ---- passphrases
 
 absl::StatusOr<std::string> LuksBackend::PassphraseOr(const std::string& given) const {
@@ -166,10 +161,6 @@ absl::Status LuksBackend::DeleteIfUnused(const std::string& id, const std::funct
   return carrier_->DeleteIfUnused(id, begin);
 }
 
-absl::Status LuksBackend::SetAside(const std::string& id, const std::string& name) {
-  return carrier_->SetAside(id, name);
-}
-
 absl::StatusOr<VolumeLocation> LuksBackend::Locate(const std::string& id) const {
   MOORING_ASSIGN_OR_RETURN(VolumeLocation found, carrier_->Locate(id));
   found.carrier = std::move(found.path);
@@ -206,11 +197,6 @@ std::vector<KnownDevice> LuksBackend::KnownDevices() const {
     devices.push_back({.volume_id = id, .number = mapping->number, .node = mapping->node, .is_mapping = true});
   }
   return devices;
-}
-
-// Only the node makes a mapping.
-void LuksBackend::WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) const {
-  carrier_->WaitFor(id, until);
 }
 
 absl::Status LuksBackend::NoteRawUse(const std::string& id, bool read_only) {
@@ -266,7 +252,6 @@ const BackendType& LuksBackendType() {
                                                .clones = true,
                                                .grows = true,
                                                .enforces_size = true,
-                                               .keeps_data = true,
                                                .fs_types = {"ext4", "xfs", "btrfs"},
                                                .encrypted = true},
                                     .pool_keys = {"path", "overcommit", "shared", kKeyFile},

@@ -42,16 +42,13 @@ class LuksBackend final : public Backend {
   // device may be staged.
   absl::Status Delete(const std::string& id) override;
   absl::Status DeleteIfUnused(const std::string& id, const std::function<absl::Status()>& begin) override;
-  absl::Status SetAside(const std::string& id, const std::string& name) override;
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
 
   // Also of an unfinished volume. VolumeLocation::raw is unknown here: the node learns it from OpenEncrypted.
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<bool> IsFinished(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
-  absl::StatusOr<BackendCapacity> QuickCapacity() const override;
   std::vector<KnownDevice> KnownDevices() const override;
-  void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) const override;
   absl::Status NoteRawUse(const std::string& id, bool read_only) override;
 
   // FAILED_PRECONDITION: the key file is missing, empty or too long.

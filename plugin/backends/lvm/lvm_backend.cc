@@ -395,7 +395,6 @@ const BackendType& LvmBackendType() {
                                                .clones = true,
                                                .grows = true,
                                                .enforces_size = true,
-                                               .keeps_data = true,
                                                .fs_types = {"ext4", "xfs", "btrfs"},
                                                .reuses_space = true},
                                     .adapt =

@@ -123,7 +123,6 @@ const BackendType& NfsBackendType() {
                  .staging = Staging::kDirectory,
                  .clones = true,
                  .clones_unused = true,
-                 .keeps_data = true,
                  .many_nodes = true,
                  .sets_aside = true,
                  .maps_ids = false},

@@ -13,17 +13,11 @@ constexpr AccessMode kModes[] = {AccessMode::kSingleNodeReaderOnly,   AccessMode
 
 TEST(NamesTest, ParsesEveryName) {
   for (const AccessMode mode : kModes) EXPECT_EQ(*ParseAccessMode(ToString(mode)), mode);
-  for (const AttachmentMode each : {AttachmentMode::kFileSystem, AttachmentMode::kBlockDevice}) {
-    EXPECT_EQ(*ParseAttachmentMode(ToString(each)), each);
-  }
-  for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) EXPECT_EQ(*ParseClaimMode(ToString(mode)), mode);
 }
 
 TEST(NamesTest, ErrorListsTheAllowedNames) {
   EXPECT_THAT(ParseAccessMode("rwo"), FailsWith(Code::kInvalidArgument, "'rwo' is not a valid access mode"));
   EXPECT_THAT(ParseAccessMode(""), FailsWith(Code::kInvalidArgument, "multi-node-multi-writer"));
-  EXPECT_THAT(ParseAttachmentMode("fs"), FailsWith(Code::kInvalidArgument, "file-system, block-device"));
-  EXPECT_THAT(ParseClaimMode("rw"), FailsWith(Code::kInvalidArgument, "read, write"));
 }
 
 TEST(NamesTest, ReadersAndSingleNodes) {

@@ -147,10 +147,11 @@ TEST(RecordCodecTest, EnumsOfRecordsHaveTheNumbersOfMessages) {
   ExpectSameNumbers<AccessMode>(*v1::AccessMode_descriptor());
   ExpectSameNumbers<AttachmentMode>(*v1::AttachmentMode_descriptor());
   ExpectSameNumbers<ClaimMode>(*v1::ClaimMode_descriptor());
-  ExpectSameNumbers<PluginType>(*v1::PluginType_descriptor());
   ExpectSameNumbers<Volume::State>(*v1::Volume::State_descriptor());
   ExpectSameNumbers<Claim::State>(*v1::Claim::State_descriptor());
   ExpectSameNumbers<AttachmentRecord::Phase>(*v1::Attachment::Phase_descriptor());
+  EXPECT_EQ(static_cast<int>(PluginType::kNode), v1::CSI_NODE);
+  EXPECT_EQ(static_cast<int>(PluginType::kController), v1::CSI_CONTROLLER);
   EXPECT_EQ(static_cast<int>(Claim::Publish::kSent), v1::Claim::PUBLISH_SENT);
   EXPECT_EQ(static_cast<int>(Claim::Publish::kDone), v1::Claim::PUBLISH_DONE);
   EXPECT_EQ(static_cast<int>(PluginRecord::Run::Kind::kContainer), v1::PluginRun::CONTAINER);
