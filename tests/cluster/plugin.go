@@ -37,6 +37,7 @@ type fakePlugin struct {
 	mutex  sync.Mutex
 	chance *rand.Rand
 	server *grpc.Server
+	busy   sync.Map // a *sync.Mutex for each volume
 }
 
 func newPlugin(name, node, socket string, array *storage, seed int64) *fakePlugin {
@@ -95,6 +96,16 @@ func (p *fakePlugin) disturb(ctx context.Context, request any, info *grpc.UnaryS
 	}
 	if one, ok := request.(interface{ GetVolumeId() string }); ok && p.lacksPool && one.GetVolumeId() == pooledVolume {
 		return nil, status.Error(codes.FailedPrecondition, noPool)
+	}
+	// As drivers do: one call at a time for a volume, and none whose caller has given it up. It would come after the
+	// call that undoes it.
+	if one, ok := request.(interface{ GetVolumeId() string }); ok {
+		volume, _ := p.busy.LoadOrStore(one.GetVolumeId(), &sync.Mutex{})
+		volume.(*sync.Mutex).Lock()
+		defer volume.(*sync.Mutex).Unlock()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
 	}
 	answer, err := handler(ctx, request)
 	if fate > 0.99 && err == nil {
