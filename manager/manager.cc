@@ -88,7 +88,7 @@ absl::Status AssembleVolumes(Components& components, Mounts& kernel) {
     return components.journal->IsUsed(claim) || HasUnknownMount(components, claim);
   };
   claiming.is_still_mounted = [&components](const Claim& claim) {
-    return components.attachments->IsMountedFor(claim) || HasUnknownMount(components, claim);
+    return components.attachments->HasMountFor(claim) || HasUnknownMount(components, claim);
   };
   claiming.check_mounts = [&components](const VolumeKey& volume) {
     return components.attachments->CheckNoStaleMount(volume);

@@ -255,9 +255,17 @@ absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnsw
 
 bool Attachments::IsMountedFor(const Claim& claim) {
   const std::vector<AttachmentRecord> records = journal_.Of(claim.volume);
+  const auto is_mounted = [&](const AttachmentRecord& record) {
+    return record.allocation == claim.allocation && record.phase == AttachmentRecord::Phase::kMounted;
+  };
+  return std::any_of(records.begin(), records.end(), is_mounted) || HasMountFor(claim);
+}
+
+// An attachment without a target was not sent to its plugin yet.
+bool Attachments::HasMountFor(const Claim& claim) {
+  const std::vector<AttachmentRecord> records = journal_.Of(claim.volume);
   return std::any_of(records.begin(), records.end(), [&](const AttachmentRecord& record) {
-    return record.allocation == claim.allocation &&
-           (record.phase == AttachmentRecord::Phase::kMounted || volumes_.IsMountedAnywhere(record));
+    return record.allocation == claim.allocation && !record.target_path.empty() && volumes_.IsMountedAnywhere(record);
   });
 }
 

@@ -155,6 +155,7 @@ class Attachments {
   // Whether this host has the volume mounted for the allocation of the claim. An attachment that is mounted no more,
   // and waits for the controller only, does not count.
   bool IsMountedFor(const Claim& claim);
+  bool HasMountFor(const Claim& claim);  // the same by the kernel alone: after a reboot, for example, it has none
 
   // Releases a claim that no attachment uses. FAILED_PRECONDITION: the volume is still attached for that claim; its
   // writer would go on writing while another claims the volume.

@@ -90,12 +90,14 @@ bool HasUserOlderThan(const ProcessIdentity& engine, const AttachmentRecord& att
     const std::optional<pid_t> pid = ParseWhole<pid_t>(name);
     if (!pid) continue;
     struct stat mount_namespace = {};
-    if (::stat(("/proc/" + name + "/ns/mnt").c_str(), &mount_namespace) != 0) {
+    const std::string path = "/proc/" + name + "/ns/mnt";
+    if (::stat(path.c_str(), &mount_namespace) != 0) {
       if (errno == ENOENT || errno == ESRCH) continue;  // it has ended
       return true;
     }
     if (seen.contains(mount_namespace.st_ino) || !StartedBefore(*start, *pid)) continue;
     const absl::StatusOr<Table> table = TableOf(name);
+    if (!table.ok() && ::stat(path.c_str(), &mount_namespace) == 0) return true;
     if (!table.ok() || table->empty()) continue;  // it has ended; another process may represent the namespace
     seen.insert(mount_namespace.st_ino);
     if (host.HasUser(*table)) return true;

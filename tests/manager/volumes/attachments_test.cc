@@ -80,6 +80,30 @@ TEST_F(AttachmentsTest, WhatWaitsForItsControllerIsNotMounted) {
   EXPECT_FALSE(journal_->Find("web-1", "db")->refusable);
 }
 
+// The kernel is asked about targets only: nothing was sent to the plugin for an intent without one.
+TEST_F(AttachmentsTest, AnIntentHasNoMount) {
+  ASSERT_OK(Attach(Request()));
+  Claim claim;
+  claim.volume = Request().volume;
+  claim.allocation = "web-1";
+  EXPECT_TRUE(attachments_->HasMountFor(claim));
+  AttachmentRecord record = *journal_->Find("web-1", "db");
+  record.phase = AttachmentRecord::Phase::kIntent;
+  record.target_path.clear();
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  EXPECT_FALSE(attachments_->IsMountedFor(claim));
+}
+
+TEST_F(AttachmentsTest, AMountThatARebootHasTakenIsNone) {
+  ASSERT_OK(Attach(Request()));
+  ASSERT_OK(mounter_.Unmount(*journal_->Find("web-1", "db"), Soon()));
+  Claim claim;
+  claim.volume = Request().volume;
+  claim.allocation = "web-1";
+  EXPECT_TRUE(attachments_->IsMountedFor(claim)) << "it is restored";
+  EXPECT_FALSE(attachments_->HasMountFor(claim));
+}
+
 TEST_F(AttachmentsTest, WhatHalfOfADetachLeftIsMounted) {
   ASSERT_OK(Attach(Request()));
   mounter_.SetUnbound();
