@@ -63,10 +63,8 @@ absl::Status LoopStager::CheckNotReplaced(const NodeVolume& volume, const std::v
   if (!use) return absl::OkStatus();
   return FailedPrecondition(
       "volume {} is in use at {}, and {} is another file now than the one in use: it was replaced, or its filesystem "
-      "was "
-      "mounted anew. Copy the files of the volume from there first: what was written since is lost with the last use "
-      "of a "
-      "replaced file. Then unpublish and unstage the volume everywhere, and stage it again",
+      "was mounted anew. Copy the files of the volume from there first: what was written since is lost with the last "
+      "use of a replaced file. Then unpublish and unstage the volume everywhere, and stage it again",
       volume.id, Quote(use->path), Quote(volume.path));
 }
 

@@ -67,12 +67,17 @@ TEST_F(AttachmentsTest, DetachThatHasBegunIsRetried) {
   }
 }
 
+Claim ClaimOf(const AttachRequest& request) {
+  Claim claim;
+  claim.volume = request.volume;
+  claim.allocation = request.allocation;
+  return claim;
+}
+
 // Its claim may be freed by force then, and a restart does not wait for the claim.
 TEST_F(AttachmentsTest, WhatWaitsForItsControllerIsNotMounted) {
   ASSERT_OK(Attach(Request()));
-  Claim claim;
-  claim.volume = Request().volume;
-  claim.allocation = "web-1";
+  const Claim claim = ClaimOf(Request());
   EXPECT_TRUE(attachments_->IsMountedFor(claim));
   log_.Fail("release", FailedPrecondition("the controller refuses"), 1000);
   EXPECT_FALSE(Detach("web-1", "db").ok());
@@ -83,9 +88,7 @@ TEST_F(AttachmentsTest, WhatWaitsForItsControllerIsNotMounted) {
 // The kernel is asked about targets only: nothing was sent to the plugin for an intent without one.
 TEST_F(AttachmentsTest, AnIntentHasNoMount) {
   ASSERT_OK(Attach(Request()));
-  Claim claim;
-  claim.volume = Request().volume;
-  claim.allocation = "web-1";
+  const Claim claim = ClaimOf(Request());
   EXPECT_TRUE(attachments_->HasMountFor(claim));
   AttachmentRecord record = *journal_->Find("web-1", "db");
   record.phase = AttachmentRecord::Phase::kIntent;
@@ -97,9 +100,7 @@ TEST_F(AttachmentsTest, AnIntentHasNoMount) {
 TEST_F(AttachmentsTest, AMountThatARebootHasTakenIsNone) {
   ASSERT_OK(Attach(Request()));
   ASSERT_OK(mounter_.Unmount(*journal_->Find("web-1", "db"), Soon()));
-  Claim claim;
-  claim.volume = Request().volume;
-  claim.allocation = "web-1";
+  const Claim claim = ClaimOf(Request());
   EXPECT_TRUE(attachments_->IsMountedFor(claim)) << "it is restored";
   EXPECT_FALSE(attachments_->HasMountFor(claim));
 }
@@ -109,9 +110,7 @@ TEST_F(AttachmentsTest, WhatHalfOfADetachLeftIsMounted) {
   mounter_.SetUnbound();
   log_.Fail("unmount", FailedPrecondition("it is busy"), 1000);
   EXPECT_FALSE(Detach("web-1", "db").ok());
-  Claim claim;
-  claim.volume = Request().volume;
-  claim.allocation = "web-1";
+  const Claim claim = ClaimOf(Request());
   EXPECT_TRUE(attachments_->IsMountedFor(claim));
   EXPECT_FALSE(journal_->Find("web-1", "db")->refusable) << "it is taken from its user";
 }
