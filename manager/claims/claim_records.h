@@ -28,7 +28,7 @@ bool IsBeforeNodeStep(const Claim& claim);  // the node may still have the volum
 // Whether the claim needs the volume published to that node of the plugin.
 bool NeedsPublish(const Claim& claim, const std::string& external_node_id);
 
-std::string ClaimName(const Claim& claim);  // for messages, and for its work: "write claim of 'web-1' on db"
+std::string ClaimName(const Claim& claim);  // for messages, and for its work: "write claim of 'web-1' on 'db'"
 
 // The node has no more to do, because it has detached the volume or is given up. False: this was so before.
 bool BeginControllerStep(Claim& claim);

@@ -191,18 +191,18 @@ absl::StatusOr<std::optional<Claim>> ClaimReleaser::EndPast(const Claim& claim) 
 }
 
 absl::Status ClaimReleaser::TryToFinish(const Claim& claim, Durability durability, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const auto current, records_.Find(claim.volume, claim.mode, claim.allocation));
+  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
+  const std::optional<Claim> current = FindRecord(use.claims, claim);
   // Done, or claimed again since.
   if (!current || IsBeforeNodeStep(*current) || !IsSameRecord(*current, claim)) return absl::OkStatus();
   if (current->state == Claim::State::kNodeDetached && current->publish != Claim::Publish::kNone) {
-    MOORING_RETURN_IF_ERROR(Unpublish(*current, until));
+    MOORING_RETURN_IF_ERROR(Unpublish(use, *current, until));
   }
   return Free(*current, durability);
 }
 
 // The host of the claim may be back, and have freed it or taken another one by the next try.
-absl::Status ClaimReleaser::Unpublish(const Claim& claim, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const VolumeUse use, records_.store().GetVolumeUse(claim.volume));
+absl::Status ClaimReleaser::Unpublish(const VolumeUse& use, const Claim& claim, Clock::time_point until) {
   bool is_needed = use.volume.has_value();  // without its record, the plugin's id of the volume is unknown
   const auto may_call = [&]() -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const VolumeUse now, records_.store().GetVolumeUse(claim.volume));

@@ -86,7 +86,7 @@ class ClaimReleaser {
   bool HasLostItsController(const Claim& claim, const Volume& volume) const;
   absl::Status FinishByForce(const Claim& claim, Clock::time_point until);
   absl::Status FinishOrOwe(const Claim& claim, Durability durability, Clock::time_point until);
-  absl::Status Unpublish(const Claim& claim, Clock::time_point until);
+  absl::Status Unpublish(const VolumeUse& use, const Claim& claim, Clock::time_point until);
   absl::Status OutcomeOf(const Claim& claim, absl::Status unpublished);
   absl::Status StoreProblem(const Claim& claim, const std::string& problem);
   absl::Status Free(const Claim& claim, Durability durability);
