@@ -147,7 +147,7 @@ func (w *world) check(directory string) []string {
 		violations = append(violations, w.witness.violations...)
 	}
 	violations = append(violations, source.checkWitnessed()...)
-	violations = append(violations, w.checkFences(source)...)
+	violations = append(violations, w.checkLosses(source)...)
 	return append(unique(violations), checkHistory(source, w.volumes, checkTime, directory)...)
 }
 

@@ -14,6 +14,11 @@ func testModel() int {
 		}
 		source := &eventSource{operations: test.calls, absences: test.absences, lost: test.lost, lives: test.lives, end: 1e12}
 		verdicts := source.checkWitnessed()
+		for _, l := range test.bares {
+			if !source.wasGivenUp(l) {
+				verdicts = append(verdicts, "its path is bare")
+			}
+		}
 		verdicts = append(verdicts, checkHistory(source, []volumeKind{{Name: "v", Controlled: test.controlled}}, checkTime, "")...)
 		if (len(verdicts) == 0) != test.right {
 			failed++
@@ -32,6 +37,7 @@ type modelTest struct {
 	absences   []absence
 	lost       []absence
 	lives      []*life // what the witness saw
+	bares      []loss  // paths that were found bare while their tasks were alive
 }
 
 const second = int64(1e9)
@@ -52,6 +58,17 @@ func writes(allocation, node string, access int32) held {
 func lived(allocation, node string, made, gone int64) *life {
 	return &life{Allocation: allocation, Node: node, MadeAfter: (made - 1) * second, MadeBefore: made * second,
 		LeftBefore: gone * second, GoneAfter: max(gone-1, 0) * second, GoneBefore: gone * second}
+}
+
+// givenUp is a life that another host ended while its own host had no lease.
+func givenUp(allocation, node string, made, gone int64) *life {
+	l := lived(allocation, node, made, gone)
+	l.HostGone, l.Controlled = true, true
+	return l
+}
+
+func bareAt(allocation, node string, at int64) []loss {
+	return []loss{{"v", node, allocation, at * second}}
 }
 
 func owed(o operation) operation {
@@ -161,6 +178,20 @@ var modelTests = []modelTest{
 		calls: []operation{
 			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),
 			made(kindClaim, "a", "write", "h0", singleNodeWriter, 7, 10, outcomeOK)}},
+	{name: "a bare path of a claim that was given up", right: true, lives: []*life{givenUp("a", "h0", 2, 5)},
+		bares: bareAt("a", "h0", 8), calls: []operation{made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 3, outcomeOK)}},
+	{name: "a bare path long before its claim was given up", right: false, lives: []*life{givenUp("a", "h0", 2, 9)},
+		bares: bareAt("a", "h0", 6), calls: []operation{made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 3, outcomeOK)}},
+	{name: "a bare path of a claim that stands", right: false, lives: []*life{lived("a", "h0", 2, 0)},
+		bares: bareAt("a", "h0", 8), calls: []operation{made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 3, outcomeOK)}},
+	{name: "a bare path of a claim that was given up and taken again", right: false,
+		lives: []*life{givenUp("a", "h0", 2, 5), lived("a", "h0", 6, 0)}, bares: bareAt("a", "h0", 8),
+		calls: []operation{made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 7, outcomeOK)}},
+	{name: "a bare path, and the claim of another allocation was given up", right: false,
+		lives: []*life{lived("a", "h0", 2, 0), givenUp("b", "h0", 2, 5)}, bares: bareAt("a", "h0", 8),
+		calls: []operation{
+			made(kindAttach, "a", "write", "h0", singleNodeWriter, 1, 3, outcomeOK),
+			made(kindClaim, "b", "write", "h0", singleNodeWriter, 1, 2, outcomeUnknown)}},
 	{name: "a claim of another host than the lost one", right: false, lost: []absence{{"h2", 4 * second, -1}},
 		calls: []operation{
 			made(kindClaim, "a", "write", "h0", singleNodeWriter, 1, 2, outcomeOK),

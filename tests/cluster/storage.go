@@ -20,7 +20,8 @@ type storage struct {
 	directory string              // has the content of each disk; empty: each node has its own
 	registers map[string][]string // by volume: what may be its content
 	tasks     map[string]*task    // by allocation
-	fences    []fence
+	fences    []loss
+	bares     []loss
 	first     int64            // time of the first violation that was seen while the clients played; 0: none
 	died      map[string]int64 // by node: time of its last death
 	reads     int

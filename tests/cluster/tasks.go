@@ -85,7 +85,7 @@ func (s *storage) endTasks(volume, node string, why string) {
 			continue
 		}
 		if volume != "" && !t.over {
-			s.fences = append(s.fences, fence{volume, node, t.allocation, s.now()})
+			s.fences = append(s.fences, loss{volume, node, t.allocation, s.now()})
 		}
 		s.note("the task of %s on %s ends: %s", t.allocation, node, why)
 		t.close()
@@ -93,8 +93,8 @@ func (s *storage) endTasks(volume, node string, why string) {
 	}
 }
 
-// A fence is a node that lost a volume while a task of it was alive.
-type fence struct {
+// A loss is a node that lost a volume while a task of it was alive: its controller detached it, or its path is bare.
+type loss struct {
 	volume, node, allocation string
 	at                       int64
 }
@@ -114,7 +114,8 @@ func (s *storage) use(allocation string) {
 			s.note("the volume of %s on %s is gone", t.allocation, t.node) // mooring-plugin does not tell why
 			return
 		}
-		s.violate("%s has %s on %s, and nobody ended that, but its path is bare", t.allocation, t.volume, t.node)
+		s.note("the path of %s on %s is bare", t.allocation, t.node)
+		s.bares = append(s.bares, loss{t.volume, t.node, t.allocation, s.now()})
 		return
 	}
 	s.read(t)
@@ -212,19 +213,40 @@ func (s *storage) makeDisks() error {
 	return nil
 }
 
-// checkFences gives the tasks that lost their volume although their host was never away.
-func (w *world) checkFences(source *eventSource) []string {
+// checkLosses gives the tasks that lost their volume without a reason.
+func (w *world) checkLosses(source *eventSource) []string {
 	var violations []string
-	for _, f := range w.storage.fences {
-		if !source.wasAway(f.node, f.at) {
-			if w.storage.first == 0 || w.storage.first > f.at {
-				w.storage.first = f.at
-			}
-			violations = append(violations, fmt.Sprintf("data: %s was detached from %s at %.3f, but %s still used it, and its host was "+
-				"not away", f.volume, f.node, seconds(f.at), f.allocation))
+	violate := func(l loss, format string, words ...any) {
+		if w.storage.first == 0 || w.storage.first > l.at {
+			w.storage.first = l.at
+		}
+		violations = append(violations, "data: "+fmt.Sprintf(format, words...))
+	}
+	for _, l := range w.storage.fences {
+		if !source.wasAway(l.node, l.at) {
+			violate(l, "%s was detached from %s at %.3f, but %s still used it, and its host was not away", l.volume, l.node,
+				seconds(l.at), l.allocation)
+		}
+	}
+	for _, l := range w.storage.bares {
+		if !source.wasGivenUp(l) {
+			violate(l, "%s has %s on %s, and nobody ended that, but its path is bare at %.3f", l.allocation, l.volume, l.node,
+				seconds(l.at))
 		}
 	}
 	return violations
+}
+
+// wasGivenUp tells whether another host took the claim while this one had no lease. A host that comes back unmounts such
+// a volume, and may do so before the controller detaches it.
+func (e *eventSource) wasGivenUp(l loss) bool {
+	last := (*life)(nil)
+	for _, one := range e.lives {
+		if one.Volume == l.volume && one.Allocation == l.allocation && one.Node == l.node && one.MadeAfter <= l.at {
+			last = one
+		}
+	}
+	return last != nil && last.HostGone && last.LeftBefore != 0 && last.LeftBefore <= l.at+witnessDelay
 }
 
 func (e *eventSource) wasAway(host string, at int64) bool {
