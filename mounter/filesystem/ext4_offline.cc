@@ -22,8 +22,8 @@
 namespace mooring {
 namespace {
 
-constexpr std::chrono::seconds kCheckLimit{3600};  // a large filesystem with errors takes its time
-constexpr std::chrono::seconds kGrowLimit{600};
+// A large filesystem takes its time. What is killed begins anew, and would never end.
+constexpr std::chrono::hours kCheckLimit{12}, kGrowLimit{12};
 
 // False: no block of the image was overwritten yet. The header of the undo file counts the saved blocks, and is written
 // before the image.

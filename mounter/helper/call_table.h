@@ -46,7 +46,8 @@ Call(pb::Request::CallCase, Method, Arguments* (pb::Request::*)(), Handling, Res
 
 // The time limits of the programs (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a
 // margin. A mount may replay a journal, and growing may begin with a check.
-inline constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
+inline constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2};
+inline constexpr std::chrono::hours kCheckLimit{13}, kGrowLimit{13 + 13};
 
 // Bounded by the amount of data: a disk that writes 50 MB/s copies 2 TB in this time.
 inline constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};

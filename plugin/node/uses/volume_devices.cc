@@ -89,9 +89,18 @@ absl::StatusOr<LoopInfo> VolumeDevices::AttachReadOnly(const NodeVolume& volume,
 absl::Status VolumeDevices::HoldAgain(const NodeVolume& volume, const LoopInfo& loop) {
   const bool as_attached = !loop.auto_clear && !loop.label.empty() && loop.offset == 0 && loop.size_limit == 0;
   if (as_attached && loop.raw) return absl::OkStatus();
+  const auto is_it = [&](const LoopInfo& other) { return other.device_number == loop.device_number; };
+  const absl::StatusOr<std::vector<LoopInfo>> over = mounter_.FindLoops(volume.path);
+  if (!over.ok()) return Unexpected(over.status());
+  if (std::none_of(over->begin(), over->end(), is_it)) {
+    return FailedPrecondition(
+        "{} of volume {} does not read {}, which was replaced while the volume was in use: unpublish, unstage and "
+        "stage it",
+        loop.device, volume.id, Quote(volume.path));
+  }
   const absl::StatusOr<LoopInfo> now = Attach(volume);
   if (!now.ok()) return Unexpected(now.status());
-  if (now->device_number == loop.device_number) return absl::OkStatus();
+  if (is_it(*now)) return absl::OkStatus();
   return FailedPrecondition("the device of volume {} is {} and not {} any more: unpublish, unstage and stage it",
                             volume.id, now->device, loop.device);
 }

@@ -67,6 +67,21 @@ TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheDevice) {
   EXPECT_TRUE(HoldersOfDevice(device).empty());
 }
 
+// Otherwise two devices would show different data as one volume.
+TEST_F(KernelBlock, DeviceThatWasDetachedIsNotHeldAgainByAnotherImage) {
+  const std::string id = Published(Target("a"), kSharedBlock);
+  const std::string device = LoopsHere().at(0).device;
+  ASSERT_EQ(Shell("losetup -d " + device), 0);
+  const std::string used = dir() / "used";
+  fs::rename(Image(id), used);
+  fs::copy_file(used, Image(id));
+  ExpectRefused(PublishRequest(id, Staging(id), Target("b"), kSharedBlock), Code::kFailedPrecondition, "was replaced");
+  ASSERT_EQ(LoopsHere().size(), 1U);
+  EXPECT_EQ(LoopsHere().at(0).backing_file, used);
+  UnpublishAndUnstage(id, Target("a"));
+  EXPECT_TRUE(LoopsHere().empty());
+}
+
 TEST_F(KernelBlock, DetachOnTheHostDoesNotFreeTheReadOnlyDevice) {
   const std::string id = Staged(kSharedBlock);
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kSharedBlock, true));
