@@ -22,7 +22,7 @@
 namespace mooring {
 namespace {
 
-// A large filesystem takes its time. What is killed begins anew, and would never end.
+// A large filesystem takes its time. A killed check begins anew, and would never end.
 constexpr std::chrono::hours kCheckLimit{12}, kGrowLimit{12};
 
 // False: no block of the image was overwritten yet. The header of the undo file counts the saved blocks, and is written

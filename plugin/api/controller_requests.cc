@@ -273,12 +273,13 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolFor(asked, pools, OrElse(source.pool, kDefaultPool)));
   const std::string fs_type = OrElse(asked.fs_type, OrElse(source.fs_type, DefaultFsTypeOf(pool->kind)));
   // A copy takes properties that are not in the request from its source.
-  spec.pool = spec.source.exists() ? asked.pool : pool->name;
+  const bool names_export = !asked.words.server.empty() || !asked.words.share.empty();
+  spec.pool = spec.source.exists() && !names_export ? asked.pool : pool->name;
   spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
   MOORING_ASSIGN_OR_RETURN(spec.passphrase, FindPassphrase(request.secrets()));
   spec.encrypted = asked.encrypted;
   // The pool of a copy is that of its source, which was perhaps not found.
-  const bool knows_pool = !spec.source.exists() || !asked.pool.empty() || !source.pool.empty();
+  const bool knows_pool = !spec.pool.empty() || !source.pool.empty();
   if (knows_pool) MOORING_RETURN_IF_ERROR(CheckEncryption(spec.encrypted, !spec.passphrase.empty(), *pool, pools));
   spec.propagation = asked.propagation;
   spec.device = asked.device;
@@ -295,13 +296,9 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.block_only = types.block && !types.mount && !asked.allows_conversion;
   spec.making = asked.making;
   spec.idmap = asked.idmap;
+  const std::map<std::string, std::string> parameters(request.parameters().begin(), request.parameters().end());
+  MOORING_ASSIGN_OR_RETURN(spec.sub_dir, SubDirOf(asked.words, parameters));
   MOORING_RETURN_IF_ERROR(CheckMakingOf(spec, fs_type));
-  if (spec.making.on_delete != OnDelete::kDelete && !pool->traits().sets_aside) {
-    return InvalidArgument(
-        "parameter {}: pool {} has the backend {}, which keeps nothing of a deleted volume: leave it out "
-        "(Kubernetes: reclaimPolicy: Retain), or ask for a pool on an NFS server",
-        ToText(VolumeMaking{.on_delete = spec.making.on_delete}), pool->name, ToString(pool->kind));
-  }
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
   MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));
@@ -380,6 +377,12 @@ absl::Status CheckConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
   if (!asked.idmap.empty() && asked.idmap != volume.tuning.idmap) {
     return InvalidArgument("idmap {} is asked for, and the volume was made with {}", Quote(asked.idmap),
                            Quote(volume.tuning.idmap));
+  }
+  const std::string& name = asked.words.sub_dir;
+  const bool is_known = !name.empty() && name.find('$') == std::string::npos;
+  if (is_known && name != volume.tuning.sub_dir) {
+    return InvalidArgument("subDir {} is asked for, and the volume was made with {}", Quote(name),
+                           Quote(volume.tuning.sub_dir));
   }
   MOORING_ASSIGN_OR_RETURN(const auto in_context, FindPropagation(request.volume_context(), "volume_context"));
   // Keys that others have added to the context (as Kubernetes' sidecars do) are ignored.

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -21,7 +24,33 @@ bool SameExport(const std::string& a, const std::string& b) {
          std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(server), b.begin(), same);
 }
 
+// With the keys that Kubernetes' provisioner adds.
+constexpr std::array kVariables = {std::pair("${pvc.metadata.name}", "csi.storage.k8s.io/pvc/name"),
+                                   std::pair("${pvc.metadata.namespace}", "csi.storage.k8s.io/pvc/namespace"),
+                                   std::pair("${pv.metadata.name}", "csi.storage.k8s.io/pv/name")};
+
 }  // namespace
+
+absl::StatusOr<std::string> SubDirOf(const ExportWords& words, const std::map<std::string, std::string>& parameters) {
+  std::string name = words.sub_dir;
+  for (const auto& [variable, key] : kVariables) {
+    for (std::size_t at = name.find(variable); at != std::string::npos; at = name.find(variable)) {
+      const auto given = parameters.find(key);
+      if (given == parameters.end() || given->second.find('$') != std::string::npos) {
+        return InvalidArgument(
+            "parameter subDir: the request does not say what {} is: start Kubernetes' external-provisioner with "
+            "--extra-create-metadata",
+            variable);
+      }
+      name.replace(at, std::string_view(variable).size(), given->second);
+    }
+  }
+  if (name.empty() || IsSubDir(name)) return name;
+  return InvalidArgument(
+      "parameter subDir {}: it is a directory in the export itself: at most 128 letters, digits, '-', '_' and '.', no "
+      "id, and not retained-… or archived-…, which you can rename first",
+      Quote(name));
+}
 
 absl::StatusOr<bool> SetExportWord(const std::string& key, const std::string& value, ExportWords& words,
                                    VolumeMaking& making) {
@@ -36,8 +65,7 @@ absl::StatusOr<bool> SetExportWord(const std::string& key, const std::string& va
     if (!before || before == making.root.mode) return set;
     return InvalidArgument("parameters mode and {} contradict each other: give one of them", key);
   } else if (key == "subDir") {
-    return InvalidArgument(
-        "parameter {}: each volume has a directory of its own, named by its id: leave the parameter out", Quote(key));
+    words.sub_dir = value;
   } else {
     return false;
   }

@@ -30,7 +30,8 @@ absl::StatusOr<const Pool*> PoolNamed(const Pools& pools, const std::string& nam
 
 absl::Status Unfinished(const absl::Status& why, const std::string& what) {
   const absl::Status told = Annotate(why, what);
-  return absl::IsFailedPrecondition(told) ? WithCode(absl::StatusCode::kUnavailable, told) : told;
+  const bool is_misleading = absl::IsFailedPrecondition(told) || absl::IsAlreadyExists(told);
+  return is_misleading ? WithCode(absl::StatusCode::kUnavailable, told) : told;
 }
 
 absl::Status LostImage(const std::string& what, const absl::Status& why) {

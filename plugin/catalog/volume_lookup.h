@@ -47,8 +47,8 @@ inline bool MayBeFrozen(BackendKind kind) {
 // well be there then, so nobody is told to delete the volume.
 absl::Status LostImage(const std::string& what, const absl::Status& why);
 
-// The error of a call that has begun a change and cannot finish it. FAILED_PRECONDITION would tell the caller that
-// nothing has changed, so it becomes UNAVAILABLE.
+// The error of a call that has begun a change and cannot finish it. FAILED_PRECONDITION and ALREADY_EXISTS would tell
+// the caller that nothing has changed, so they become UNAVAILABLE.
 absl::Status Unfinished(const absl::Status& why, const std::string& what);
 
 // A volume or snapshot that a new volume can be a copy of.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/deadline.h"
 #include "base/log.h"
@@ -46,7 +47,8 @@ std::string PropagationWord(const std::optional<Propagation>& propagation) {
 // A copy that names nothing else has the properties of its source, which may not have been formatted yet.
 VolumeTuning TuningOf(const CreateVolumeSpec& spec, const VolumeMaking& of_source = {}) {
   const bool inherits = spec.source.exists() && spec.making == VolumeMaking();
-  return With({.making = inherits ? of_source : spec.making, .idmap = spec.idmap}, spec.tuning);
+  return With({.making = inherits ? of_source : spec.making, .idmap = spec.idmap, .sub_dir = spec.sub_dir},
+              spec.tuning);
 }
 
 absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std::uint64_t source_bytes) {
@@ -68,6 +70,15 @@ absl::Status CheckSameKind(BackendKind source, BackendKind wanted, const std::st
   if (source == wanted) return absl::OkStatus();
   return FailedPrecondition("volume_content_source has the backend {}, and pool {} has {}: a copy keeps its source's",
                             ToString(source), Quote(pool), ToString(wanted));
+}
+
+absl::Status CheckMayKeep(const CreateVolumeSpec& spec, const Pool& pool) {
+  const bool keeps = spec.making.on_delete != OnDelete::kDelete;
+  if (pool.traits().sets_aside || (spec.sub_dir.empty() && !keeps)) return absl::OkStatus();
+  return InvalidArgument(
+      "parameter {}: pool {} has the backend {}, which gives volumes no names, and keeps nothing of a deleted one: "
+      "leave it out (Kubernetes: reclaimPolicy: Retain), or ask for a pool on an NFS server",
+      keeps ? "onDelete" : "subDir", pool.name, ToString(pool.kind));
 }
 
 // Kubernetes calls it "prevention of volume mode conversion".
@@ -142,6 +153,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, c
       MOORING_RETURN_IF_ERROR(matches);
       MOORING_RETURN_IF_ERROR(CheckSameDevice(*there, spec));
       MOORING_RETURN_IF_ERROR(CheckSameAccess(*there, spec));
+      RestoreName(*there);
       return *std::move(there);
     }
     // A copy is never finished later, because its source may have changed. Mutable parameters are compared for an
@@ -193,6 +205,9 @@ absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const Creat
   if (existing.tuning.idmap != spec.idmap) {
     return differs(fmt::format("idmap {}, and {} is asked for", Quote(existing.tuning.idmap), Quote(spec.idmap)));
   }
+  if (existing.tuning.sub_dir != spec.sub_dir) {
+    return differs(fmt::format("subDir {}, and {} is asked for", Quote(existing.tuning.sub_dir), Quote(spec.sub_dir)));
+  }
   if (existing.block_only && !spec.block_only) return differs("block access only, and another use is asked for");
   if (!Satisfies(existing.bytes, spec.range)) {
     return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
@@ -217,6 +232,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec
   if (spec.source.exists()) return NewCopy(spec);
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
+  MOORING_RETURN_IF_ERROR(CheckMayKeep(spec, *pool));
   if (pool->shared() && !spec.ephemeral.empty()) {
     return InvalidArgument("an inline volume lives on one node, and pool {} is shared by several: take another pool",
                            pool->name);
@@ -246,6 +262,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) 
   MOORING_RETURN_IF_ERROR(CheckSameKind(source.kind, pool->kind, pool_name));
   MOORING_RETURN_IF_ERROR(CheckEncryption(spec.encrypted, !spec.passphrase.empty(), *pool, pools_));
   MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
+  MOORING_RETURN_IF_ERROR(CheckMayKeep(spec, *pool));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
     return InvalidArgument(
         "filesystem {} is asked for, and volume_content_source {} was made for {}: a copy keeps its source's",
@@ -315,11 +332,38 @@ absl::Status VolumeMaker::CheckSameAccess(const VolumeRecord& existing, const Cr
                        Quote(spec.name));
 }
 
+absl::Status VolumeMaker::Make(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec) {
+  const std::string& name = record.tuning.sub_dir;
+  if (!name.empty()) MOORING_RETURN_IF_ERROR(TakeName(pool, record));
+  MOORING_RETURN_IF_ERROR(record.source.empty() ? MakeIn(pool, record, spec) : Copy(pool, record, spec));
+  return name.empty() ? absl::OkStatus() : pool.backend->SetName(record.id, name);
+}
+
+// The name belongs to the first record that has it. So two calls cannot both take it, on any hosts, and a killed one
+// does not lose it.
+absl::Status VolumeMaker::TakeName(const Pool& pool, const VolumeRecord& record) {
+  const std::string& name = record.tuning.sub_dir;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> first, store_.FindBySubDir(pool.name, name));
+  if (first && first->id != record.id) {
+    return AlreadyExists("subDir {} is the directory of volume {} ({}): use that, or take another name", Quote(name),
+                         first->id, Quote(first->name));
+  }
+  return pool.backend->TakeName(record.id, name, MayAdopt(record));
+}
+
+// A deletion may be under way.
+void VolumeMaker::RestoreName(const VolumeRecord& existing) {
+  if (existing.tuning.sub_dir.empty()) return;
+  const auto hold = lookup_.Lock(existing.id, {std::chrono::steady_clock::now()});
+  const auto now = store_.FindById(existing.id);
+  if (hold.ok() && now.ok() && *now && (*now)->state == VolumeState::kReady) remover_.RestoreName(**now);
+}
+
 // Moves the row from creating to ready, or rolls it back.
 absl::StatusOr<VolumeRecord> VolumeMaker::Finish(VolumeRecord record, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   const bool is_copy = !record.source.empty();
-  const absl::Status made = is_copy ? Copy(*pool, record, spec) : MakeIn(*pool, record, spec);
+  const absl::Status made = Make(*pool, record, spec);
   if (!made.ok()) {
     const bool undone = GiveUp(record, MayHaveLeftFrozen(made));
     return undone ? Unexpected(made) : Unfinished(Unexpected(made), MadeInPart(record));
@@ -333,7 +377,7 @@ absl::StatusOr<VolumeRecord> VolumeMaker::Finish(VolumeRecord record, const Crea
   // Another process worked on the same row: it finished the volume or rolled it back.
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state == VolumeState::kReady) return record;
-  if (!now) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(record.id)));
+  if (!now) MOORING_RETURN_IF_ERROR(Unexpected(remover_.Remove(*pool->backend, record)));
   return Aborted("another process rolled back the creation of volume {}: call again", Quote(record.name));
 }
 

@@ -83,6 +83,9 @@ class VolumeMaker {
   absl::StatusOr<bool> InsertWithRoom(const VolumeRecord& record, const Call& call);
 
   absl::StatusOr<VolumeRecord> Finish(VolumeRecord record, const CreateVolumeSpec& spec);
+  absl::Status Make(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec);
+  absl::Status TakeName(const Pool& pool, const VolumeRecord& record);
+  void RestoreName(const VolumeRecord& existing);
   absl::Status MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status Copy(const Pool& pool, const VolumeRecord& record, const CreateVolumeSpec& spec);
   bool GiveUp(const VolumeRecord& record, bool may_be_frozen);  // whether nothing is left

@@ -26,7 +26,17 @@ std::string FirstOf(const std::set<std::string>& ids) {
   return ids.size() > kNamed ? text + ", …" : text;
 }
 
+absl::Status ClearNameOf(Backend& backend, const VolumeRecord& record) {
+  const std::string& name = record.tuning.sub_dir;
+  return name.empty() ? absl::OkStatus() : backend.ClearName(record.id, name);
+}
+
 }  // namespace
+
+bool MayAdopt(const VolumeRecord& record) {
+  const VolumeTuning& tuning = record.tuning;
+  return !tuning.sub_dir.empty() && record.source.empty() && tuning.making.on_delete != OnDelete::kDelete;
+}
 
 absl::Status VolumeRemover::MarkDeleting(const VolumeRecord& record) {
   if (record.state == VolumeState::kDeleting) return absl::OkStatus();
@@ -44,10 +54,32 @@ absl::Status VolumeRemover::SetAside(Backend& backend, const VolumeRecord& recor
                                      const std::function<absl::Status()>& begin) {
   MOORING_RETURN_IF_ERROR(backend.CheckUnused(record.id));
   MOORING_RETURN_IF_ERROR(begin());
+  MOORING_RETURN_IF_ERROR(ClearNameOf(backend, record));
   MOORING_RETURN_IF_ERROR(backend.SetAside(record.id, kept));
+  if (record.state == VolumeState::kCreating) return absl::OkStatus();
   log::Info("kept the data of a deleted volume",
             {{"volume", record.id}, {"name", record.name}, {"pool", record.pool}, {"kept", kept}});
   return absl::OkStatus();
+}
+
+absl::Status VolumeRemover::DeleteWithName(Backend& backend, const VolumeRecord& record,
+                                           const std::function<absl::Status()>& begin) {
+  MOORING_RETURN_IF_ERROR(backend.DeleteIfUnused(record.id, begin));
+  return ClearNameOf(backend, record);
+}
+
+absl::Status VolumeRemover::Remove(Backend& backend, const VolumeRecord& record) {
+  if (!MayAdopt(record)) MOORING_RETURN_IF_ERROR(backend.Delete(record.id));
+  MOORING_RETURN_IF_ERROR(ClearNameOf(backend, record));
+  return MayAdopt(record) ? backend.SetAside(record.id, record.tuning.sub_dir) : absl::OkStatus();
+}
+
+void VolumeRemover::RestoreName(const VolumeRecord& record) {
+  const std::string& name = record.tuning.sub_dir;
+  const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
+  if (name.empty() || !pool.ok()) return;
+  log::WarningIfFailed((*pool)->backend->SetName(record.id, name), "a volume has lost its name (subDir)",
+                       {{"volume", record.id}, {"name", record.name}});
 }
 
 // ListVolumes must not omit a volume in use, not even for a moment. So the row changes once the volume is unused.
@@ -60,8 +92,8 @@ absl::Status VolumeRemover::Delete(const VolumeRecord& record, const std::functi
     began = true;
     return absl::OkStatus();
   };
-  const std::string kept = KeptName(record.id, record.tuning.making.on_delete);
-  const absl::Status deleted = Unexpected(kept.empty() ? pool->backend->DeleteIfUnused(record.id, begin)
+  const std::string kept = KeptName(record.id, record.tuning);
+  const absl::Status deleted = Unexpected(kept.empty() ? DeleteWithName(*pool->backend, record, begin)
                                                        : SetAside(*pool->backend, record, kept, begin));
   if (deleted.ok()) return store_.Delete(record.id);
   // Another process may still work on a row that was `deleting` before: only a volume in use becomes ready then.
@@ -69,6 +101,7 @@ absl::Status VolumeRemover::Delete(const VolumeRecord& record, const std::functi
   const bool in_use = absl::IsFailedPrecondition(deleted) && record.state == VolumeState::kDeleting;
   if ((ours || in_use) && pool->backend->Locate(record.id).ok()) {
     MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());
+    RestoreName(record);
     return deleted;
   }
   const bool begun_before = record.state == VolumeState::kDeleting;
@@ -84,7 +117,7 @@ absl::Status VolumeRemover::RollBack(const VolumeRecord& record, bool may_be_fro
     return Aborted("another process is changing volume {}: call again later", Quote(record.id));
   }
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
-  const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+  const absl::Status deleted = Unexpected(Remove(*pool->backend, record));
   if (absl::IsAborted(deleted)) return deleted;
   if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSource(record));
   MOORING_RETURN_IF_ERROR(deleted);
@@ -161,6 +194,7 @@ absl::Status VolumeReconciler::Settle(const VolumeRecord& unfinished) {
     return absl::OkStatus();
   }
   if (creating) MOORING_RETURN_IF_ERROR(remover_.ThawSource(unfinished));
+  remover_.RestoreName(unfinished);
   MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, VolumeState::kReady).status());
   CompareSize(unfinished);
   log::Info(creating ? "finished an interrupted creation" : "rolled back an interrupted deletion", fields);

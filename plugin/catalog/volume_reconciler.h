@@ -14,6 +14,9 @@
 
 namespace mooring {
 
+// Whether a directory that was there before may become the volume: it is never deleted.
+bool MayAdopt(const VolumeRecord& record);
+
 // Deletes volumes with their records, and rolls back unfinished ones. The caller holds the lock of the
 // volume, or of its name while it creates it.
 class VolumeRemover {
@@ -30,6 +33,12 @@ class VolumeRemover {
   // source stays as it is.
   absl::Status RollBack(const VolumeRecord& record, bool may_be_frozen);
 
+  // Removes the volume of an unfinished row. A directory that may have been there before gets its name back.
+  absl::Status Remove(Backend& backend, const VolumeRecord& record);
+
+  // A kill or a failed deletion may have left a whole volume without its name. A failure is only logged.
+  void RestoreName(const VolumeRecord& record);
+
   // An interrupted copy may have left its source frozen.
   absl::Status ThawSource(const VolumeRecord& record);
 
@@ -37,6 +46,7 @@ class VolumeRemover {
   absl::Status MarkDeleting(const VolumeRecord& record);
   absl::Status SetAside(Backend& backend, const VolumeRecord& record, const std::string& kept,
                         const std::function<absl::Status()>& begin);
+  absl::Status DeleteWithName(Backend& backend, const VolumeRecord& record, const std::function<absl::Status()>& begin);
 
   CatalogStore& store_;
   VolumeLookup& lookup_;

@@ -59,7 +59,7 @@ struct BackendTraits {
   std::vector<std::string> fs_types = {};  // from which a volume can choose; empty: there is no choice
   bool whole_devices = false;              // a volume has the size of its device, and can name the device
   bool many_nodes = false;                 // a volume can be used on several nodes at once
-  bool sets_aside = false;                 // a deleted volume can keep its data: Backend::SetAside
+  bool sets_aside = false;                 // it can have a name, and keep its data: Backend::SetName, SetAside
   bool maps_ids = true;                    // the kernel may have mapped ids for its filesystems: VolumeTuning::idmap
   bool reuses_space = false;               // unwritten space may hold what deleted volumes held
   bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written

@@ -51,6 +51,7 @@ struct CreateVolumeSpec {
   bool allows_conversion = false;  // parameter allowVolumeModeConversion
   VolumeMaking making = {};
   std::string idmap = {};                        // VolumeTuning::idmap
+  std::string sub_dir = {};                      // VolumeTuning::sub_dir
   std::optional<bool> encrypted = std::nullopt;  // its pool must encrypt, or must not; none: either
   std::string passphrase = {};  // of the call's secrets, for an encrypted volume; empty: they have none
 };

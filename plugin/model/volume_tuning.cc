@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "base/text/quote.h"
 #include "base/text/size.h"
 #include "base/text/whole_number.h"
+#include "plugin/model/volume_id.h"
 
 namespace mooring {
 namespace {
@@ -50,7 +52,8 @@ absl::StatusOr<OnDelete> ParseOnDelete(const std::string& value) {
   return InvalidArgument("parameter {} {}: it is delete, retain or archive", kOnDelete, Quote(value));
 }
 
-constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime", kIdMap = "idmap";
+constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime", kIdMap = "idmap", kSubDir = "subDir";
+constexpr std::string_view kRetained = "retained-", kArchived = "archived-";
 
 constexpr std::int64_t kReadAheadUnit = 4096;  // the kernel counts pages
 constexpr std::int64_t kMostReadAhead = std::int64_t{64} << 20;
@@ -105,9 +108,27 @@ std::string MakingKeys() {
   return fmt::format("uid, gid, mode, {}, {}", kOnDelete, fmt::join(FormatOptionNames(), ", "));
 }
 
-std::string KeptName(const std::string& id, OnDelete on_delete) {
-  if (on_delete == OnDelete::kDelete) return "";
-  return (on_delete == OnDelete::kRetain ? "retained-" : "archived-") + id;
+bool IsSubDir(std::string_view name) {
+  constexpr std::size_t kLongest = 128;
+  const auto is_plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
+  const bool is_word = !name.empty() && name.size() <= kLongest && name.front() != '.' &&
+                       std::all_of(name.begin(), name.end(), is_plain);
+  const bool is_made =
+      IsStoredId(name.substr(0, name.find('.'))) || name.starts_with(kRetained) || name.starts_with(kArchived);
+  return is_word && !is_made;
+}
+
+std::string KeptName(const std::string& id, const VolumeTuning& tuning) {
+  const std::string& name = tuning.sub_dir;
+  switch (tuning.making.on_delete) {
+    case OnDelete::kDelete:
+      return "";
+    case OnDelete::kRetain:
+      return name.empty() ? std::string(kRetained) + id : name;
+    case OnDelete::kArchive:
+      return std::string(kArchived) + (name.empty() ? id : name);
+  }
+  return "";
 }
 
 std::string MakingText(const VolumeMaking& making) {
@@ -161,6 +182,7 @@ std::string ToText(const VolumeTuning& tuning) {
   if (tuning.read_ahead_bytes != 0) add(fmt::format("readAhead={}", tuning.read_ahead_bytes));
   if (tuning.making != VolumeMaking()) add(ToText(tuning.making));
   if (!tuning.idmap.empty()) add(fmt::format("{}={}", kIdMap, Exchanged(tuning.idmap, ' ', ',')));
+  if (!tuning.sub_dir.empty()) add(fmt::format("{}={}", kSubDir, tuning.sub_dir));
   return text;
 }
 
@@ -177,6 +199,8 @@ VolumeTuning TuningIn(const std::string& text) {
       tuning.read_ahead_bytes = ParseWhole<std::uint64_t>(value).value_or(0);
     } else if (key == kIdMap) {
       tuning.idmap = Exchanged(value, ',', ' ');
+    } else if (key == kSubDir) {
+      if (IsSubDir(value)) tuning.sub_dir = value;
     } else {
       if (key == kOnDelete) tuning.making.on_delete = OnDelete::kRetain;  // also for a word of a newer program
       SetMaking(key, value, tuning.making).IgnoreError();

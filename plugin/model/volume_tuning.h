@@ -3,13 +3,14 @@
 //   readAhead   the read-ahead of its loop device
 //   noatime     its mounts have noatime, whatever their mount flags are
 //
-// VolumeMaking and `idmap` never change.
+// VolumeMaking, `idmap` and `sub_dir` never change.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -44,9 +45,6 @@ absl::Status CheckMaking(const VolumeMaking& making, std::string_view fs_type);
 
 std::string MakingKeys();  // "uid, gid, mode, onDelete, inodeSize, …", for messages
 
-// The name that a deleted volume keeps in its pool, "retained-ID" or "archived-ID". Empty: it is deleted.
-std::string KeptName(const std::string& id, OnDelete on_delete);
-
 // "uid=1000 mode=0750 inodeSize=512", for records and messages; empty: all defaults.
 std::string ToText(const VolumeMaking& making);
 std::string MakingText(const VolumeMaking& making);  // for messages: ToText, or "the default owner and format"
@@ -55,10 +53,19 @@ struct VolumeTuning {
   std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default
   bool noatime = false;
   VolumeMaking making = {};
-  std::string idmap = {};  // of its mounts at targets: mounter/id_mappings.h; empty: none
+  std::string idmap = {};    // of its mounts at targets: mounter/id_mappings.h; empty: none
+  std::string sub_dir = {};  // a name of its directory, in its pool: Backend::SetName; empty: none
 
   bool operator==(const VolumeTuning&) const = default;
 };
+
+// Letters, digits, '-', '_' and '.', at most 128, and none of the names that the backends give. So it is a word of
+// records, and a path below no other directory.
+bool IsSubDir(std::string_view name);
+
+// The name that the directory of a deleted volume keeps: "retained-ID" or its `sub_dir`, "archived-ID" or
+// "archived-SUBDIR". Empty: it is deleted.
+std::string KeptName(const std::string& id, const VolumeTuning& tuning);
 
 // The settings that a request names; the others stay.
 struct TuningChange {

@@ -111,6 +111,7 @@ absl::Status ConfineFiles(const SandboxPolicy& policy) {
   };
   if (!policy.registration_directory.empty()) places.push_back({policy.registration_directory, kSocket});
   for (const std::string& pool : policy.pools) places.push_back({pool, kOwn});
+  for (const std::string& pool : policy.linked) places.push_back({pool, LANDLOCK_ACCESS_FS_MAKE_SYM});
   for (const std::string& links : policy.device_links) {
     // udev deletes an empty directory, and makes another one later.
     const bool comes_and_goes = IsBelow(links, "/dev");
@@ -195,6 +196,9 @@ absl::Status ConfineCalls(const SandboxPolicy& policy) {
   AllowThreads(filter);
   AllowUnixSockets(filter);
   if (!policy.device_links.empty()) AllowDeviceEvents(filter);
+  if (!policy.linked.empty()) {
+    for (const char* call : {"symlink", "symlinkat"}) filter.Add(SCMP_ACT_ALLOW, call);
+  }
   AllowOnOpenFiles(filter);
   AllowOpening(filter);
   AllowOnItself(filter);

@@ -23,6 +23,7 @@ struct SandboxPolicy {
   std::string socket_directory;             // no access if it is missing
   std::string registration_directory = {};  // kubelet's, or empty
   std::vector<std::string> pools = {};      // directories of volumes
+  std::vector<std::string> linked = {};     // those among them, or above them, where it may make symbolic links
 
   // Directories with links to devices. If there is one, the process may receive device events of the kernel and of
   // udev.

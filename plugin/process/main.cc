@@ -112,14 +112,17 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Confi
   std::vector<std::string> directories = access.image_directories;
   directories.insert(directories.end(), access.volume_directories.begin(), access.volume_directories.end());
   // Landlock ignores a rule for a mount point, and a look at the mount of a dead server would hang.
+  std::vector<std::string> linked;
   for (const PoolConfig& pool : config.pools) {
     if (TypeOf(pool.kind).own_mount == nullptr) continue;
-    std::replace(directories.begin(), directories.end(), pool.path, std::string(ParentOf(pool.path)));
+    linked.emplace_back(ParentOf(pool.path));
+    std::replace(directories.begin(), directories.end(), pool.path, linked.back());
   }
   MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
                                    .socket_directory = socket_directory,
                                    .registration_directory = config.kubelet_registration_dir,
                                    .pools = directories,
+                                   .linked = linked,
                                    .device_links = access.link_directories,
                                    .key_files = access.key_files},
                                   config.user));

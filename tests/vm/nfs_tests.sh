@@ -254,6 +254,29 @@ test_n5_a_deletion_removes_one_directory() {
   expect "what is left" "$(inside ls /share)" ''
 }
 
+test_n5a_an_existing_directory_becomes_a_volume() {
+  local id
+  await "the plugin is ready" first probe
+  inside sh -c 'install -d -m 0750 -o 1000 /share/web && echo old >/share/web/data'
+  refused 'onDelete=retain' first create web --size 16MiB --param pool=share --param subDir=web
+  id=$(first create web --size 16MiB --param pool=share --param subDir=web --param onDelete=retain --json | id_of)
+  expect "the link" "$(inside readlink /share/web)" "$id"
+  first controller-publish "$id" --node first --access multi-node-multi-writer
+  first stage "$id" --staging-path /srv/n-stage --access multi-node-multi-writer
+  first publish "$id" --staging-path /srv/n-stage --target-path /srv/n-target --access multi-node-multi-writer
+  expect "what the task reads" "$(content /srv/n-target/data)" old
+  expect "the owner and mode" "$(inside stat -c '%u %a' /srv/n-target)" '1000 750'
+  inside sh -c 'echo new >/srv/n-target/data'
+  expect "what others read by the name" "$(content /share/web/data)" new
+  refused 'published to node' first delete "$id"
+  first unpublish "$id" --target-path /srv/n-target
+  first unstage "$id" --staging-path /srv/n-stage
+  first controller-unpublish "$id" --node first
+  first delete "$id"
+  expect "the directory" "$(inside sh -c 'test ! -L /share/web && cat /share/web/data')" new
+  inside rm -r /share/web
+}
+
 test_n6_a_second_host_with_the_name_is_refused() {
   stop_nodes
   # shellcheck disable=SC2016 # for the shell there

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -61,6 +63,11 @@ absl::Status AskFor(const std::string& path) {
   return ErrnoStatus(errno, "look at", path);
 }
 
+absl::Status RemoveLink(const std::string& path) {
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
+                                                        : ErrnoStatus(errno, "remove the link", path);
+}
+
 class DirectoryBackend final : public Backend {
  public:
   // `directory` is absolute, exists unless the pool is away, and its path has no symbolic link.
@@ -84,6 +91,9 @@ class DirectoryBackend final : public Backend {
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
   absl::Status SetAside(const std::string& id, const std::string& name) override;
+  absl::Status TakeName(const std::string& id, const std::string& name, bool adopts) override;
+  absl::Status SetName(const std::string& id, const std::string& name) override;
+  absl::Status ClearName(const std::string& id, const std::string& name) override;
   bool HoldsData(const std::string& id) const override;
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
@@ -102,6 +112,8 @@ class DirectoryBackend final : public Backend {
   absl::Status RemoveUnfinished(const std::string& id);
   absl::Status SetLimit(const std::string& id, VolumeLocation& location) const;
   absl::Status RemoveRenamed(const std::string& name);
+  absl::StatusOr<std::string> LinkAt(const std::string& name) const;
+  absl::Status FreeName(const std::string& id, const std::string& name) const;
   absl::Status CheckGone(const std::string& name) const;
   // The kernel looks a name that was missing up anew only if the directory is known to have changed.
   absl::Status LookAnew() const { return is_shared() ? AskFor(directory_) : absl::OkStatus(); }
@@ -215,13 +227,69 @@ absl::Status DirectoryBackend::SetAside(const std::string& id, const std::string
   MOORING_RETURN_IF_ERROR(CheckThere());
   const std::string path = PathOf(id), kept = PathOf(name);
   if (::rename(path.c_str(), kept.c_str()) != 0 && errno != ENOENT) {
-    if (errno != ENOTEMPTY && errno != EEXIST) {
+    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) {
       return ErrnoStatus(errno, fmt::format("rename to {} the directory", Quote(name)), path);
     }
     return FailedPrecondition("{} exists: move it away, and delete the volume again", Quote(kept));
   }
   MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
   return is_shared() ? CheckGone(id) : absl::OkStatus();
+}
+
+// The content of the symbolic link of that name. Empty: nothing has the name. ALREADY_EXISTS: it is no link.
+absl::StatusOr<std::string> DirectoryBackend::LinkAt(const std::string& name) const {
+  MOORING_RETURN_IF_ERROR(LookAnew());
+  std::array<char, PATH_MAX> content = {};
+  const std::string path = PathOf(name);
+  const ssize_t size = ::readlink(path.c_str(), content.data(), content.size());
+  if (size >= 0) return std::string(content.data(), static_cast<std::size_t>(size));
+  if (errno == ENOENT) return "";
+  if (errno != EINVAL) return ErrnoStatus(errno, "read the link", path);
+  return AlreadyExists("{} exists, and was not made for a volume: move it away, or take another name", Quote(path));
+}
+
+absl::Status DirectoryBackend::FreeName(const std::string& id, const std::string& name) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string to, LinkAt(name));
+  if (to.empty()) return absl::OkStatus();
+  struct stat found = {};
+  const bool is_old = IsVolumeId(to) && ::lstat(PathOf(to).c_str(), &found) != 0 && errno == ENOENT;
+  if (to == id || is_old) return RemoveLink(PathOf(name));
+  return AlreadyExists("{} is a symbolic link to {}: move it away, or take another name", Quote(PathOf(name)),
+                       Quote(to));
+}
+
+absl::Status DirectoryBackend::TakeName(const std::string& id, const std::string& name, bool adopts) {
+  MOORING_RETURN_IF_ERROR(CheckUsable());
+  const absl::Status free = FreeName(id, name);
+  const std::string from = PathOf(name), path = PathOf(id), records = from + std::string(kSharedRecords);
+  struct stat found = {};
+  if (!absl::IsAlreadyExists(free) || ::lstat(from.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return free;
+  if (!adopts) {
+    return AlreadyExists(
+        "{} exists: take another name. A new volume, but no copy, uses what is there with onDelete=retain, which gives "
+        "the directory its name back, or with onDelete=archive",
+        Quote(from));
+  }
+  if (::lstat(records.c_str(), &found) == 0) return AlreadyExists("{} is a pool of Mooring itself", Quote(from));
+  if (errno != ENOENT) return ErrnoStatus(errno, "look for", records);
+  return ::rename(from.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : RenameError(errno, from);
+}
+
+absl::Status DirectoryBackend::SetName(const std::string& id, const std::string& name) {
+  MOORING_RETURN_IF_ERROR(CheckThere());
+  const absl::StatusOr<std::string> there = LinkAt(name);
+  if (there.ok() && *there == id) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(FreeName(id, name));
+  const std::string path = PathOf(name);
+  return ::symlink(id.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : ErrnoStatus(errno, "make the link", path);
+}
+
+absl::Status DirectoryBackend::ClearName(const std::string& id, const std::string& name) {
+  MOORING_RETURN_IF_ERROR(CheckThere());
+  const absl::StatusOr<std::string> to = LinkAt(name);
+  if (absl::IsAlreadyExists(to.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(to.status());
+  return *to == id ? RemoveLink(PathOf(name)) : absl::OkStatus();
 }
 
 absl::Status DirectoryBackend::RemoveRenamed(const std::string& name) {

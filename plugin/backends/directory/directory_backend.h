@@ -6,7 +6,8 @@
 // follows from the id.
 //
 // The files of a volume belong to tasks, so the mounter, which is privileged, removes them. The directory is renamed to
-// <id>.deleting first, so that a volume is either whole or gone. A copy is made as <id>.making.
+// <id>.deleting first, so that a volume is either whole or gone. A copy is made as <id>.making. The name of a volume is
+// a symbolic link to <id> beside it (Backend::SetName).
 #pragma once
 
 #include "plugin/backends/interface/backend_type.h"

@@ -97,6 +97,18 @@ class Backend {
     return Unimplemented("volumes of this backend cannot keep their data when they are deleted");
   }
 
+  // BackendTraits::sets_aside: `name` in the pool leads to the volume, for people and programs beside Mooring. The
+  // caller knows that no other volume is to have it.
+  //
+  // TakeName comes before Create or Copy. With `adopts`, a directory of that name becomes the volume. ALREADY_EXISTS:
+  // something else has the name.
+  virtual absl::Status TakeName(const std::string& /*id*/, const std::string& /*name*/, bool /*adopts*/) {
+    return HasNoNames();
+  }
+  virtual absl::Status SetName(const std::string& /*id*/, const std::string& /*name*/) { return HasNoNames(); }
+  // OK if the name leads elsewhere, or does not exist.
+  virtual absl::Status ClearName(const std::string& /*id*/, const std::string& /*name*/) { return HasNoNames(); }
+
   // Never shrinks. OK if the volume has this size or more. UNIMPLEMENTED: the kind's volumes do not grow.
   virtual absl::Status Grow(const std::string& /*id*/, std::uint64_t /*bytes*/) {
     return Unimplemented("volumes of this backend do not grow");
@@ -143,6 +155,9 @@ class Backend {
   // Removes the unfinished files of killed programs. Returns the ids that have files here, whole or unfinished ones. It
   // is called at the start, and after an interrupted copy. With an Availability it is called until it leaves nothing.
   virtual absl::StatusOr<std::vector<std::string>> Reconcile() = 0;
+
+ private:
+  static absl::Status HasNoNames() { return Unimplemented("volumes of this backend have no names"); }
 };
 
 }  // namespace mooring

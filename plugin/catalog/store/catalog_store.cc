@@ -206,6 +206,16 @@ absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::
   });
 }
 
+// The text of a tuning has words with spaces between them, and such a name has no wildcard.
+absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindBySubDir(const std::string& pool,
+                                                                       const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(CatalogDatabase* const file, files_->OfPool(pool));
+  constexpr std::string_view kFind =
+      "SELECT * FROM volumes WHERE ' ' || tuning || ' ' GLOB '* subDir=' || ? || ' *' ORDER BY seq LIMIT 1";
+  return file->Read("look up a volume in",
+                    [&](Statements& statements) { return FirstVolumeIn(statements(kFind, name)); });
+}
+
 absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const std::string& volume_id) {
   return files_->Read(volume_id, "look up publications in", [&](Statements& statements) {
     std::vector<PublicationRecord> publications;

@@ -117,6 +117,8 @@ class CatalogStore {
   absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
   // In the shared pool with that tag; empty: outside of shared pools.
   absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name, std::string_view tag = {});
+  // The first record of the pool, in any state, with VolumeTuning::sub_dir `name`, for which IsSubDir holds.
+  absl::StatusOr<std::optional<VolumeRecord>> FindBySubDir(const std::string& pool, const std::string& name);
   absl::StatusOr<std::vector<PublicationRecord>> Publications(const std::string& volume_id);
 
   // The first `most` ready volumes whose seq is larger than `after`, by seq. Without ephemeral volumes, which are no

@@ -39,8 +39,8 @@ class VolumeDevices {
   // Attaches a read-only device on top of `device`, and tunes it.
   absl::StatusOr<LoopInfo> AttachReadOnly(const NodeVolume& volume, const std::string& device);
 
-  // Undoes what a task or `losetup -d` did to the volume's device. FAILED_PRECONDITION: the image has another device, or
-  // was replaced.
+  // Undoes what a task or `losetup -d` did to the volume's device. FAILED_PRECONDITION: the image has another device,
+  // or was replaced.
   absl::Status HoldAgain(const NodeVolume& volume, const LoopInfo& loop);
 
   // Holds the volume's disk, logical volume or mapping. OK for other volumes.

@@ -76,21 +76,29 @@ class NfsPool : public ::testing::Test {
     here_.Open(shared_.path(), "n1");
     there_.Open(shared_.path(), "n2");
   }
-  static std::string Created(Host& host, const std::string& name, const VolumeMaking& making = {}) {
+  static absl::StatusOr<VolumeInfo> Create(Host& host, const std::string& name, const VolumeMaking& making,
+                                           const std::string& sub_dir = "") {
     CreateVolumeSpec spec;
     spec.name = name;
     spec.fs_type = "nfs";
     spec.pool = "share";
     spec.making = making;
-    const auto made = host.catalog.Create(spec, Patient());
+    spec.sub_dir = sub_dir;
+    return host.catalog.Create(spec, Patient());
+  }
+  static std::string Created(Host& host, const std::string& name, const VolumeMaking& making = {},
+                             const std::string& sub_dir = "") {
+    const auto made = Create(host, name, making, sub_dir);
     EXPECT_OK(made);
     return made.ok() ? made->id : "";
   }
-  static absl::StatusOr<VolumeInfo> Clone(Host& host, const std::string& name, const std::string& source) {
+  static absl::StatusOr<VolumeInfo> Clone(Host& host, const std::string& name, const std::string& source,
+                                          const std::string& sub_dir = "") {
     CreateVolumeSpec spec;
     spec.name = name;
     spec.pool = "share";
     spec.is_mounted = true;
+    spec.sub_dir = sub_dir;
     spec.source = {.kind = ContentSource::Kind::kVolume, .id = source};
     return host.catalog.Create(spec, Patient());
   }

@@ -35,6 +35,19 @@ TEST_F(VolumeCatalogTest, NamesNeverBecomePaths) {
   ExpectConsistent();
 }
 
+TEST_F(VolumeCatalogTest, OnlyVolumesOfAnNfsPoolHaveNamesAndKeepTheirData) {
+  const std::string source = Created("source");
+  for (CreateVolumeSpec spec : {Spec("db"), CopySpec("db", {.kind = ContentSource::Kind::kVolume, .id = source})}) {
+    spec.sub_dir = "data";
+    EXPECT_THAT(catalog().Create(spec, Patient()).status(),
+                FailsWith(StatusCode::kInvalidArgument, "subDir: pool default has the backend image"));
+    spec.sub_dir = "";
+    spec.making.on_delete = OnDelete::kArchive;
+    EXPECT_THAT(catalog().Create(spec, Patient()).status(), FailsWith(StatusCode::kInvalidArgument, "onDelete"));
+  }
+  EXPECT_THAT(Files(), ElementsAre(source + ".img"));
+}
+
 TEST_F(VolumeCatalogTest, PropagationIsKeptAndComparedForTheSameName) {
   CreateVolumeSpec spec = Spec("db");
   spec.propagation = Propagation::kSlave;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "plugin/api/export_words.h"
 #include "plugin/api/request_fields.h"
 #include "tests/unit/unit_test.h"
 
@@ -404,11 +405,43 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   EXPECT_EQ(parse({{"pool", "share"}, {"mode", "0770"}, {"mountPermissions", "0770"}})->making.root.mode, 0770);
   ExpectInvalid(parse({{"server", "nas"}, {"share", "/other"}}), "export=/other, and ask for pool=NAME");
   ExpectInvalid(parse({{"pool", "default"}, {"server", "nas"}, {"share", "/srv"}}), "with the name 'default'");
-  ExpectInvalid(parse({{"pool", "share"}, {"subDir", "a"}}), "leave the parameter out");
+  EXPECT_EQ(parse({{"pool", "share"}, {"subDir", "a"}})->sub_dir, "a");
+  EXPECT_EQ(parse({{"pool", "share"}, {"subDir", ""}})->sub_dir, "");
+  for (const std::string name :
+       {"a/b", "../a", ".mooring", "..", "a b", "a=b", "a\n", "vol-0a1b2c3d-0123456789abcdef01234567",
+        "vol-0123456789abcdef0123456789abcdef.deleting", "snap-0a1b2c3d-0123456789abcdef01234567", "retained-a",
+        "archived-a"}) {
+    ExpectInvalid(parse({{"pool", "share"}, {"subDir", name}}), "it is a directory in the export itself");
+  }
+  ExpectInvalid(parse({{"pool", "share"}, {"subDir", std::string(129, 'a')}}), "at most 128 letters");
   EXPECT_EQ(parse({{"pool", "share"}, {"onDelete", "archive"}})->making.on_delete, OnDelete::kArchive);
   ExpectInvalid(parse({{"pool", "share"}, {"onDelete", "keep"}}), "it is delete, retain or archive");
-  ExpectInvalid(parse({{"pool", "default"}, {"onDelete", "retain"}}), "keeps nothing of a deleted volume");
   ExpectInvalid(parse({{"pool", "share"}, {"idmap", "b:0:100000:65536"}}), "the backend nfs, on which Linux maps no");
+}
+
+TEST(ExportWordsTest, ADirectoryMayBeNamedAsAnObjectOfKubernetes) {
+  const auto resolve = [](const std::string& text, const std::map<std::string, std::string>& parameters) {
+    return SubDirOf({.server = "", .share = "", .sub_dir = text}, parameters);
+  };
+  const std::map<std::string, std::string> given = {{"csi.storage.k8s.io/pvc/name", "data"},
+                                                    {"csi.storage.k8s.io/pvc/namespace", "web"}};
+  const std::string name = "${pvc.metadata.name}";
+  EXPECT_EQ(*resolve("${pvc.metadata.namespace}_" + name + "_" + name, given), "web_data_data");
+  ExpectInvalid(resolve(name, {}), "--extra-create-metadata");
+  ExpectInvalid(resolve("${pv.metadata.name}", given), "--extra-create-metadata");
+  ExpectInvalid(resolve(name, {{"csi.storage.k8s.io/pvc/name", name}}), "does not say");
+  ExpectInvalid(resolve(name, {{"csi.storage.k8s.io/pvc/name", "../other"}}), "a directory in the export");
+  ExpectInvalid(resolve("${unknown}", given), "a directory in the export");
+}
+
+// Kubernetes asks for the capacity of a storage class, and knows no claim then.
+TEST(ExportWordsTest, ANameOfNoClaimYetDoesNotHideTheCapacity) {
+  std::vector<Pool> made;
+  made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .source = "nas:/srv"});
+  csi::v1::GetCapacityRequest request;
+  (*request.mutable_parameters())["pool"] = "share";
+  (*request.mutable_parameters())["subDir"] = "${pvc.metadata.name}";
+  EXPECT_TRUE(ParseGetCapacity(request, Pools(std::move(made))).possible);
 }
 
 TEST(ExportWordsTest, OptionsOfThePoolMayBeRepeatedAsMountFlags) {
