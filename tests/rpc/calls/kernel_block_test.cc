@@ -78,6 +78,9 @@ TEST_F(KernelBlock, DeviceThatWasDetachedIsNotHeldAgainByAnotherImage) {
   ExpectRefused(PublishRequest(id, Staging(id), Target("b"), kSharedBlock), Code::kFailedPrecondition, "was replaced");
   ASSERT_EQ(LoopsHere().size(), 1U);
   EXPECT_EQ(LoopsHere().at(0).backing_file, used);
+  fs::rename(used, Image(id));
+  EXPECT_OK(driver().Publish(id, Staging(id), Target("b"), kSharedBlock)) << "the image was put back";
+  EXPECT_OK(driver().Unpublish(id, Target("b")));
   UnpublishAndUnstage(id, Target("a"));
   EXPECT_TRUE(LoopsHere().empty());
 }

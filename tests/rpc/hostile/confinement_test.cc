@@ -52,6 +52,13 @@ const std::vector<Attempt>& KernelCalls() {
   return calls;
 }
 
+std::set<std::string> PlacesOfExports() {
+  std::set<std::string> places;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("/run/mooring-nfs", none)) places.insert(entry.path());
+  return places;
+}
+
 class Confinement : public RpcTest {
  protected:
   void SetUp() override {
@@ -191,6 +198,28 @@ TEST_F(Confinement, CannotWriteOutsideItsDirectories) {
     }
     EXPECT_EQ(thread.Call(SYS_unlink, {own}), 0);
   });
+}
+
+// A volume of an export has a link as its name. No other pool needs links.
+TEST_F(Confinement, MakesLinksOnlyWhereExportsAreMounted) {
+  if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock: root writes root's files";
+  const std::set<std::string> before = PlacesOfExports();
+  RestartWith({"--pool", "name=share,backend=nfs,server=127.0.0.1,export=/none"});
+  std::set<std::string> own = PlacesOfExports();
+  for (const std::string& place : before) own.erase(place);
+  ASSERT_EQ(own.size(), 1U);
+  const std::string place = *own.begin();
+  InThreads([&](Injection& thread) {
+    EXPECT_EQ(thread.Call(SYS_symlink, {"vol-1", place + "/link"}), 0);
+    EXPECT_EQ(thread.Call(SYS_unlink, {place + "/link"}), 0);
+    ExpectAllFail(
+        thread,
+        {{"in the state directory", SYS_symlink, {"/etc", state_dir() + "/link"}},
+         {"in a pool", SYS_symlinkat, {"/etc", kHere, fs::path(Image(volume_)).parent_path().string() + "/link"}},
+         {"outside", SYS_symlink, {"/etc", outside_ + "/link"}},
+         {"beside", SYS_symlink, {"/etc", place + "-link"}}});
+  });
+  fs::remove_all(place);
 }
 
 // These calls would make the kernel send signals or truncate files.
