@@ -4,7 +4,7 @@
 //   user: root, or the user of --user; no capability in any set (capabilities(7)); no_new_privs
 //
 //   landlock(7): writes in the state directory, the pools and the directories of its sockets; reads /etc, /proc, /sys,
-//   /usr and the directories of key files; no device, no TCP
+//   /usr and the directories of key files; makes symbolic links beside the mounts of exports; no device, no TCP
 //
 //   seccomp(2): only the calls of gRPC, SQLite and the plugin; no exec, fork, mount or chmod(2); no socket but unix(7);
 //   no connect(2), because D-Bus and container engines obey a client that is root

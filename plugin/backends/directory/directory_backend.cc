@@ -113,7 +113,7 @@ class DirectoryBackend final : public Backend {
   absl::Status SetLimit(const std::string& id, VolumeLocation& location) const;
   absl::Status RemoveRenamed(const std::string& name);
   absl::StatusOr<std::string> LinkAt(const std::string& name) const;
-  absl::Status FreeName(const std::string& id, const std::string& name) const;
+  absl::StatusOr<bool> FreeName(const std::string& id, const std::string& name) const;
   absl::Status CheckGone(const std::string& name) const;
   // The kernel looks a name that was missing up anew only if the directory is known to have changed.
   absl::Status LookAnew() const { return is_shared() ? AskFor(directory_) : absl::OkStatus(); }
@@ -248,19 +248,23 @@ absl::StatusOr<std::string> DirectoryBackend::LinkAt(const std::string& name) co
   return AlreadyExists("{} exists, and was not made for a volume: move it away, or take another name", Quote(path));
 }
 
-absl::Status DirectoryBackend::FreeName(const std::string& id, const std::string& name) const {
+// Returns whether the name leads to the volume already. Otherwise nothing has it afterwards: a link to a volume that is
+// gone is removed.
+absl::StatusOr<bool> DirectoryBackend::FreeName(const std::string& id, const std::string& name) const {
   MOORING_ASSIGN_OR_RETURN(const std::string to, LinkAt(name));
-  if (to.empty()) return absl::OkStatus();
+  if (to.empty() || to == id) return to == id;
   struct stat found = {};
-  const bool is_old = IsVolumeId(to) && ::lstat(PathOf(to).c_str(), &found) != 0 && errno == ENOENT;
-  if (to == id || is_old) return RemoveLink(PathOf(name));
-  return AlreadyExists("{} is a symbolic link to {}: move it away, or take another name", Quote(PathOf(name)),
-                       Quote(to));
+  if (!IsVolumeId(to) || ::lstat(PathOf(to).c_str(), &found) == 0 || errno != ENOENT) {
+    return AlreadyExists("{} is a symbolic link to {}: move it away, or take another name", Quote(PathOf(name)),
+                         Quote(to));
+  }
+  MOORING_RETURN_IF_ERROR(RemoveLink(PathOf(name)));
+  return false;
 }
 
 absl::Status DirectoryBackend::TakeName(const std::string& id, const std::string& name, bool adopts) {
   MOORING_RETURN_IF_ERROR(CheckUsable());
-  const absl::Status free = FreeName(id, name);
+  const absl::Status free = FreeName(id, name).status();
   const std::string from = PathOf(name), path = PathOf(id), records = from + std::string(kSharedRecords);
   struct stat found = {};
   if (!absl::IsAlreadyExists(free) || ::lstat(from.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) return free;
@@ -277,9 +281,8 @@ absl::Status DirectoryBackend::TakeName(const std::string& id, const std::string
 
 absl::Status DirectoryBackend::SetName(const std::string& id, const std::string& name) {
   MOORING_RETURN_IF_ERROR(CheckThere());
-  const absl::StatusOr<std::string> there = LinkAt(name);
-  if (there.ok() && *there == id) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(FreeName(id, name));
+  MOORING_ASSIGN_OR_RETURN(const bool is_set, FreeName(id, name));
+  if (is_set) return absl::OkStatus();
   const std::string path = PathOf(name);
   return ::symlink(id.c_str(), path.c_str()) == 0 ? SyncDirectoryOf(path) : ErrnoStatus(errno, "make the link", path);
 }

@@ -43,7 +43,10 @@ TEST_F(VolumeCatalogTest, OnlyVolumesOfAnNfsPoolHaveNamesAndKeepTheirData) {
                 FailsWith(StatusCode::kInvalidArgument, "subDir: pool default has the backend image"));
     spec.sub_dir = "";
     spec.making.on_delete = OnDelete::kArchive;
-    EXPECT_THAT(catalog().Create(spec, Patient()).status(), FailsWith(StatusCode::kInvalidArgument, "onDelete"));
+    EXPECT_THAT(catalog().Create(spec, Patient()).status(),
+                FailsWith(StatusCode::kInvalidArgument,
+                          "onDelete: pool default has the backend image, which gives volumes no names, and keeps "
+                          "nothing of a deleted one"));
   }
   EXPECT_THAT(Files(), ElementsAre(source + ".img"));
 }

@@ -419,6 +419,19 @@ TEST(ExportWordsTest, TheWordsOfCsiDriverNfsAreUnderstoodOrRefusedWithAnotherWor
   ExpectInvalid(parse({{"pool", "share"}, {"idmap", "b:0:100000:65536"}}), "the backend nfs, on which Linux maps no");
 }
 
+TEST(ExportWordsTest, ACopyLiesInThePoolOfTheExportThatItNames) {
+  std::vector<Pool> made;
+  made.push_back({.name = "default"});
+  made.push_back({.name = "share", .kind = BackendKind::kNfs, .tag = "0a1b2c3d", .source = "nas:/srv"});
+  const Pools pools(std::move(made));
+  csi::v1::CreateVolumeRequest request = Create();
+  request.mutable_volume_content_source()->mutable_volume()->set_volume_id("vol-0a1b2c3d-0123456789abcdef01234567");
+  EXPECT_EQ(ParseCreateVolume(request, pools, {})->pool, "") << "that of its source";
+  (*request.mutable_parameters())["server"] = "nas";
+  (*request.mutable_parameters())["share"] = "/srv";
+  EXPECT_EQ(ParseCreateVolume(request, pools, {})->pool, "share");
+}
+
 TEST(ExportWordsTest, ADirectoryMayBeNamedAsAnObjectOfKubernetes) {
   const auto resolve = [](const std::string& text, const std::map<std::string, std::string>& parameters) {
     return SubDirOf({.server = "", .share = "", .sub_dir = text}, parameters);
